@@ -1,0 +1,257 @@
+//! The decision: given what is stored, what does an operation come to? Plain code without clock, disk or threads,
+//! run once inside every store's commit; what it returns is what gets stored.
+
+use smallvec::{SmallVec, smallvec};
+
+use crate::{
+    Cause, Change, Decision, EdgeChange, EdgeValue, IdempotencyRecord, Key, Kind, Operation, Outcome, Overwrite,
+    Refusal, Reply, Sequence, State, User, UserChange, UserId, UserPatch, Version, Write,
+};
+
+/// What a decision may look at: the state its commit will change, held still.
+pub trait View {
+    fn user_exists(&self, key: Key) -> bool;
+    fn is_private(&self, key: Key) -> bool;
+    fn user(&self, key: Key) -> Option<User>;
+    /// Whether a live edge of this kind stands here, in whatever state.
+    fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool;
+    /// The live edge of this kind.
+    fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue>;
+    /// Active + pending + parked follows of a user.
+    fn following_load(&self, follower: Key) -> u64;
+    /// What an earlier request with this key came to, unless it has expired by `now`.
+    fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord>;
+}
+
+/// Resolves one write: a known idempotency key replays, anything else is decided. `next` is the sequence
+/// the first change would get. Changes nothing.
+pub fn resolve(view: &impl View, write: &Write, version: Version, next: Sequence) -> Result<Outcome, Refusal> {
+    if let Some(key) = &write.idempotency
+        && let Some(record) = view.idempotency(&key.scope, version)
+    {
+        if record.key.request != key.request {
+            return Err(Refusal::IdempotencyMismatch);
+        }
+        let (version, reply) = (record.version, record.reply);
+        let (sequence, changes) = (Sequence(next.0 - 1), SmallVec::new());
+        return Ok(Outcome { sequence, version, reply, changes, idempotency: Some(record), replayed: true });
+    }
+    let Decision { reply, changes } = decide(view, &write.operation, version)?;
+    let sequence = if changes.is_empty() { Sequence(next.0 - 1) } else { next };
+    let idempotency = write.idempotency.map(|key| IdempotencyRecord { key, version, reply });
+    Ok(Outcome { sequence, version, reply, changes, idempotency, replayed: false })
+}
+
+/// Decides one operation at `version`. Changes nothing.
+pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Result<Decision, Refusal> {
+    match *operation {
+        Operation::PutUser { key, ref id, ref patch, overwrite } => put_user(view, key, id, patch, overwrite, version),
+        Operation::Follow { follower, target, quiet, cap } => follow(view, follower, target, quiet, cap, version),
+        Operation::Unfollow { follower, target } => {
+            actor(view, follower)?;
+            Ok(remove(view, Kind::Follow, follower, target, Cause::Follower, version))
+        }
+        Operation::RemoveFollower { target, follower } => {
+            actor(view, target)?;
+            Ok(remove(view, Kind::Follow, follower, target, Cause::Target, version))
+        }
+        Operation::Accept { target, follower } => {
+            actor(view, target)?;
+            answer_request(view, follower, target, State::Active, version)
+        }
+        Operation::Reject { target, follower } => {
+            actor(view, target)?;
+            answer_request(view, follower, target, State::Removed, version)
+        }
+        Operation::Block { actor: by, target } => block(view, by, target, version),
+        Operation::Mute { actor: by, target } => mark(view, Kind::Mute, by, target, version),
+        Operation::Unblock { actor: by, target } => {
+            actor(view, by)?;
+            Ok(remove(view, Kind::Block, by, target, Cause::Follower, version))
+        }
+        Operation::Unmute { actor: by, target } => {
+            actor(view, by)?;
+            Ok(remove(view, Kind::Mute, by, target, Cause::Follower, version))
+        }
+        Operation::Import { follower, target, at, quiet } => {
+            pair(view, follower, target)?;
+            if let Some(value) = view.edge(Kind::Follow, follower, target) {
+                return Ok(unchanged(value));
+            }
+            let value = EdgeValue { state: State::Active, quiet, version, position: Version::of_millis(at) };
+            Ok(edge(Kind::Follow, follower, target, Cause::Import, None, value))
+        }
+    }
+}
+
+fn actor(view: &impl View, key: Key) -> Result<(), Refusal> {
+    if view.user_exists(key) { Ok(()) } else { Err(Refusal::ActorNotFound) }
+}
+
+/// Both exist, are two, and neither blocks the other: what every new follow edge needs.
+fn pair(view: &impl View, follower: Key, target: Key) -> Result<(), Refusal> {
+    if follower == target {
+        return Err(Refusal::SelfFollow);
+    }
+    actor(view, follower)?;
+    if !view.user_exists(target) {
+        return Err(Refusal::UserNotFound);
+    }
+    if view.has_edge(Kind::Block, follower, target) || view.has_edge(Kind::Block, target, follower) {
+        return Err(Refusal::Blocked);
+    }
+    Ok(())
+}
+
+fn follow(
+    view: &impl View,
+    follower: Key,
+    target: Key,
+    quiet: bool,
+    cap: Option<u64>,
+    version: Version,
+) -> Result<Decision, Refusal> {
+    pair(view, follower, target)?;
+    let private = view.is_private(target);
+    if let Some(before) = view.edge(Kind::Follow, follower, target) {
+        if before.quiet == quiet {
+            return Ok(unchanged(before));
+        }
+        if quiet && (private || before.state != State::Active) {
+            return Err(Refusal::QuietPrivate);
+        }
+        // Another `quiet` changes the flag only: the position stays.
+        let after = EdgeValue { quiet, version, ..before };
+        return Ok(edge(Kind::Follow, follower, target, Cause::Follower, Some(before), after));
+    }
+    if quiet && private {
+        return Err(Refusal::QuietPrivate);
+    }
+    if cap.is_some_and(|cap| view.following_load(follower) >= cap) {
+        return Err(Refusal::FollowingLimit);
+    }
+    let state = if private { State::Pending } else { State::Active };
+    let after = EdgeValue { state, quiet, version, position: version };
+    Ok(edge(Kind::Follow, follower, target, Cause::Follower, None, after))
+}
+
+fn answer_request(
+    view: &impl View,
+    follower: Key,
+    target: Key,
+    state: State,
+    version: Version,
+) -> Result<Decision, Refusal> {
+    match view.edge(Kind::Follow, follower, target) {
+        Some(before) if before.state == State::Pending => {
+            let position = if state == State::Active { version } else { before.position };
+            let after = EdgeValue { state, version, position, ..before };
+            Ok(edge(Kind::Follow, follower, target, Cause::Target, Some(before), after))
+        }
+        // Accepting twice is accepting once.
+        Some(before) if before.state == State::Active && state == State::Active => Ok(unchanged(before)),
+        _ => Err(Refusal::NoSuchRequest),
+    }
+}
+
+fn block(view: &impl View, by: Key, target: Key, version: Version) -> Result<Decision, Refusal> {
+    let mut decision = mark(view, Kind::Block, by, target, version)?;
+    if !decision.reply.changed() {
+        return Ok(decision);
+    }
+    for (follower, target) in [(by, target), (target, by)] {
+        let removed = remove(view, Kind::Follow, follower, target, Cause::Block, version);
+        decision.changes.extend(removed.changes);
+    }
+    Ok(decision)
+}
+
+/// A block or a mute: an edge that needs the target to exist and nothing of the target's will.
+fn mark(view: &impl View, kind: Kind, by: Key, target: Key, version: Version) -> Result<Decision, Refusal> {
+    if by == target {
+        return Err(Refusal::SelfBlock);
+    }
+    actor(view, by)?;
+    if !view.user_exists(target) {
+        return Err(Refusal::UserNotFound);
+    }
+    if let Some(value) = view.edge(kind, by, target) {
+        return Ok(unchanged(value));
+    }
+    let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
+    Ok(edge(kind, by, target, Cause::Follower, None, after))
+}
+
+fn remove(view: &impl View, kind: Kind, follower: Key, target: Key, cause: Cause, version: Version) -> Decision {
+    let Some(before) = view.edge(kind, follower, target) else {
+        return Decision { reply: Reply::Gone { changed: false }, changes: SmallVec::new() };
+    };
+    let after = EdgeValue { state: State::Removed, version, ..before };
+    let mut decision = edge(kind, follower, target, cause, Some(before), after);
+    decision.reply = Reply::Gone { changed: true };
+    decision
+}
+
+fn edge(kind: Kind, follower: Key, target: Key, cause: Cause, before: Option<EdgeValue>, after: EdgeValue) -> Decision {
+    let reply = match after.state {
+        State::Removed => Reply::Gone { changed: true },
+        _ => Reply::Edge { value: after, created: before.is_none(), changed: true },
+    };
+    let change = EdgeChange { kind, follower, target, cause, before, after };
+    Decision { reply, changes: smallvec![Change::Edge(change)] }
+}
+
+fn unchanged(value: EdgeValue) -> Decision {
+    Decision { reply: Reply::Edge { value, created: false, changed: false }, changes: SmallVec::new() }
+}
+
+fn put_user(
+    view: &impl View,
+    key: Key,
+    id: &UserId,
+    patch: &UserPatch,
+    overwrite: Overwrite,
+    version: Version,
+) -> Result<Decision, Refusal> {
+    let before = view.user(key);
+    if before.as_ref().is_some_and(|user| user.id != *id) {
+        return Err(Refusal::IdTaken);
+    }
+    let same = Decision { reply: Reply::User { created: false, changed: false }, changes: SmallVec::new() };
+    let (mut user, existed) = match (before.clone(), overwrite) {
+        (Some(_), Overwrite::Keep) => return Ok(same),
+        (None, Overwrite::Merge) => return Err(Refusal::UserNotFound),
+        (Some(user), Overwrite::Merge) => (user, true),
+        (Some(user), Overwrite::Replace) => (User { name: None, avatar_url: None, ..user }, true),
+        (None, _) => (new_user(key, id, version), false),
+    };
+    if let Some(name) = &patch.name {
+        user.name.clone_from(name);
+    }
+    if let Some(avatar_url) = &patch.avatar_url {
+        user.avatar_url.clone_from(avatar_url);
+    }
+    user.private = patch.private.unwrap_or(user.private);
+    user.hide_lists = patch.hide_lists.unwrap_or(user.hide_lists);
+    user.registered_at = patch.registered_at.unwrap_or(user.registered_at);
+    if before.as_ref() == Some(&user) {
+        return Ok(same);
+    }
+    user.version = version;
+    let change = UserChange { key, existed, after: Some(Box::new(user)) };
+    Ok(Decision { reply: Reply::User { created: !existed, changed: true }, changes: smallvec![Change::User(change)] })
+}
+
+fn new_user(key: Key, id: &UserId, version: Version) -> User {
+    User {
+        key,
+        id: id.clone(),
+        name: None,
+        avatar_url: None,
+        private: false,
+        hide_lists: false,
+        registered_at: version.millis(),
+        created: version,
+        version,
+    }
+}

@@ -1,0 +1,138 @@
+//! Events: one for each change, derived from it alone, so that no change can miss its event.
+
+use crate::{Cause, Change, Code, Error, Key, Kind, Result, Sequence, Signer, State, User, Version};
+
+const FORMAT: u8 = 1;
+const PURPOSE: &[u8] = b"event";
+
+/// What one change looked like from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub sequence: Sequence,
+    pub version: Version,
+    pub body: EventBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventBody {
+    Edge {
+        kind: Kind,
+        follower: Key,
+        target: Key,
+        cause: Cause,
+        before: Option<State>,
+        after: Option<State>,
+        quiet: bool,
+    },
+    User {
+        key: Key,
+        existed: bool,
+        after: Option<Box<User>>,
+    },
+}
+
+impl Event {
+    pub fn of(sequence: Sequence, version: Version, change: &Change) -> Self {
+        let body = match change {
+            Change::Edge(edge) => EventBody::Edge {
+                kind: edge.kind,
+                follower: edge.follower,
+                target: edge.target,
+                cause: edge.cause,
+                before: edge.before.map(|value| value.state),
+                after: edge.after.is_live().then_some(edge.after.state),
+                quiet: edge.after.quiet,
+            },
+            Change::User(user) => EventBody::User { key: user.key, existed: user.existed, after: user.after.clone() },
+        };
+        Self { sequence, version, body }
+    }
+
+    /// The `type` of the envelope. A changed `quiet` flag is a `follow.created` from active to active.
+    pub const fn name(&self) -> &'static str {
+        match self.body {
+            EventBody::User { existed: false, .. } => "user.created",
+            EventBody::User { after: Some(_), .. } => "user.updated",
+            EventBody::User { after: None, .. } => "user.erased",
+            EventBody::Edge { kind: Kind::Block, after: Some(_), .. } => "block.created",
+            EventBody::Edge { kind: Kind::Block, after: None, .. } => "block.removed",
+            EventBody::Edge { kind: Kind::Mute, after: Some(_), .. } => "mute.created",
+            EventBody::Edge { kind: Kind::Mute, after: None, .. } => "mute.removed",
+            EventBody::Edge { kind: Kind::Follow, before, after, cause, .. } => follow_name(before, after, cause),
+        }
+    }
+}
+
+const fn follow_name(before: Option<State>, after: Option<State>, cause: Cause) -> &'static str {
+    match (before, after) {
+        (_, Some(State::Pending)) => "follow.requested",
+        (_, Some(State::Parked)) => "follow.parked",
+        (Some(State::Pending | State::Parked), Some(_)) => "follow.accepted",
+        (_, Some(_)) => "follow.created",
+        (Some(State::Pending), None) => match cause {
+            Cause::Target | Cause::Block => "follow.rejected",
+            _ => "follow.cancelled",
+        },
+        (_, None) => "follow.removed",
+    }
+}
+
+/// Where a reader of events stands: everything up to and including `sequence` has been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventCursor {
+    pub epoch: u64,
+    pub sequence: Sequence,
+}
+
+impl EventCursor {
+    pub fn encode(&self, signer: &Signer) -> String {
+        let mut payload = vec![FORMAT];
+        payload.extend_from_slice(&self.epoch.to_be_bytes());
+        payload.extend_from_slice(&self.sequence.0.to_be_bytes());
+        signer.seal(PURPOSE, payload)
+    }
+
+    pub fn decode(text: &str, signer: &Signer, epoch: u64) -> Result<Self> {
+        let refuse =
+            || Error::new(Code::InvalidCursor, "the event cursor was not made by this store; start without one");
+        let payload = signer.open(PURPOSE, text).ok_or_else(refuse)?;
+        match payload.split_first() {
+            Some((&FORMAT, body)) => {
+                let (stored, sequence) = body
+                    .split_first_chunk::<8>()
+                    .and_then(|(stored, rest)| Some((*stored, *rest.first_chunk::<8>()?)))
+                    .ok_or_else(refuse)?;
+                if u64::from_be_bytes(stored) != epoch {
+                    return Err(refuse());
+                }
+                Ok(Self { epoch, sequence: Sequence(u64::from_be_bytes(sequence)) })
+            }
+            _ => Err(refuse()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_transition_has_its_name() {
+        use State::{Active, Parked, Pending};
+        let cases = [
+            (None, Some(Active), Cause::Follower, "follow.created"),
+            (None, Some(Pending), Cause::Follower, "follow.requested"),
+            (None, Some(Parked), Cause::Follower, "follow.parked"),
+            (Some(Pending), Some(Active), Cause::Target, "follow.accepted"),
+            (Some(Pending), None, Cause::Follower, "follow.cancelled"),
+            (Some(Pending), None, Cause::Target, "follow.rejected"),
+            (Some(Pending), None, Cause::Block, "follow.rejected"),
+            (Some(Active), None, Cause::Follower, "follow.removed"),
+            (Some(Active), None, Cause::Block, "follow.removed"),
+            (Some(Active), Some(Active), Cause::Follower, "follow.created"),
+        ];
+        for (before, after, cause, name) in cases {
+            assert_eq!(follow_name(before, after, cause), name, "{before:?} {after:?} {cause:?}");
+        }
+    }
+}

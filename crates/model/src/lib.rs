@@ -1,0 +1,37 @@
+//! The words of Entourage: ids, keys, edges, versions, cursors, operations, outcomes, events, errors.
+//!
+//! Nothing here does I/O, awaits, or asks what time it is: clocks and secrets are handed in.
+
+mod clock;
+mod code;
+mod cursor;
+mod decide;
+mod edge;
+mod error;
+mod event;
+mod id;
+mod key;
+mod list;
+mod operation;
+mod outcome;
+mod secret;
+mod token;
+mod user;
+mod version;
+
+pub use clock::{Clock, ManualClock};
+pub use code::Code;
+pub use cursor::{Cursor, CursorScope};
+pub use decide::{View, decide, resolve};
+pub use edge::{Edge, EdgeChange, EdgeValue, Kind, State};
+pub use error::{Error, FieldError, Result};
+pub use event::{Event, EventBody, EventCursor};
+pub use id::UserId;
+pub use key::{Key, KeyHasher};
+pub use list::{List, Page, Place, Plane, Side};
+pub use operation::{Cause, IdempotencyKey, Operation, Overwrite, UserPatch, Write};
+pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, UserChange};
+pub use secret::{Secret, Signer};
+pub use token::Token;
+pub use user::{Counts, User};
+pub use version::{Millis, Position, Sequence, Version, VersionClock};

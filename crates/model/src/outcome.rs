@@ -1,0 +1,134 @@
+//! What came of an operation: the reply, the changes, and what a retry needs.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::{Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, Sequence, User, Version};
+
+/// A user as it became (`None`: erased).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserChange {
+    pub key: Key,
+    pub existed: bool,
+    pub after: Option<Box<User>>,
+}
+
+/// One change; each has a sequence number and an event of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    Edge(EdgeChange),
+    User(UserChange),
+}
+
+/// What the caller is told, short enough to be kept with an idempotency key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The user exists now as asked.
+    User { created: bool, changed: bool },
+    /// The edge stands as `value`; `created` when this write made it, `changed` when it made any difference.
+    Edge { value: EdgeValue, created: bool, changed: bool },
+    /// The edge is gone; `changed` when there was one.
+    Gone { changed: bool },
+}
+
+impl Reply {
+    pub const fn changed(&self) -> bool {
+        match *self {
+            Self::User { changed, .. } | Self::Edge { changed, .. } | Self::Gone { changed } => changed,
+        }
+    }
+}
+
+/// What `decide` made of an operation, before it has a place in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub reply: Reply,
+    pub changes: SmallVec<[Change; 1]>,
+}
+
+/// Kept for a day with the key of a request, in the commit of its effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdempotencyRecord {
+    pub key: IdempotencyKey,
+    pub version: Version,
+    pub reply: Reply,
+}
+
+/// A committed operation. `apply` needs nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The sequence of the first change; the following ones count on from it. When nothing was logged,
+    /// the last sequence this commit has seen.
+    pub sequence: Sequence,
+    pub version: Version,
+    pub reply: Reply,
+    pub changes: SmallVec<[Change; 1]>,
+    pub idempotency: Option<IdempotencyRecord>,
+    /// The reply is that of an earlier request with the same key.
+    pub replayed: bool,
+}
+
+impl Outcome {
+    /// The last sequence of this outcome: a reader that has it has all of it.
+    pub fn watermark(&self) -> Sequence {
+        Sequence(self.sequence.0 + (self.changes.len() as u64).saturating_sub(1))
+    }
+
+    /// Whether the commit has anything to write.
+    pub fn is_logged(&self) -> bool {
+        !self.changes.is_empty() || (self.idempotency.is_some() && !self.replayed)
+    }
+}
+
+/// Why an operation was refused inside the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    SelfFollow,
+    SelfBlock,
+    UserNotFound,
+    ActorNotFound,
+    Blocked,
+    FollowingLimit,
+    QuietPrivate,
+    IdTaken,
+    IdempotencyMismatch,
+    NoSuchRequest,
+}
+
+impl Refusal {
+    pub const fn code(self) -> Code {
+        match self {
+            Self::SelfFollow => Code::SelfFollow,
+            Self::SelfBlock => Code::SelfBlock,
+            Self::UserNotFound => Code::UserNotFound,
+            Self::ActorNotFound => Code::ActorNotFound,
+            Self::Blocked => Code::Blocked,
+            Self::FollowingLimit => Code::FollowingLimit,
+            Self::QuietPrivate => Code::QuietPrivate,
+            Self::IdTaken => Code::IdTaken,
+            Self::IdempotencyMismatch => Code::IdempotencyMismatch,
+            Self::NoSuchRequest => Code::NotFound,
+        }
+    }
+
+    const fn detail(self) -> &'static str {
+        match self {
+            Self::SelfFollow => "follower and target are the same user",
+            Self::SelfBlock => "actor and target are the same user",
+            Self::UserNotFound => "no user with this id; create it with PUT /api/v1/users/{id}",
+            Self::ActorNotFound => "the acting user was never created; create it with PUT /api/v1/users/{id}",
+            Self::Blocked => "one of the two users blocks the other",
+            Self::FollowingLimit => "the follower has reached limits.following_max",
+            Self::QuietPrivate => "a private account sees its followers, so it cannot be followed quietly",
+            Self::IdTaken => "another id has the same key; choose a different id",
+            Self::IdempotencyMismatch => "this Idempotency-Key was used for another body; use a new key",
+            Self::NoSuchRequest => "there is no follow request between these users",
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code(), refusal.detail())
+    }
+}
