@@ -23,9 +23,9 @@ pub trait View {
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord>;
 }
 
-/// Resolves one write: a known idempotency key replays, anything else is decided. `next` is the sequence
-/// the first change would get. Changes nothing.
-pub fn resolve(view: &impl View, write: &Write, version: Version, next: Sequence) -> Result<Outcome, Refusal> {
+/// Resolves one write: a known idempotency key replays, anything else is decided. `last` is the log's
+/// last sequence so far. Changes nothing.
+pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence) -> Result<Outcome, Refusal> {
     if let Some(key) = &write.idempotency
         && let Some(record) = view.idempotency(&key.scope, version)
     {
@@ -33,13 +33,13 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, next: Sequence
             return Err(Refusal::IdempotencyMismatch);
         }
         let (version, reply) = (record.version, record.reply);
-        let (sequence, changes) = (Sequence(next.0 - 1), SmallVec::new());
-        return Ok(Outcome { sequence, version, reply, changes, idempotency: Some(record), replayed: true });
+        let (watermark, changes) = (last, SmallVec::new());
+        return Ok(Outcome { watermark, version, reply, changes, idempotency: Some(record), replayed: true });
     }
     let Decision { reply, changes } = decide(view, &write.operation, version)?;
-    let sequence = if changes.is_empty() { Sequence(next.0 - 1) } else { next };
+    let watermark = last.plus(changes.len() as u64);
     let idempotency = write.idempotency.map(|key| IdempotencyRecord { key, version, reply });
-    Ok(Outcome { sequence, version, reply, changes, idempotency, replayed: false })
+    Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
 }
 
 /// Decides one operation at `version`. Changes nothing.

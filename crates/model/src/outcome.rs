@@ -57,9 +57,9 @@ pub struct IdempotencyRecord {
 /// A committed operation. `apply` needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The sequence of the first change; the following ones count on from it. When nothing was logged,
-    /// the last sequence this commit has seen.
-    pub sequence: Sequence,
+    /// Who has seen the store's log up to here has seen all of this outcome. Where the log counts changes
+    /// one by one this is the sequence of the last change, or of the last one before when there is none.
+    pub watermark: Sequence,
     pub version: Version,
     pub reply: Reply,
     pub changes: SmallVec<[Change; 1]>,
@@ -69,9 +69,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The last sequence of this outcome: a reader that has it has all of it.
-    pub fn watermark(&self) -> Sequence {
-        Sequence(self.sequence.0 + (self.changes.len() as u64).saturating_sub(1))
+    /// The changes with their sequences, in a log that counts changes one by one.
+    pub fn numbered_changes(&self) -> impl Iterator<Item = (Sequence, &Change)> {
+        let before = self.watermark.0 - self.changes.len() as u64;
+        self.changes.iter().enumerate().map(move |(index, change)| (Sequence(before + 1 + index as u64), change))
     }
 
     /// Whether the commit has anything to write.

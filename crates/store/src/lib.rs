@@ -1,1 +1,11 @@
-//! placeholder
+//! Where truth lives: the store trait, its backends, and the conformance suite they all pass.
+
+pub mod backends;
+mod clock;
+pub mod conformance;
+mod report;
+mod store;
+
+pub use clock::SystemClock;
+pub use report::{Problem, Report};
+pub use store::{Answer, Health, Identity, Profile, Store};

@@ -1,0 +1,173 @@
+//! A graph in plain ordered maps. `apply` converges whatever the order and repetition of outcomes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use entourage_model::{
+    Change, Counts, Edge, EdgeChange, EdgeValue, IdempotencyRecord, Key, Kind, List, Outcome, Page, Place, Plane, Side,
+    User, Version, View,
+};
+
+const IDEMPOTENCY_TTL_MILLIS: u64 = 24 * 60 * 60 * 1000;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    users: BTreeMap<Key, User>,
+    /// Removed edges stay, with the version of their removal: that is what makes `apply` commute.
+    edges: BTreeMap<(Kind, Key, Key), EdgeValue>,
+    lists: BTreeMap<(Key, Plane, Side), Rows>,
+    idempotency: HashMap<[u8; 16], IdempotencyRecord>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Rows {
+    places: BTreeSet<Place>,
+    quiet: u64,
+}
+
+impl Graph {
+    pub fn apply(&mut self, outcome: &Outcome) {
+        for change in &outcome.changes {
+            match change {
+                Change::Edge(edge) => self.apply_edge(edge),
+                Change::User(user) => {
+                    if let Some(after) = &user.after
+                        && self.users.get(&user.key).is_none_or(|known| known.version < after.version)
+                    {
+                        self.users.insert(user.key, (**after).clone());
+                    }
+                }
+            }
+        }
+        if let Some(record) = outcome.idempotency {
+            let known = self.idempotency.entry(record.key.scope).or_insert(record);
+            if known.version < record.version {
+                *known = record;
+            }
+        }
+    }
+
+    fn apply_edge(&mut self, change: &EdgeChange) {
+        let id = (change.kind, change.follower, change.target);
+        let known = self.edges.get(&id).copied();
+        let merged = known.map_or(change.after, |known| known.merge(change.after));
+        if known == Some(merged) {
+            return;
+        }
+        if let Some(known) = known {
+            self.list(change, known, false);
+        }
+        self.list(change, merged, true);
+        self.edges.insert(id, merged);
+    }
+
+    fn list(&mut self, change: &EdgeChange, value: EdgeValue, add: bool) {
+        let Some(plane) = Plane::of(change.kind, value.state) else { return };
+        let ends =
+            [(change.follower, Side::Following, change.target), (change.target, Side::Followers, change.follower)];
+        for (user, side, other) in ends {
+            let rows = self.lists.entry((user, plane, side)).or_default();
+            let place = Place { position: value.position, key: other };
+            if add {
+                rows.places.insert(place);
+                rows.quiet += u64::from(value.quiet);
+            } else {
+                rows.places.remove(&place);
+                rows.quiet -= u64::from(value.quiet);
+            }
+            if rows.places.is_empty() {
+                self.lists.remove(&(user, plane, side));
+            }
+        }
+    }
+
+    pub fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Page {
+        let Some(rows) = self.lists.get(&(list.user, list.plane, list.side)) else { return Page::default() };
+        let below: Box<dyn Iterator<Item = &Place>> = match after {
+            Some(place) => Box::new(rows.places.range(..place).rev()),
+            None => Box::new(rows.places.iter().rev()),
+        };
+        let mut edges: Vec<Edge> = below.take(limit + 1).filter_map(|place| self.edge_at(list, place.key)).collect();
+        let more = edges.len() > limit;
+        edges.truncate(limit);
+        Page { edges, more, total: rows.places.len() as u64, quiet: rows.quiet }
+    }
+
+    fn edge_at(&self, list: List, other: Key) -> Option<Edge> {
+        let (follower, target) = match list.side {
+            Side::Following => (list.user, other),
+            Side::Followers => (other, list.user),
+        };
+        let kind = list.plane.kind();
+        let value = *self.edges.get(&(kind, follower, target))?;
+        Some(Edge { kind, follower, target, value })
+    }
+
+    pub fn counts(&self, user: Key) -> Option<Counts> {
+        self.users.get(&user)?;
+        let count = |plane, side| {
+            self.lists.get(&(user, plane, side)).map_or((0, 0), |rows| (rows.places.len() as u64, rows.quiet))
+        };
+        let (followers, followers_quiet) = count(Plane::Follow, Side::Followers);
+        let (following, following_quiet) = count(Plane::Follow, Side::Following);
+        let (requests, _) = count(Plane::Request, Side::Followers);
+        let (requested, _) = count(Plane::Request, Side::Following);
+        Some(Counts { followers, followers_quiet, following, following_quiet, requests, requested })
+    }
+
+    pub fn users_above(&self, after: Option<Key>) -> impl Iterator<Item = &User> {
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.users.range((from, std::ops::Bound::Unbounded)).map(|(_, user)| user)
+    }
+
+    /// Every live edge.
+    pub fn edges(&self) -> impl Iterator<Item = Edge> {
+        self.edges.iter().filter(|(_, value)| value.is_live()).map(|(&(kind, follower, target), &value)| Edge {
+            kind,
+            follower,
+            target,
+            value,
+        })
+    }
+
+    /// Every row of every list: who, where, what it shows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (List, Place)> {
+        self.lists.iter().flat_map(|(&(user, plane, side), rows)| {
+            rows.places.iter().map(move |&place| (List { user, plane, side }, place))
+        })
+    }
+}
+
+impl View for Graph {
+    fn user_exists(&self, key: Key) -> bool {
+        self.users.contains_key(&key)
+    }
+
+    fn is_private(&self, key: Key) -> bool {
+        self.users.get(&key).is_some_and(|user| user.private)
+    }
+
+    fn user(&self, key: Key) -> Option<User> {
+        self.users.get(&key).cloned()
+    }
+
+    fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
+        self.edge(kind, follower, target).is_some()
+    }
+
+    fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
+        self.edges.get(&(kind, follower, target)).copied().filter(EdgeValue::is_live)
+    }
+
+    fn following_load(&self, follower: Key) -> u64 {
+        Plane::of_kind(Kind::Follow)
+            .iter()
+            .filter_map(|&plane| self.lists.get(&(follower, plane, Side::Following)))
+            .map(|rows| rows.places.len() as u64)
+            .sum()
+    }
+
+    fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
+        let record = self.idempotency.get(scope).copied()?;
+        (record.version.millis().plus(IDEMPOTENCY_TTL_MILLIS) > now.millis()).then_some(record)
+    }
+}

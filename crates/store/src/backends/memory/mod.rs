@@ -1,0 +1,119 @@
+//! `decide` and `apply` alone: the smallest store that keeps the contract, and the one the others are compared with.
+
+mod graph;
+mod verify;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use entourage_model::{
+    Clock, Counts, EdgeValue, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, State, User, Version,
+    VersionClock, View, Write, resolve,
+};
+use parking_lot::RwLock;
+
+pub use self::graph::Graph;
+use crate::{Answer, Health, Identity, Profile, Report};
+
+/// Everything behind one lock; gone with the process.
+pub struct Store {
+    identity: Identity,
+    clock: Arc<dyn Clock>,
+    inner: RwLock<Inner>,
+}
+
+struct Inner {
+    graph: Graph,
+    versions: VersionClock,
+    events: Vec<Event>,
+}
+
+impl Store {
+    pub fn new(identity: Identity, clock: Arc<dyn Clock>) -> Self {
+        let inner =
+            Inner { graph: Graph::default(), versions: VersionClock::new(0, Version::ZERO), events: Vec::new() };
+        Self { identity, clock, inner: RwLock::new(inner) }
+    }
+
+    fn commit_now(&self, write: &Write) -> Result<Outcome> {
+        let mut inner = self.inner.write();
+        let version = inner.versions.next(self.clock.now(), write.floor);
+        let last = Sequence(inner.events.len() as u64);
+        let outcome = resolve(&inner.graph, write, version, last)?;
+        let events = outcome.numbered_changes().map(|(sequence, change)| Event::of(sequence, version, change));
+        inner.events.extend(events.collect::<Vec<_>>());
+        inner.graph.apply(&outcome);
+        Ok(outcome)
+    }
+}
+
+#[async_trait]
+impl crate::Store for Store {
+    fn profile(&self) -> Profile {
+        Profile { name: "memory", durable: false, peeks: true }
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.commit_now(&write)
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        writes.iter().map(|write| self.commit_now(write)).collect()
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        match self.inner.read().graph.edge(kind, follower, target) {
+            Some(value) if value.state == State::Active => Answer::Yes,
+            _ => Answer::No,
+        }
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        let inner = self.inner.read();
+        Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        let inner = self.inner.read();
+        Ok(keys.iter().map(|&key| inner.graph.user(key)).collect())
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        Ok(self.inner.read().graph.counts(user))
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        Ok(self.inner.read().graph.scan(list, after, limit))
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        let inner = self.inner.read();
+        let from = usize::try_from(after.0).unwrap_or(usize::MAX);
+        Ok(inner.events.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        Ok(watermark.0 <= self.inner.read().events.len() as u64)
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        let inner = self.inner.read();
+        Ok(verify::verify(&inner.graph, &inner.events))
+    }
+
+    async fn health(&self) -> Health {
+        Health::Ready
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

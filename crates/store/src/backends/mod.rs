@@ -1,0 +1,3 @@
+//! The engines that hold truth. Each is a folder, and each passes the whole conformance suite.
+
+pub mod memory;

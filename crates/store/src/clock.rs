@@ -1,0 +1,16 @@
+//! The system's clock: the one place that asks what time it is.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use entourage_model::{Clock, Millis};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods, reason = "this is the clock that everything else gets handed")]
+    fn now(&self) -> Millis {
+        let since_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Millis::from_unix(i64::try_from(since_unix.as_millis()).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,108 @@
+//! The store's contract. Clauses are numbered; the conformance suite names the one it shows.
+
+use async_trait::async_trait;
+use entourage_model::{
+    Counts, EdgeValue, Event, Key, Kind, List, Outcome, Page, Place, Result, Secret, Sequence, User, Write,
+};
+
+use crate::Report;
+
+/// What memory knows of an edge without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Yes,
+    No,
+    /// Ask [`Store::get_edges`]: absence from memory is never a "no".
+    Unknown,
+}
+
+/// Made with the store and kept in it for good.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Tells this store's tokens and cursors from another's.
+    pub epoch: u64,
+    pub secret: Secret,
+}
+
+/// What a backend promises beyond the clauses; the conformance suite skips by this and by nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub name: &'static str,
+    /// Acked writes survive the process (C14).
+    pub durable: bool,
+    /// `peek` never answers `Unknown` (C8).
+    pub peeks: bool,
+}
+
+/// Whether writes are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    Ready,
+    /// Reads go on; why writes do not.
+    Degraded(String),
+}
+
+/// Where truth lives.
+///
+/// # Writes
+/// - **C1** A commit is atomic: both directions, both counts, the idempotency record and the event, or nothing.
+/// - **C2** `Ok` means durable (as far as the profile says so) and visible to every read that starts afterwards.
+/// - **C3** [`entourage_model::resolve`] decides, against the state that the commit changes: no other commit comes
+///   between the look and the change. A refusal changes nothing and makes no event.
+/// - **C4** Versions strictly increase for each edge and each user, and exceed the write's `floor`.
+/// - **C5** Equal concurrent writes have one effect: one is `created`, the others find it done.
+/// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts.
+/// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest.
+///
+/// # Reads
+/// - **C8** `peek` is `Yes` or `No` only if an exact read at this moment says the same: an *active* edge of that kind.
+/// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
+/// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
+///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
+///   empty list.
+/// - **C11** Counts equal the lists at every moment and are never negative.
+///
+/// # Events
+/// - **C12** Each change has exactly one event; no-ops and refusals have none. Sequences count 1, 2, 3 … without a gap.
+/// - **C13** An event is listed only when every earlier one is. Events past retention give `events_expired` with the
+///   sequence to resume from.
+///
+/// # Life
+/// - **C14** After `close`, or after a crash, a store opened on the same place has every acked write.
+/// - **C15** `verify` finds nothing wrong, at any time.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    fn profile(&self) -> Profile;
+
+    fn identity(&self) -> &Identity;
+
+    async fn commit(&self, write: Write) -> Result<Outcome>;
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>>;
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer;
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>>;
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>>;
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>>;
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
+
+    /// Users in the order of their keys, above `after`.
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>>;
+
+    /// Events above `after`, oldest first, at most `limit`.
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>>;
+
+    /// Whether a read that starts now sees everything up to this watermark of an [`Outcome`].
+    async fn covers(&self, watermark: Sequence) -> Result<bool>;
+
+    async fn verify(&self) -> Result<Report>;
+
+    async fn health(&self) -> Health;
+
+    /// Makes everything durable and lets go of files and connections. Later writes are refused.
+    async fn close(&self) -> Result<()>;
+}
