@@ -3,6 +3,7 @@
 pub mod backends;
 mod clock;
 pub mod conformance;
+pub mod disk;
 mod report;
 mod store;
 

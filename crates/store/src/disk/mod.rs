@@ -1,0 +1,75 @@
+//! The file layer under the embedded store: a flat folder of named files behind a trait, so that tests can
+//! crash, tear, reorder and refuse what a real disk would.
+//!
+//! What a caller may rely on after a power cut, and no more:
+//! - bytes written before a `sync` of that file that returned `Ok`;
+//! - names created, renamed or removed before a `sync_folder` that returned `Ok`.
+
+mod real;
+
+use std::{io, sync::Arc};
+
+pub use real::RealDisk;
+
+/// A folder of files. Names have no separators.
+pub trait Disk: Send + Sync + 'static {
+    /// A new, empty file; an existing one of that name is emptied.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Names in order.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Replaces `to` at once.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes creations, renames and removals durable.
+    fn sync_folder(&self) -> io::Result<()>;
+
+    /// Keeps other processes out for as long as the guard lives. `WouldBlock`: somebody else is in.
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// An open file.
+pub trait DiskFile: Send + Sync + 'static {
+    /// Fills as much of `buffer` as the file has at `offset`; fewer bytes mean the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes`, growing the file as needed.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes everything written to this file durable. After an error nothing is known of any of it.
+    fn sync(&self) -> io::Result<()>;
+
+    /// `write_at` and `sync` of at least these bytes, as one step where the system has one.
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)?;
+        self.sync()
+    }
+
+    fn size(&self) -> io::Result<u64>;
+
+    fn set_size(&self, size: u64) -> io::Result<()>;
+}
+
+/// Reads exactly `length` bytes, or says what is missing.
+pub fn read_exact_at(file: &dyn DiskFile, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; length];
+    let read = file.read_at(&mut buffer, offset)?;
+    if read < length {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("wanted {length} bytes at {offset}, the file ends after {read}"),
+        ));
+    }
+    Ok(buffer)
+}
+
+/// The whole of a file.
+pub fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(file.size()?).map_err(io::Error::other)?;
+    read_exact_at(file, size, 0)
+}

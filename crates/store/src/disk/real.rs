@@ -1,0 +1,155 @@
+//! The operating system's files.
+
+use std::{
+    fs, io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::{Disk, DiskFile};
+
+const LOCK_NAME: &str = "LOCK";
+
+/// A folder of the file system, readable by its owner only.
+#[derive(Clone, Debug)]
+pub struct RealDisk {
+    folder: PathBuf,
+}
+
+impl RealDisk {
+    /// Makes the folder when it is missing.
+    pub fn new(folder: impl Into<PathBuf>) -> io::Result<Self> {
+        let folder = folder.into();
+        if !folder.is_dir() {
+            fs::create_dir_all(&folder)?;
+            rustix::fs::chmod(&folder, rustix::fs::Mode::RWXU)?;
+            if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                fs::File::open(parent)?.sync_all()?;
+            }
+        }
+        Ok(Self { folder })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn options() -> fs::OpenOptions {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        options
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let file = Self::options().create(true).truncate(true).open(self.path(name))?;
+        Ok(Arc::new(RealFile::new(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let file = Self::options().open(self.path(name))?;
+        Ok(Arc::new(RealFile::new(file)))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                names.extend(entry.file_name().into_string().ok().filter(|name| name != LOCK_NAME));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path(name))
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        fs::File::open(&self.folder)?.sync_all()
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        let file = Self::options().create(true).truncate(false).open(self.path(LOCK_NAME))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+struct RealFile {
+    file: fs::File,
+    /// Cleared when the file system does not know durable writes; `fdatasync` serves then.
+    durable_writes: AtomicBool,
+}
+
+impl RealFile {
+    fn new(file: fs::File) -> Self {
+        Self { file, durable_writes: AtomicBool::new(true) }
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.durable_writes.load(Ordering::Relaxed) {
+            let slices = [io::IoSlice::new(bytes)];
+            match rustix::io::pwritev2(&self.file, &slices, offset, rustix::io::ReadWriteFlags::DSYNC) {
+                Ok(written) if written == bytes.len() => return Ok(()),
+                // A short write leaves the rest to the two-step way, which covers all of it.
+                Ok(_) => {}
+                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+                    self.durable_writes.store(false, Ordering::Relaxed);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.write_at(bytes, offset)?;
+        self.sync()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.file.set_len(size)
+    }
+}
