@@ -157,7 +157,7 @@ mod tests {
             },
         );
         prop::collection::vec(entry, 0..300).prop_map(|mut entries| {
-            entries.sort_by(|a, b| b.position.cmp(&a.position));
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.position));
             entries
         })
     }
