@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
+    extents::Extents,
     image::{Chance, Image},
     pages::Pages,
 };
@@ -15,6 +16,8 @@ pub(super) struct Content {
     pub(super) durable: Pages,
     /// In order of time. `durable` with all of these on top is `live`.
     pending: Vec<Pending>,
+    /// The space that `live` takes.
+    pub(super) taken: Extents,
 }
 
 #[derive(Clone, Debug)]
@@ -41,8 +44,12 @@ enum Fate {
 }
 
 impl Content {
-    pub(super) fn at_rest(pages: Pages) -> Self {
-        Self { live: pages.clone(), durable: pages, pending: Vec::new() }
+    /// What is left of it after a power cut now.
+    pub(super) fn after_cut(&self, image: Image, chance: &mut Chance) -> Self {
+        let pages = self.pages_after_cut(image, chance);
+        let mut taken = self.taken.clone();
+        taken.cut_at(pages.size());
+        Self { live: pages.clone(), durable: pages, pending: Vec::new(), taken }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
@@ -58,12 +65,15 @@ impl Content {
 
     fn push(&mut self, bytes: &[u8], offset: u64, fate: Fate) {
         if !bytes.is_empty() {
-            self.pending.push(Pending::Write(Write { offset, bytes: bytes.into(), fate }));
+            let write = Write { offset, bytes: bytes.into(), fate };
+            self.taken.insert(write.range());
+            self.pending.push(Pending::Write(write));
         }
     }
 
     pub(super) fn set_size(&mut self, size: u64) {
         self.live.set_size(size);
+        self.taken.cut_at(size);
         self.pending.push(Pending::Size(size));
     }
 
@@ -101,6 +111,7 @@ impl Content {
     pub(super) fn drop_pending(&mut self) {
         self.pending.clear();
         self.live = self.durable.clone();
+        self.taken.cut_at(self.live.size());
     }
 
     /// A failed sync after which the page cache shows the new bytes and believes them clean.
@@ -116,10 +127,10 @@ impl Content {
     pub(super) fn damage(&mut self, change: impl Fn(&mut Pages)) {
         change(&mut self.live);
         change(&mut self.durable);
+        self.taken.cut_at(self.live.size());
     }
 
-    /// What the platter could hold after a power cut now.
-    pub(super) fn after_cut(&self, image: Image, chance: &mut Chance) -> Pages {
+    fn pages_after_cut(&self, image: Image, chance: &mut Chance) -> Pages {
         let mut pages = self.durable.clone();
         match image {
             Image::Nothing => {}

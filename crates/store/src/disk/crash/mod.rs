@@ -33,6 +33,7 @@
 //! earlier write with it, and after a failed sync the next one may say `Ok` of bytes that it never wrote.
 
 mod content;
+mod extents;
 mod folder;
 mod handle;
 mod image;
@@ -123,9 +124,9 @@ impl CrashDisk {
         self.state.lock().failing_writes.push(FailingWrites { kind, concerns: Arc::new(concerns), left: count });
     }
 
-    /// The sum of all file sizes that the disk takes; `None` has no limit. A write beyond it stores what fits and
-    /// fails with `StorageFull`. Holes count as bytes: a real disk takes a size for nothing and refuses the write
-    /// that fills it.
+    /// How many bytes the disk takes; `None` has no limit. A write that needs more stores what fits and fails with
+    /// `StorageFull`. As on a real disk a size alone takes no space, so only written bytes, zeros included, are sure of
+    /// their place.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
     }

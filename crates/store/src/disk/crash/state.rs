@@ -142,8 +142,9 @@ impl State {
             self.file(number)?.content.write(&bytes[..bytes.len() / 2], offset);
             return self.failed(kind.into());
         }
-        let end = self.size_within_capacity(number, offset + bytes.len() as u64);
-        let fitting = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
+        let free = self.free();
+        let end = self.file(number)?.content.taken.reach(offset..offset + bytes.len() as u64, free);
+        let fitting = (end - offset) as usize;
         self.file(number)?.content.write(&bytes[..fitting], offset);
         if fitting < bytes.len() {
             return self.failed(io::ErrorKind::StorageFull.into());
@@ -154,9 +155,6 @@ impl State {
     pub(super) fn set_size(&mut self, number: FileNumber, size: u64) -> io::Result<()> {
         let name = self.file(number)?.name.clone();
         let power = self.begin(&name, Action::SetSize(size))?;
-        if matches!(power, Power::On) && self.size_within_capacity(number, size) < size {
-            return self.failed(io::ErrorKind::StorageFull.into());
-        }
         self.file(number)?.content.set_size(size);
         unless_cut(&power)
     }
@@ -179,19 +177,10 @@ impl State {
         Ok(())
     }
 
-    /// How far up to `size` the file may reach on this disk; never less than it reaches already.
-    fn size_within_capacity(&self, number: FileNumber, size: u64) -> u64 {
-        let Some(capacity) = self.capacity else { return size };
-        let own = self.files.get(&number).map_or(0, |file| file.content.live.size());
-        let others: u64 = self
-            .folder
-            .live
-            .values()
-            .filter(|other| **other != number)
-            .filter_map(|other| self.files.get(other))
-            .map(|file| file.content.live.size())
-            .sum();
-        size.min(capacity.saturating_sub(others).max(own))
+    fn free(&self) -> u64 {
+        let Some(capacity) = self.capacity else { return u64::MAX };
+        let named = self.folder.live.values().filter_map(|number| self.files.get(number));
+        capacity.saturating_sub(named.map(|file| file.content.taken.total()).sum())
     }
 
     fn next_failing_sync(&mut self) -> Option<FailedSync> {
@@ -217,8 +206,7 @@ impl State {
         let mut files = BTreeMap::new();
         for (name, number) in &names {
             if let Some(file) = self.files.get(number) {
-                let pages = file.content.after_cut(image, &mut chance);
-                let content = Content::at_rest(pages);
+                let content = file.content.after_cut(image, &mut chance);
                 files.insert(*number, File { name: name.clone(), content });
             }
         }

@@ -100,16 +100,35 @@ fn a_full_disk_refuses_growth_until_it_has_space() -> io::Result<()> {
     let full = Err(io::ErrorKind::StorageFull);
     assert_eq!(file.write_at(&[3; 20], 30).map_err(|error| error.kind()), full);
     assert_eq!(file.size()?, 40, "what fits is there");
-    assert_eq!(file.set_size(41).map_err(|error| error.kind()), full);
     assert_eq!(file.write_at(&[4; 1], 500).map_err(|error| error.kind()), full);
     assert_eq!(file.size()?, 40);
     file.write_at(&[5; 40], 0)?;
     file.sync()?;
+    disk.set_capacity(Some(50));
+    file.write_at(&[5; 40], 0)?;
+    disk.set_capacity(Some(100));
     disk.remove("a")?;
     file.write_at(&[6; 100], 0)?;
     assert!(file.write_at(&[7], 100).is_err());
     disk.set_capacity(None);
     file.write_at(&[7], 100)?;
+    Ok(())
+}
+
+#[test]
+fn only_written_bytes_are_sure_of_their_place() -> io::Result<()> {
+    let disk = CrashDisk::new();
+    let (sparse, zeroed) = (disk.create("sparse")?, disk.create("zeroed")?);
+    sparse.set_size(100)?;
+    zeroed.write_at(&[0; 100], 0)?;
+    zeroed.sync()?;
+    disk.sync_folder()?;
+    disk.set_capacity(Some(100));
+    let image = disk.image(Image::Nothing);
+    for disk in [disk, image] {
+        assert!(disk.open("sparse")?.write_at(b"x", 50).is_err());
+        disk.open("zeroed")?.write_at(b"x", 50)?;
+    }
     Ok(())
 }
 
