@@ -2,6 +2,7 @@
 
 mod failures;
 mod model;
+mod real;
 
 use std::io;
 

@@ -10,7 +10,7 @@ use crate::disk::read_all;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Create(usize),
     Write { name: usize, offset: u64, length: usize, durable: bool },
     Sync(usize),
@@ -20,7 +20,7 @@ enum Step {
     SyncFolder,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let name = 0..NAMES.len();
     let step = prop_oneof![
         2 => name.clone().prop_map(Step::Create),
@@ -132,53 +132,58 @@ impl Model {
     }
 }
 
-/// Runs a step on both; whether the disk agreed that it is possible.
-fn run(step: &Step, stamp: u8, disk: &CrashDisk, model: &mut Model) -> io::Result<()> {
-    match *step {
-        Step::Create(name) => {
-            model.create(name);
-            disk.create(NAMES[name])?;
-        }
-        Step::SyncFolder => {
-            model.sync_folder();
-            disk.sync_folder()?;
-        }
-        Step::Write { name, offset, length, durable } => {
-            let Some(file) = model.live.get(&name) else { return Ok(()) };
-            let bytes = vec![stamp; length];
-            model.files[*file].write(&bytes, offset as usize, durable);
-            let handle = disk.open(NAMES[name])?;
-            if durable { handle.write_durable_at(&bytes, offset) } else { handle.write_at(&bytes, offset) }?;
-        }
-        Step::Sync(name) => {
-            let Some(file) = model.live.get(&name) else { return Ok(()) };
-            model.files[*file].sync();
-            disk.open(NAMES[name])?.sync()?;
-        }
-        Step::SetSize(name, size) => {
-            let Some(file) = model.live.get(&name) else { return Ok(()) };
-            model.files[*file].set_size(size as usize);
-            disk.open(NAMES[name])?.set_size(size)?;
-        }
-        Step::Rename(from, to) => {
-            let Some(file) = model.live.remove(&from) else { return Ok(()) };
-            model.may_be(from, None);
-            model.live.insert(to, file);
-            model.may_be(to, Some(file));
-            disk.rename(NAMES[from], NAMES[to])?;
-        }
-        Step::Remove(name) => {
-            if model.live.remove(&name).is_none() {
-                return Ok(());
+impl Model {
+    fn apply(&mut self, step: &Step, stamp: u8) {
+        match *step {
+            Step::Create(name) => self.create(name),
+            Step::SyncFolder => self.sync_folder(),
+            Step::Write { name, offset, length, durable } => {
+                self.files[self.live[&name]].write(&vec![stamp; length], offset as usize, durable);
             }
-            model.may_be(name, None);
-            disk.remove(NAMES[name])?;
+            Step::Sync(name) => self.files[self.live[&name]].sync(),
+            Step::SetSize(name, size) => self.files[self.live[&name]].set_size(size as usize),
+            Step::Rename(from, to) => {
+                if let Some(file) = self.live.remove(&from) {
+                    self.may_be(from, None);
+                    self.live.insert(to, file);
+                    self.may_be(to, Some(file));
+                }
+            }
+            Step::Remove(name) => {
+                self.live.remove(&name);
+                self.may_be(name, None);
+            }
         }
     }
-    Ok(())
+
+    /// The step has begun and may have happened; nothing is durable by it.
+    fn apply_under_way(&mut self, step: &Step, stamp: u8) {
+        match *step {
+            Step::Sync(_) | Step::SyncFolder => {}
+            Step::Write { name, offset, length, .. } => {
+                self.apply(&Step::Write { name, offset, length, durable: false }, stamp);
+            }
+            _ => self.apply(step, stamp),
+        }
+    }
 }
 
-fn contents(disk: &CrashDisk) -> io::Result<Vec<(String, Vec<u8>)>> {
+pub(super) fn run(step: &Step, stamp: u8, disk: &dyn Disk) -> io::Result<()> {
+    match *step {
+        Step::Create(name) => disk.create(NAMES[name]).map(drop),
+        Step::SyncFolder => disk.sync_folder(),
+        Step::Write { name, offset, length, durable } => {
+            let (file, bytes) = (disk.open(NAMES[name])?, vec![stamp; length]);
+            if durable { file.write_durable_at(&bytes, offset) } else { file.write_at(&bytes, offset) }
+        }
+        Step::Sync(name) => disk.open(NAMES[name])?.sync(),
+        Step::SetSize(name, size) => disk.open(NAMES[name])?.set_size(size),
+        Step::Rename(from, to) => disk.rename(NAMES[from], NAMES[to]),
+        Step::Remove(name) => disk.remove(NAMES[name]),
+    }
+}
+
+pub(super) fn contents(disk: &dyn Disk) -> io::Result<Vec<(String, Vec<u8>)>> {
     disk.list()?.into_iter().map(|name| Ok((name.clone(), read_all(&*disk.open(&name)?)?))).collect()
 }
 
@@ -188,7 +193,11 @@ proptest! {
         let disk = CrashDisk::new();
         let mut model = Model::default();
         for (index, step) in steps.iter().enumerate() {
-            run(step, index as u8 + 1, &disk, &mut model).unwrap();
+            let stamp = index as u8 + 1;
+            match run(step, stamp, &disk) {
+                Ok(()) => model.apply(step, stamp),
+                Err(error) => prop_assert_eq!(error.kind(), io::ErrorKind::NotFound),
+            }
             let seen: Vec<_> =
                 model.live.iter().map(|(name, file)| (NAMES[*name].to_owned(), model.files[*file].live.clone())).collect();
             prop_assert_eq!(&contents(&disk).unwrap(), &seen, "live\n{}", disk.trace());
@@ -197,6 +206,26 @@ proptest! {
             for seed in 0..10 {
                 prop_assert!(model.allows(&disk.image(Image::Random(seed))), "seed {seed}\n{}", disk.trace());
             }
+        }
+    }
+    #[test]
+    fn every_image_after_a_cut_is_possible(steps in steps(), cut in 0..30u64) {
+        let disk = CrashDisk::new();
+        disk.crash_after(cut);
+        let mut model = Model::default();
+        for (index, step) in steps.iter().enumerate() {
+            let stamp = index as u8 + 1;
+            match run(step, stamp, &disk) {
+                Ok(()) => model.apply(step, stamp),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => {
+                    model.apply_under_way(step, stamp);
+                    break;
+                }
+            }
+        }
+        for image in [Image::Nothing, Image::Everything].into_iter().chain((0..50).map(Image::Random)) {
+            prop_assert!(model.allows(&disk.image(image)), "{image:?}\n{}", disk.trace());
         }
     }
 }
