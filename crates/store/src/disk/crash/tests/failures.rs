@@ -72,6 +72,13 @@ fn a_durable_name_is_not_overtaken_by_a_forgotten_one() -> io::Result<()> {
         }
     }
     assert!(images(&disk).all(|image| is(&image, "current", b"2")));
+
+    disk.create("a")?;
+    disk.fail_sync(0, FailedSync::ForgetsWrites);
+    assert!(disk.sync_folder().is_err());
+    disk.rename("a", "b")?;
+    disk.sync_folder()?;
+    assert!(images(&disk).all(|image| image.names() == ["b", "current"]));
     Ok(())
 }
 
@@ -106,6 +113,7 @@ fn a_full_disk_refuses_growth_until_it_has_space() -> io::Result<()> {
     file.sync()?;
     disk.set_capacity(Some(50));
     file.write_at(&[5; 40], 0)?;
+    assert_eq!(file.write_at(&[5], 40).map_err(|error| error.kind()), full);
     disk.set_capacity(Some(100));
     disk.remove("a")?;
     file.write_at(&[6; 100], 0)?;
@@ -128,6 +136,22 @@ fn only_written_bytes_are_sure_of_their_place() -> io::Result<()> {
     for disk in [disk, image] {
         assert!(disk.open("sparse")?.write_at(b"x", 50).is_err());
         disk.open("zeroed")?.write_at(b"x", 50)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_cut_off_or_lost_gives_its_space_back() -> io::Result<()> {
+    let disk = disk_with("a", &[1; 40])?;
+    disk.set_capacity(Some(100));
+    let file = disk.open("a")?;
+    file.write_at(&[2; 60], 40)?;
+    let image = disk.image(Image::Nothing);
+    file.set_size(40)?;
+    for disk in [disk, image] {
+        let other = disk.create("b")?;
+        other.write_at(&[3; 60], 0)?;
+        assert!(other.write_at(&[3], 60).is_err());
     }
     Ok(())
 }

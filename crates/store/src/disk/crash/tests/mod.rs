@@ -137,6 +137,23 @@ fn the_call_under_way_at_the_cut_may_have_happened_in_part() -> io::Result<()> {
 }
 
 #[test]
+fn a_sync_under_way_at_the_cut_promises_nothing() -> io::Result<()> {
+    let disk = disk_with("a", b"old")?;
+    let (file, _) = (disk.open("a")?, disk.create("b")?);
+    file.write_at(b"new", 0)?;
+    let folder = disk.deep_clone();
+    for disk in [&disk, &folder] {
+        disk.crash_after(disk.operations());
+    }
+    assert!(file.sync().is_err() && folder.sync_folder().is_err());
+    for disk in [disk, folder] {
+        assert!(some(&disk, |image| is(image, "a", b"old")) && some(&disk, |image| is(image, "a", b"new")));
+        assert!(some(&disk, |image| image.names() == ["a"]) && some(&disk, |image| image.names() == ["a", "b"]));
+    }
+    Ok(())
+}
+
+#[test]
 fn an_image_is_a_working_disk_of_its_own() -> io::Result<()> {
     let disk = disk_with("a", b"one")?;
     disk.crash_after(disk.operations());
