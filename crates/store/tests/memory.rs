@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entourage_model::Secret;
-use entourage_store::{Identity, Store, SystemClock, backends::memory};
+use entourage_store::{Identity, Store, SystemClock, backends::memory, conformance::random};
 
 async fn fresh() -> Arc<dyn Store> {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([7; 32]) };
@@ -19,3 +19,8 @@ entourage_store::conformance!(
         "life::versions_and_sequences_go_on_after_reopening",
     ]
 );
+
+#[test]
+fn random_operations_agree_with_the_reference() {
+    random::run_seeds(20, 2_000, fresh);
+}

@@ -34,6 +34,8 @@ mod lists;
 mod operations;
 mod pages;
 mod races;
+pub mod random;
+pub mod reference;
 mod requests;
 mod runtime;
 mod users;

@@ -18,8 +18,8 @@ use tokio::sync::Barrier;
 
 use crate::{Answer, Profile, Store};
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Reopen = Arc<dyn Fn(Arc<dyn Store>) -> Boxed<Arc<dyn Store>> + Send + Sync>;
+pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type Reopen = Arc<dyn Fn(Arc<dyn Store>) -> Boxed<Arc<dyn Store>> + Send + Sync>;
 
 /// A store to test, and how to open it again after it was closed.
 #[derive(Clone)]
@@ -49,6 +49,11 @@ impl Fixture {
     {
         self.reopen = Some(Arc::new(move |store| Box::pin(reopen(store))));
         self
+    }
+
+    /// How to open the store again; the fixture lets go of the store itself.
+    pub(super) fn into_reopen(self) -> Option<Reopen> {
+        self.reopen
     }
 }
 
