@@ -326,7 +326,7 @@ impl Sequencer {
         let groups = self.engine.state.freeze();
         self.engine.idempotency.freeze();
         let users = self.engine.state.users();
-        let segment = self.engine.segments.lock().all.back().map_or(1, |segment| segment.number);
+        let segment = self.engine.segments.lock().all.back().map_or(0, |segment| segment.number);
         let (sequence, version) = (self.last, self.versions.last());
         checkpoint.frozen = Some(Frozen { sequence, version, segment, users, groups });
         self.engine.checkpoint_changed.notify_all();
