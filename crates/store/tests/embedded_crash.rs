@@ -42,13 +42,17 @@ fn unfollow(follower: i64, target: i64) -> Operation {
     Operation::Unfollow { follower: Key(follower), target: Key(target) }
 }
 
+fn one(operation: Operation) -> Step {
+    Step::One(operation.into())
+}
+
+fn keyed(operation: Operation, scope: u8) -> Step {
+    let idempotency = Some(IdempotencyKey { scope: [scope; 16], request: 9 });
+    Step::One(Write { idempotency, ..Write::from(operation) })
+}
+
 /// Every kind of record, several segments, checkpoints over old blocks, a restart.
 fn workload() -> Vec<Step> {
-    let one = |operation: Operation| Step::One(operation.into());
-    let keyed = |operation: Operation, scope: u8| {
-        let idempotency = Some(IdempotencyKey { scope: [scope; 16], request: 9 });
-        Step::One(Write { idempotency, ..Write::from(operation) })
-    };
     let import = |follower: i64, target: i64| {
         let at = Millis::from_since_2000(1_000 * (follower as u64 % 3));
         Write::from(Operation::Import { follower: Key(follower), target: Key(target), at, quiet: false })
@@ -61,6 +65,12 @@ fn workload() -> Vec<Step> {
     steps.extend([one(user(7, false)), one(follow(7, 1)), one(unfollow(4, 2)), keyed(follow(2, 1), 1)]);
     steps.extend([one(Operation::Accept { target: Key(6), follower: Key(1) }), one(follow(3, 2)), Step::Checkpoint]);
     steps.extend([one(Operation::Unblock { actor: Key(2), target: Key(3) }), one(follow(3, 2)), one(unfollow(5, 2))]);
+    steps
+}
+
+/// The same and more, over several checkpoints: too long to flip every bit of, short enough to cut everywhere.
+fn long_workload() -> Vec<Step> {
+    let mut steps = workload();
     for number in 10..18 {
         steps.extend([one(user(number, false)), one(follow(number, 1)), keyed(follow(number, 2), number as u8)]);
     }
@@ -137,7 +147,7 @@ fn allowed(steps: &[Step], portraits: &[String], acked: usize) -> Vec<String> {
 
 #[test]
 fn every_crash_point_leaves_a_prefix_with_every_ack() {
-    let steps = workload();
+    let steps = long_workload();
     let whole = CrashDisk::new();
     let reference = block_on(run(&whole, &steps, true));
     assert_eq!(reference.acked, steps.len(), "{}", whole.trace());
@@ -223,7 +233,9 @@ fn check_damaged(disk: &CrashDisk, right: &str, what: &str) -> bool {
             true
         }
         Err(refusal) => {
-            assert!(refusal.contains("damaged") || refusal.contains("format"), "{what}: {refusal}");
+            // A log without its first segment is what retention leaves: the events are gone, and it says so.
+            let named = ["damaged", "format", "events_expired"].iter().any(|name| refusal.contains(name));
+            assert!(named, "{what}: {refusal}");
             false
         }
     }
