@@ -208,7 +208,8 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
     }
     let covered = manifest.sequence;
     let mut segments = summarize(engine, files, covered)?;
-    let from = segments.iter().rposition(|segment| segment.before <= covered).unwrap_or(0);
+    // Records without changes count no sequence, so the place where the checkpoint was taken is told by its segment.
+    let from = segments.iter().position(|segment| segment.number >= manifest.segment).unwrap_or(0);
     if segments.first().is_some_and(|first| first.before > covered) {
         return Err(Fault::damaged(log::segment_name(segments[0].number), 0, "the log begins after the checkpoint"));
     }
