@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use entourage_model::Secret;
-use entourage_store::{Identity, Store, SystemClock, backends::memory, conformance::random};
+use entourage_model::{Outcome, Secret};
+use entourage_store::{
+    Identity, Store, SystemClock,
+    backends::memory::{self, Graph},
+    conformance::{block_on, random},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 async fn fresh() -> Arc<dyn Store> {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([7; 32]) };
@@ -23,4 +28,32 @@ entourage_store::conformance!(
 #[test]
 fn random_operations_agree_with_the_reference() {
     random::run_seeds(20, 2_000, fresh);
+}
+
+fn applied<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Graph {
+    let mut graph = Graph::default();
+    outcomes.into_iter().for_each(|outcome| graph.apply(outcome));
+    graph
+}
+
+#[test]
+fn outcomes_in_any_order_and_any_number_come_to_the_same_graph() {
+    for seed in 0..6 {
+        let run =
+            block_on(async { random::run(fresh().await, random::Plan::new(seed, 1_200), random::straight_on).await });
+        let outcomes = run.unwrap_or_else(|failure| panic!("{failure}")).outcomes;
+        let expected = applied(&outcomes);
+        let mut rng = StdRng::seed_from_u64(seed);
+        for _ in 0..8 {
+            let mut shuffled: Vec<&Outcome> = outcomes.iter().collect();
+            for _ in 0..outcomes.len() / 2 {
+                shuffled.push(&outcomes[rng.random_range(0..outcomes.len())]);
+            }
+            shuffled.shuffle(&mut rng);
+            assert!(applied(shuffled) == expected, "seed {seed}");
+        }
+        let one_lost = outcomes.iter().rev().find(|outcome| !outcome.changes.is_empty()).expect("something changed");
+        let without = applied(outcomes.iter().filter(|outcome| outcome.version != one_lost.version));
+        assert!(without != expected, "the last change makes a difference");
+    }
 }

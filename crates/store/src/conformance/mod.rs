@@ -33,6 +33,8 @@ mod list;
 mod lists;
 mod operations;
 mod pages;
+#[cfg(test)]
+mod planted;
 mod races;
 pub mod random;
 pub mod reference;
