@@ -92,6 +92,15 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::BlockCheckedOutside, "races::block_against_follow_ends_with_no_edge"),
     (Bug::CapCheckedOutside, "races::cap_is_exact_at_99"),
     (Bug::EdgeCheckedOutside, "races::equal_follows_create_once"),
+    (Bug::BlockCheckedOutside, "races::histories_are_linear"),
+    (Bug::EdgeCheckedOutside, "races::histories_are_linear"),
+    (Bug::DropsEvents, "races::histories_are_linear"),
+    (Bug::EventForNothing, "races::histories_are_linear"),
+    (Bug::CountsAbsentUnfollow, "races::histories_are_linear"),
+    (Bug::UnblockRestores, "races::histories_are_linear"),
+    (Bug::BlocksOneWay, "races::histories_are_linear"),
+    (Bug::VersionsGoBack, "races::histories_are_linear"),
+    (Bug::LosesWrites, "races::histories_are_linear"),
     (Bug::KeyCheckedOutside, "idempotency::equal_keys_at_once_have_one_effect"),
 ];
 
