@@ -26,7 +26,12 @@ impl Timeline {
     /// Replays the events that concern `users`, and says what cannot have happened in this order.
     pub(super) fn replay(events: &[Event], mark: Sequence, users: &HashSet<Key>, problems: &mut Vec<String>) -> Self {
         let mut timeline = Self { last: mark, ..Self::default() };
+        // The block whose commit is being read: with its last event no follow may be left beside it.
+        let mut block: Option<(Version, Key, Key)> = None;
         for event in events {
+            if block.is_some_and(|(version, ..)| version != event.version) {
+                timeline.end_block(block.take(), problems);
+            }
             timeline.last = event.sequence;
             let EventBody::Edge { kind, follower, target, cause, before, after, quiet } = event.body else { continue };
             if !users.contains(&follower) || !users.contains(&target) || kind == Kind::Mute {
@@ -47,8 +52,21 @@ impl Timeline {
             let by_block = cause == Cause::Block;
             let moment = Moment { sequence, version: event.version, state: after, quiet, by_block };
             timeline.links.entry(link).or_default().push(moment);
+            if kind == Kind::Block && after.is_some() {
+                block = Some((event.version, follower, target));
+            }
         }
+        timeline.end_block(block, problems);
         timeline
+    }
+
+    fn end_block(&self, block: Option<(Version, Key, Key)>, problems: &mut Vec<String>) {
+        let Some((version, by, whom)) = block else { return };
+        for link in [(Kind::Follow, by, whom), (Kind::Follow, whom, by)] {
+            if self.end(link).is_some_and(|moment| moment.state.is_some()) {
+                problems.push(format!("{link:?} outlived the block of version {version}"));
+            }
+        }
     }
 
     fn blocks(&self, by: Key, whom: Key) -> bool {

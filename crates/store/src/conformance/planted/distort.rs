@@ -18,8 +18,9 @@ impl Planted {
                     inner.events.push(event);
                 }
             }
-            (Bug::BlocksOneWay, Operation::Block { .. }) if outcome.changes.len() == 3 => {
-                outcome.changes.truncate(2);
+            (Bug::BlocksOneWay, &Operation::Block { target: blocked, .. }) => {
+                let theirs = |change: &Change| matches!(change, Change::Edge(edge) if edge.kind == Kind::Follow && edge.follower == blocked);
+                outcome.changes.retain(|change| !theirs(change));
             }
             (Bug::QuietMovesPosition, Operation::Follow { .. }) => {
                 if let (Some(Change::Edge(edge)), Reply::Edge { value, .. }) =

@@ -1,13 +1,14 @@
 //! Stores that misbehave in one known way each. A checker that lets one of them pass is not trusted.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod distort;
+mod durable;
 mod store;
 
-use self::store::planted;
+use self::{durable::planted_durable, store::planted};
 use super::{
-    Case, block_on,
+    Case, Fixture, block_on,
     random::{self, Plan},
 };
 
@@ -62,6 +63,10 @@ enum Bug {
     EdgeCheckedOutside,
     /// The idempotency key is looked up before the commit.
     KeyCheckedOutside,
+    WritesAfterClose,
+    ReopensWithoutTheLast,
+    ReopensWithoutKeys,
+    ReopensWithItsClockBack,
 }
 
 /// Which case notices which bug.
@@ -104,21 +109,44 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::KeyCheckedOutside, "idempotency::equal_keys_at_once_have_one_effect"),
 ];
 
+/// The same for stores that are closed and opened again.
+const CAUGHT_BY_REOPENING: &[(Bug, &str)] = &[
+    (Bug::WritesAfterClose, "life::a_closed_store_refuses_writes"),
+    (Bug::ReopensWithoutTheLast, "life::acked_writes_survive_reopening"),
+    (Bug::ReopensWithoutKeys, "life::retries_are_recognised_after_reopening"),
+    (Bug::ReopensWithItsClockBack, "life::versions_and_sequences_go_on_after_reopening"),
+];
+
 /// Bugs that only show when writers meet: one writer at a time cannot notice.
 const NEEDS_CONCURRENCY: &[Bug] =
     &[Bug::BlockCheckedOutside, Bug::CapCheckedOutside, Bug::EdgeCheckedOutside, Bug::KeyCheckedOutside];
 
-fn passes(case: &str, bug: Bug) -> bool {
+fn passes(case: &str, fixture: impl Into<Fixture>) -> bool {
     // Caught here and not in a task, so that the panics of bugs that are found do not litter the output.
-    catch_unwind(|| block_on(Case::named(case).run(planted(bug)))).is_ok()
+    catch_unwind(AssertUnwindSafe(|| block_on(Case::named(case).run(fixture)))).is_ok()
 }
 
 #[test]
 fn each_planted_bug_fails_its_case_and_only_the_bug_does() {
     for &(bug, case) in CAUGHT_BY_CASES {
-        assert!(passes(case, Bug::None), "{case} fails without a bug");
-        assert!(!passes(case, bug), "{case} does not notice {bug:?}");
+        assert!(passes(case, planted(Bug::None)), "{case} fails without a bug");
+        assert!(!passes(case, planted(bug)), "{case} does not notice {bug:?}");
     }
+    for &(bug, case) in CAUGHT_BY_REOPENING {
+        assert!(passes(case, planted_durable(Bug::None)), "{case} fails without a bug");
+        assert!(!passes(case, planted_durable(bug)), "{case} does not notice {bug:?}");
+    }
+}
+
+#[test]
+fn random_runs_with_restarts_notice_what_a_restart_forgot() {
+    let passes = |bug| {
+        let run = || random::run_seeds(2, 2_000, async || planted_durable(bug));
+        catch_unwind(AssertUnwindSafe(run)).is_ok()
+    };
+    assert!(passes(Bug::None));
+    assert!(!passes(Bug::ReopensWithoutTheLast));
+    assert!(!passes(Bug::ReopensWithoutKeys));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use async_trait::async_trait;
@@ -19,6 +19,8 @@ use crate::{Answer, Health, Identity, Profile, Report, Store, SystemClock, backe
 pub(super) struct Planted {
     pub(super) bug: Bug,
     identity: Identity,
+    durable: bool,
+    closed: AtomicBool,
     inner: RwLock<Inner>,
     commits: AtomicU64,
 }
@@ -26,7 +28,8 @@ pub(super) struct Planted {
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) graph: Graph,
-    versions: Option<VersionClock>,
+    pub(super) versions: Option<VersionClock>,
+    pub(super) outcomes: Vec<Outcome>,
     pub(super) events: Vec<Event>,
     pub(super) changes: u64,
     absent_unfollows: Vec<(Key, Key)>,
@@ -56,13 +59,25 @@ struct Seen<'a> {
 }
 
 pub(super) fn planted(bug: Bug) -> Arc<dyn Store> {
-    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
-    Arc::new(Planted { bug, identity, inner: RwLock::default(), commits: AtomicU64::new(0) })
+    Arc::new(Planted::new(bug, false, Inner::default()))
 }
 
 impl Planted {
+    pub(super) fn new(bug: Bug, durable: bool, inner: Inner) -> Self {
+        let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+        let (closed, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { bug, identity, durable, closed, inner: RwLock::new(inner), commits }
+    }
+
+    pub(super) fn outcomes(&self) -> Vec<Outcome> {
+        self.inner.read().outcomes.clone()
+    }
+
     async fn commit_one(&self, mut write: Write) -> Result<Outcome> {
         let bug = self.bug;
+        if self.closed.load(Ordering::SeqCst) && bug != Bug::WritesAfterClose {
+            return Err(Error::unavailable("the store is closed"));
+        }
         let nth = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         match &mut write.operation {
             Operation::Follow { cap, .. } if bug == Bug::IgnoresCap => *cap = None,
@@ -136,6 +151,9 @@ impl Planted {
                     inner.blocked_follows.push((edge.follower, edge.target));
                 }
             }
+        }
+        if self.durable {
+            inner.outcomes.push(outcome.clone());
         }
         Ok(outcome)
     }
@@ -226,7 +244,7 @@ impl View for Seen<'_> {
 #[async_trait]
 impl Store for Planted {
     fn profile(&self) -> Profile {
-        Profile { name: "planted", durable: false, peeks: true }
+        Profile { name: "planted", durable: self.durable, peeks: true }
     }
 
     fn identity(&self) -> &Identity {
@@ -305,6 +323,7 @@ impl Store for Planted {
     }
 
     async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
         Ok(())
     }
 }
