@@ -1,3 +1,5 @@
 //! The engines that hold truth. Each is a folder, and each passes the whole conformance suite.
 
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
