@@ -17,6 +17,8 @@ use tokio::{sync::Barrier, task::JoinSet};
 use tokio_postgres::NoTls;
 
 const TASKS: usize = 64;
+/// The sessions of one store.
+const SESSIONS: &str = "(SELECT pid FROM pg_stat_activity WHERE application_name = $1)";
 
 fn put(key: i64) -> Operation {
     let patch = UserPatch::default();
@@ -440,6 +442,55 @@ async fn killed_connections_lose_no_acked_write_and_the_store_goes_on() {
     let edges = store.get_edges(Kind::Follow, &acked).await.unwrap();
     assert!(edges.iter().all(Option::is_some));
     assert_clean(&*store).await;
+}
+
+/// PostgreSQL ends a circle of waiting by failing one of its transactions: here, the store's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_lost_a_deadlock_is_tried_again() {
+    let schema = fresh_schema();
+    let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    people(&*store, 1..=2).await;
+    let mut other = raw().await;
+    let deadlocks = format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN {SESSIONS}");
+    let held = other.transaction().await.unwrap();
+    held.batch_execute(&format!("LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    let commit = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.commit(follow(1, 2).into()).await })
+    };
+    let session = format!("entourage {schema}");
+    while held.query_one(&deadlocks, &[&session]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The commit has its advisory locks and waits for the table; asking for one of them closes the circle.
+    let advisory = format!(
+        "SELECT pg_advisory_xact_lock((classid::bigint << 32) | objid::bigint) FROM pg_locks \
+         WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND pid IN {SESSIONS} LIMIT 1"
+    );
+    held.query(&advisory, &[&session]).await.expect("the store's transaction gives way");
+    assert!(!commit.is_finished());
+    held.rollback().await.unwrap();
+    assert_eq!(created(&[commit.await.unwrap()]), 1);
+    assert_clean(&*store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_callers_than_connections_wait_and_then_are_told() {
+    let schema = fresh_schema();
+    let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    people(&*store, 0..=24).await;
+    let mut other = raw().await;
+    let held = other.transaction().await.unwrap();
+    held.batch_execute(&format!("LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    let racing = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { race(&[store], (1..=24).map(|a| follow(a, 0).into()).collect()).await })
+    };
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    held.rollback().await.unwrap();
+    let outcomes = racing.await.unwrap();
+    assert_eq!((created(&outcomes), refused(&outcomes, Code::Unavailable)), (16, 8));
+    assert_eq!(counts(&*store, 0).await, (16, 0));
 }
 
 #[tokio::test]

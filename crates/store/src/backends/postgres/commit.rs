@@ -5,7 +5,8 @@ use entourage_model::{Change, EdgeChange, Error, Operation, Outcome, Result, Seq
 use parking_lot::Mutex;
 
 use super::{
-    Store, counts,
+    Store,
+    counts::{self, Delta},
     error::{Failure, retrying, unreadable},
     row,
     view::Loaded,
@@ -46,15 +47,7 @@ impl Store {
         let version = self.version_above(floor, &mut version.lock());
         let mut outcome = resolve(&view, write, version, Sequence::ZERO)?;
         let deltas = counts::deltas(&outcome.changes);
-        let (watermark, ..) = tokio::try_join!(
-            watermark(&transaction),
-            put_edges(&transaction, &outcome),
-            put_users(&transaction, &outcome),
-            counts::put(&transaction, &deltas),
-            put_outbox(&transaction, &outcome),
-            put_idempotency(&transaction, &outcome),
-        )?;
-        outcome.watermark = watermark;
+        outcome.watermark = put(&transaction, &outcome, &deltas).await?;
         transaction.commit().await.map_err(Failure::of_commit)?;
         drop(client);
         self.fold_sometimes(deltas.len() as u64).await;
@@ -67,6 +60,22 @@ impl Store {
             *earlier = self.versions.lock().next(self.clock.now(), floor);
         }
         *earlier
+    }
+}
+
+/// Stores all of an outcome, in one round trip, and says what number its transaction has.
+async fn put(transaction: &Transaction<'_>, outcome: &Outcome, deltas: &[Delta]) -> Result<Sequence, Failure> {
+    let stored = tokio::join!(
+        watermark(transaction),
+        put_edges(transaction, outcome),
+        put_users(transaction, outcome),
+        counts::put(transaction, deltas),
+        put_outbox(transaction, outcome),
+        put_idempotency(transaction, outcome),
+    );
+    match stored {
+        (Ok(watermark), Ok(()), Ok(()), Ok(()), Ok(()), Ok(())) => Ok(watermark),
+        (a, b, c, d, e, f) => Err(Failure::cause([a.err(), b.err(), c.err(), d.err(), e.err(), f.err()])),
     }
 }
 

@@ -77,13 +77,17 @@ impl Store {
             return;
         }
         self.unfolded.store(0, Ordering::Relaxed);
+        self.fold_or_warn().await;
+    }
+
+    pub(super) async fn fold_or_warn(&self) {
         if let Err(failure) = self.fold().await {
             tracing::warn!(error = %failure.error, "counts were not folded");
         }
     }
 
     /// Moves deltas into the counts and forgets expired idempotency records; whoever comes second leaves it be.
-    pub(super) async fn fold(&self) -> Result<(), Failure> {
+    async fn fold(&self) -> Result<(), Failure> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
         let statement = transaction.prepare_cached("SELECT pg_try_advisory_xact_lock($1)").await?;

@@ -14,29 +14,39 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Failure {
     pub(super) error: Error,
     pub(super) again: bool,
+    /// An earlier statement of the same transaction failed, and only that one knows why.
+    echo: bool,
 }
 
 impl Failure {
+    /// Of statements sent together, the failure that made the others fail.
+    pub(super) fn cause<const N: usize>(failures: [Option<Self>; N]) -> Self {
+        let (echoes, causes): (Vec<_>, Vec<_>) = failures.into_iter().flatten().partition(|failure| failure.echo);
+        let first = causes.into_iter().chain(echoes).next();
+        first.unwrap_or_else(|| Error::internal("a transaction failed without a reason").into())
+    }
+
     /// A failed `COMMIT`: unless the database says that it rolled back, nobody knows what came of it.
     pub(super) fn of_commit(source: tokio_postgres::Error) -> Self {
-        Self { again: lost_a_race(&source), error: translate(source) }
+        Self { again: lost_a_race(&source), echo: false, error: translate(source) }
     }
 }
 
 impl From<tokio_postgres::Error> for Failure {
     /// Before its `COMMIT` was sent, a transaction that lost its connection has changed nothing.
     fn from(source: tokio_postgres::Error) -> Self {
-        Self { again: lost_a_race(&source) || lost_its_connection(&source), error: translate(source) }
+        let again = lost_a_race(&source) || lost_its_connection(&source);
+        let echo = source.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
+        Self { again, echo, error: translate(source) }
     }
 }
 
 impl From<PoolError> for Failure {
     fn from(source: PoolError) -> Self {
         match source {
-            PoolError::Backend(source) => Self { error: translate(source), again: false },
+            PoolError::Backend(source) => translate(source).into(),
             PoolError::Timeout(_) => {
-                let error = Error::unavailable("every connection to PostgreSQL is in use").caused_by(source);
-                Self { error, again: false }
+                Error::unavailable("every connection to PostgreSQL is in use").caused_by(source).into()
             }
             PoolError::Closed => Error::unavailable("the store is closed").into(),
             other => Error::unavailable("no connection to PostgreSQL").caused_by(other).into(),
@@ -46,7 +56,7 @@ impl From<PoolError> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, again: false }
+        Self { error, again: false, echo: false }
     }
 }
 

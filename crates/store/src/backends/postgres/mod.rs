@@ -89,6 +89,7 @@ impl Store {
             closed: AtomicBool::new(false),
         };
         store.keep_lease().await?;
+        store.fold_or_warn().await;
         Ok(store)
     }
 

@@ -26,13 +26,18 @@ pub(super) struct Loaded {
 
 impl Loaded {
     pub(super) async fn load(transaction: &Transaction<'_>, write: &Write) -> Result<Self, Failure> {
-        let (users, edges, load, idempotency) = tokio::try_join!(
+        let loaded = tokio::join!(
             load_users(transaction, write),
             load_edges(transaction, write),
             load_load(transaction, write),
             load_idempotency(transaction, write),
-        )?;
-        Ok(Self { users, edges, load, idempotency })
+        );
+        match loaded {
+            (Ok(users), Ok(edges), Ok(load), Ok(idempotency)) => Ok(Self { users, edges, load, idempotency }),
+            (users, edges, load, idempotency) => {
+                Err(Failure::cause([users.err(), edges.err(), load.err(), idempotency.err()]))
+            }
+        }
     }
 
     /// What the version of this write must exceed.
