@@ -55,6 +55,8 @@ async fn race(stores: &[Arc<dyn Store>], writes: Vec<Write>) -> Vec<Result<Outco
     for (index, write) in writes.into_iter().enumerate() {
         let (store, barrier) = (Arc::clone(&stores[index % stores.len()]), Arc::clone(&barrier));
         tasks.spawn(async move {
+            // Every connection is open before anybody starts.
+            assert_eq!(store.health().await, Health::Ready);
             barrier.wait().await;
             store.commit(write).await
         });
@@ -202,6 +204,19 @@ async fn equal_requests_have_one_effect_and_one_reply() {
     let other = Write { operation: follow(1, 3), idempotency: key(7), floor: Version::ZERO };
     assert_eq!(store.commit(other).await.unwrap_err().code(), Code::IdempotencyMismatch);
     events(&*store, 5).await;
+}
+
+/// Nothing but the key is shared, so nothing but its own lock can keep these apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_on_many_users_has_one_effect() {
+    let store = fresh_store().await;
+    people(&*store, 0..=TASKS as i64).await;
+    let idempotency = Some(IdempotencyKey { scope: [9; 16], request: 1 });
+    let write = |follower| Write { operation: follow(follower, 0), idempotency, floor: Version::ZERO };
+    let outcomes = race(&[Arc::clone(&store)], (1..=TASKS as i64).map(write).collect()).await;
+    let effects = |outcome: &&Result<Outcome>| outcome.as_ref().is_ok_and(|outcome| !outcome.replayed);
+    assert_eq!((created(&outcomes), outcomes.iter().filter(effects).count()), (TASKS, 1));
+    assert_eq!(counts(&*store, 0).await, (1, 0));
 }
 
 #[tokio::test]
@@ -448,18 +463,23 @@ async fn killed_connections_lose_no_acked_write_and_the_store_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_lost_a_deadlock_is_tried_again() {
     let schema = fresh_schema();
-    let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    // The store's sessions look for a circle after three seconds, the other one much later.
+    let impatient = format!("{}?options=-cdeadlock_timeout%3D3s", url());
+    let store = postgres::Store::connect(&impatient, &schema, Arc::new(SystemClock)).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
     people(&*store, 1..=2).await;
     let mut other = raw().await;
-    let deadlocks = format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN {SESSIONS}");
+    let waiting = format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN {SESSIONS}");
     let held = other.transaction().await.unwrap();
-    held.batch_execute(&format!("LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    held.batch_execute(&format!("SET deadlock_timeout = '1min'; LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE"))
+        .await
+        .unwrap();
     let commit = {
         let store = Arc::clone(&store);
         tokio::spawn(async move { store.commit(follow(1, 2).into()).await })
     };
     let session = format!("entourage {schema}");
-    while held.query_one(&deadlocks, &[&session]).await.unwrap().get::<_, i64>(0) == 0 {
+    while held.query_one(&waiting, &[&session]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // The commit has its advisory locks and waits for the table; asking for one of them closes the circle.
@@ -467,7 +487,8 @@ async fn a_commit_that_lost_a_deadlock_is_tried_again() {
         "SELECT pg_advisory_xact_lock((classid::bigint << 32) | objid::bigint) FROM pg_locks \
          WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND pid IN {SESSIONS} LIMIT 1"
     );
-    held.query(&advisory, &[&session]).await.expect("the store's transaction gives way");
+    let taken = held.query(&advisory, &[&session]).await.expect("the store's transaction gives way");
+    assert_eq!(taken.len(), 1);
     assert!(!commit.is_finished());
     held.rollback().await.unwrap();
     assert_eq!(created(&[commit.await.unwrap()]), 1);
@@ -482,14 +503,18 @@ async fn more_callers_than_connections_wait_and_then_are_told() {
     let mut other = raw().await;
     let held = other.transaction().await.unwrap();
     held.batch_execute(&format!("LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE")).await.unwrap();
-    let racing = {
+    let mut tasks = JoinSet::new();
+    for follower in 1..=24 {
         let store = Arc::clone(&store);
-        tokio::spawn(async move { race(&[store], (1..=24).map(|a| follow(a, 0).into()).collect()).await })
-    };
-    tokio::time::sleep(Duration::from_secs(7)).await;
+        tasks.spawn(async move { store.commit(follow(follower, 0).into()).await });
+    }
+    let mut told = Vec::new();
+    while told.len() < 8 {
+        told.extend(tasks.join_next().await.map(|joined| joined.unwrap()));
+    }
     held.rollback().await.unwrap();
-    let outcomes = racing.await.unwrap();
-    assert_eq!((created(&outcomes), refused(&outcomes, Code::Unavailable)), (16, 8));
+    assert_eq!(refused(&told, Code::Unavailable), 8, "{told:?}");
+    assert_eq!(created(&tasks.join_all().await), 16);
     assert_eq!(counts(&*store, 0).await, (16, 0));
 }
 
