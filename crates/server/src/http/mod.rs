@@ -1,0 +1,55 @@
+//! REST: bytes to one service method to bytes. Nothing here decides anything.
+
+mod answer;
+mod asked;
+mod blocks;
+mod body;
+mod checks;
+mod events;
+mod follows;
+mod lists;
+mod probes;
+mod receive;
+mod users;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    routing::{delete, get, post, put},
+};
+use entourage_model::{Code, Error};
+use entourage_service::Service;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use self::answer::Failure;
+
+/// The whole HTTP front.
+pub fn router(service: Arc<Service>) -> Router {
+    let api = Router::new()
+        .route("/users/{id}", put(users::put).patch(users::patch).get(users::get))
+        .route("/users/{id}/follow", post(follows::follow_as_actor).delete(follows::unfollow_as_actor))
+        .route("/users/{id}/following/{other}", put(follows::follow).get(follows::get).delete(follows::unfollow))
+        .route("/users/{id}/followers", get(lists::followers))
+        .route("/users/{id}/following", get(lists::following))
+        .route("/users/{id}/is-following/{other}", get(checks::one))
+        .route("/users/{id}/is-following", post(checks::each))
+        .route("/checks", post(checks::pairs))
+        .route("/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
+        .route("/users/{id}/blocks", get(blocks::list))
+        .route("/events", get(events::list));
+    Router::new()
+        .nest("/api/v1", api)
+        .route("/healthz", get(probes::healthz))
+        .route("/readyz", get(probes::readyz))
+        .route("/version", get(probes::version))
+        .route("/metrics", get(probes::metrics))
+        .fallback(async || Failure(Error::new(Code::NotFound, "no such route")))
+        .method_not_allowed_fallback(async || {
+            Failure(Error::new(Code::MethodNotAllowed, "the header Allow lists the methods of this route"))
+        })
+        .layer(axum::middleware::from_fn(receive::collect_body))
+        .layer(CatchPanicLayer::custom(receive::answer_panic))
+        .layer(axum::middleware::from_fn(receive::observe))
+        .with_state(service)
+}
