@@ -24,7 +24,7 @@ pub(crate) fn install() {
         }
         describe_counter!("entourage_http_requests_total", "Requests answered, by route, method and status");
         describe_histogram!("entourage_http_request_seconds", "Time to answer, by route and method");
-        describe_counter!("entourage_commits_total", "Writes the store committed, by operation");
+        describe_counter!("entourage_commits_total", "Writes that changed the store, by operation");
         describe_counter!("entourage_refusals_total", "Requests refused or failed, by code");
         handle
     });

@@ -51,7 +51,8 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
             ),
         ));
     }
-    TcpListener::bind(address).await
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+    TcpListener::bind(address).await.map_err(named)
 }
 
 /// Answers until `shutdown` completes or the store is poisoned, then finishes what has begun and closes the store.

@@ -29,9 +29,8 @@ impl Service {
     }
 
     /// One answer for each pair, in their order.
-    pub async fn checks(&self, call: &Call, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>> {
-        let pairs: Vec<_> = pairs.iter().map(|(follower, target)| (follower, target)).collect();
-        self.check_pairs(call, &pairs, "/pairs").await
+    pub async fn checks(&self, call: &Call, pairs: &[(&UserId, &UserId)]) -> Result<Vec<bool>> {
+        self.check_pairs(call, pairs, "/pairs").await
     }
 
     async fn check_pairs(&self, call: &Call, pairs: &[(&UserId, &UserId)], pointer: &str) -> Result<Vec<bool>> {

@@ -79,7 +79,9 @@ impl Service {
         let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(&call.actor), retry.body()));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
         let outcome = self.store.commit(Write { operation, idempotency, floor: Version::ZERO }).await?;
-        metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
+        if outcome.is_logged() {
+            metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
+        }
         let token = Token::new(self.epoch(), outcome.watermark).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }

@@ -28,8 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
-    let listener =
-        bind(settings.http_listen).await.with_context(|| format!("listening on {}", settings.http_listen))?;
+    let listener = bind(settings.http_listen).await?;
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
     let Wired { store, service, place } = wire(settings)?;

@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ENTOURAGE_COMMIT"));
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("GIT_COMMIT"));
     let mut out = std::io::stdout();
     if arguments.json {
         writeln!(out, "{}", json!({ "name": "entourage", "version": version, "commit": commit }))?;

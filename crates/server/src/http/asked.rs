@@ -55,8 +55,11 @@ impl Asked {
     }
 
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {
-        let Query(query) = Query::try_from_uri(&self.uri)
-            .map_err(|error| Error::invalid(format!("the query is not valid: {}", error.body_text())))?;
+        let invalid = |text: String| {
+            let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            Error::invalid(format!("the query is not valid: {detail}"))
+        };
+        let Query(query) = Query::try_from_uri(&self.uri).map_err(|error| invalid(error.body_text()))?;
         Ok(query)
     }
 }

@@ -1,11 +1,14 @@
 //! Is-following in three shapes: one pair, one against many, any pairs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::UserId;
 use entourage_service::Service;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, IgnoredAny, SeqAccess, Visitor},
+};
 
 use super::{
     answer::{Answer, json},
@@ -21,7 +24,35 @@ struct TargetsBody {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PairsBody {
-    pairs: Vec<(UserId, UserId)>,
+    pairs: Vec<Pair>,
+}
+
+/// `[follower, target]`. Told apart from a tuple so that a third id is refused where it stands.
+struct Pair(UserId, UserId);
+
+impl<'de> Deserialize<'de> for Pair {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(PairVisitor)
+    }
+}
+
+struct PairVisitor;
+
+impl<'de> Visitor<'de> for PairVisitor {
+    type Value = Pair;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[follower, target]")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut ids: A) -> Result<Pair, A::Error> {
+        let follower = ids.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+        let target = ids.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
+        if ids.next_element::<IgnoredAny>()?.is_some() {
+            return Err(A::Error::invalid_length(3, &self));
+        }
+        Ok(Pair(follower, target))
+    }
 }
 
 #[derive(Serialize)]
@@ -53,6 +84,7 @@ pub(super) async fn each(State(service): State<Arc<Service>>, asked: Asked) -> A
 
 pub(super) async fn pairs(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let PairsBody { pairs } = asked.body()?;
+    let pairs: Vec<_> = pairs.iter().map(|Pair(follower, target)| (follower, target)).collect();
     let results = service.checks(&asked.call, &pairs).await?;
     json(StatusCode::OK, ResultsJson { results })
 }

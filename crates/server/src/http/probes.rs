@@ -43,8 +43,7 @@ pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Answer {
 }
 
 pub(super) async fn version() -> Answer {
-    let body =
-        VersionJson { name: "entourage", version: env!("CARGO_PKG_VERSION"), commit: option_env!("ENTOURAGE_COMMIT") };
+    let body = VersionJson { name: "entourage", version: env!("CARGO_PKG_VERSION"), commit: option_env!("GIT_COMMIT") };
     json(StatusCode::OK, body)
 }
 

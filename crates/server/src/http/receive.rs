@@ -3,14 +3,16 @@
 use std::{any::Any, time::Duration, time::Instant};
 
 use axum::{
-    body::{Body, Bytes, HttpBody},
+    body::{Body, Bytes},
     extract::{MatchedPath, Request},
     http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use bytes::BytesMut;
 use entourage_model::{Code, Error};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
 
 use super::answer::{Failure, problem};
 use crate::metrics;
@@ -18,7 +20,10 @@ use crate::metrics;
 const URI_MAX_BYTES: usize = 8 * 1024;
 const BODY_MAX_BYTES: usize = 64 * 1024;
 const CHECKS_BODY_MAX_BYTES: usize = 1024 * 1024;
+const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
 const REQUEST_ID_MAX_BYTES: usize = 128;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const BODY_TIMEOUT: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,7 +38,7 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
     let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
         Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
     } else {
-        tokio::time::timeout(DEADLINE, next.run(request)).await.unwrap_or_else(|_| late(&method))
+        timeout(DEADLINE, next.run(request)).await.unwrap_or_else(|_| late(&method))
     };
     if let Some(error) = response.extensions_mut().remove::<Error>() {
         let allow = response.headers_mut().remove(header::ALLOW);
@@ -60,19 +65,36 @@ pub(super) async fn collect_body(request: Request, next: Next) -> Result<Respons
         Some("/api/v1/checks" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
         _ => BODY_MAX_BYTES,
     };
-    let bytes = read(body, max_bytes).await?;
+    let bytes = timeout(BODY_TIMEOUT, read(body, max_bytes))
+        .await
+        .map_err(|_| Error::invalid(format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs())))??;
     Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
 }
 
-async fn read(body: Body, max_bytes: usize) -> Result<Bytes, Error> {
-    let too_large = || Error::new(Code::PayloadTooLarge, format!("a body has at most {max_bytes} bytes here"));
-    if HttpBody::size_hint(&body).lower() > max_bytes as u64 {
-        return Err(too_large());
+async fn read(mut body: Body, max_bytes: usize) -> Result<Bytes, Error> {
+    let mut kept = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Error::invalid("the body ended early"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if kept.len() + data.len() > max_bytes {
+            // Either way the answer is the same.
+            let _ = timeout(DRAIN_TIMEOUT, drain(body)).await;
+            return Err(Error::new(Code::PayloadTooLarge, format!("a body has at most {max_bytes} bytes here")));
+        }
+        kept.extend_from_slice(&data);
     }
-    match Limited::new(body, max_bytes).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Error::invalid("the body ended early")),
+    Ok(kept.freeze())
+}
+
+/// Reads on for a while and drops it: a client that is cut off while it sends would see a broken connection
+/// instead of the answer.
+async fn drain(mut body: Body) {
+    let mut dropped = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        dropped += frame.data_ref().map_or(0, Bytes::len);
+        if dropped > DRAINED_MAX_BYTES {
+            return;
+        }
     }
 }
 

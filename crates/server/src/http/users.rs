@@ -48,7 +48,8 @@ struct WrittenJson<'a> {
     id: &'a str,
     created: bool,
     changed: bool,
-    version: String,
+    /// `None` when nothing changed: then there is no new version.
+    version: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -92,7 +93,7 @@ pub(super) async fn patch(State(service): State<Arc<Service>>, asked: Asked) -> 
 
 fn answer(done: &UserWritten) -> Answer {
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
-    let version = done.receipt.version.to_string();
+    let version = done.changed.then(|| done.receipt.version.to_string());
     let body = WrittenJson { id: done.id.as_str(), created: done.created, changed: done.changed, version };
     written(status, body, &done.receipt)
 }
