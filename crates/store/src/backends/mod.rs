@@ -1,3 +1,4 @@
 //! The engines that hold truth. Each is a folder, and each passes the whole conformance suite.
 
+pub mod embedded;
 pub mod memory;

@@ -1,1 +1,135 @@
 //! One suite for every store and every stack of layers.
+//!
+//! A backend stamps it in an integration test of its own:
+//!
+//! ```text
+//! async fn fresh() -> Arc<dyn Store> { … }          // or -> Fixture, with `reopened_by` when durable
+//!
+//! entourage_store::conformance!(fresh = fresh, skips = ["life::acked_writes_survive_reopening"]);
+//! ```
+//!
+//! The macro makes one `#[test]` for each case of [`CASES`], so none can be forgotten, and one that compares the
+//! skipped cases with `skips`. Only the store's [`crate::Profile`] skips a case. `fresh` may make a new store each
+//! time or open a shared place again: cases make their own users and look at nobody else's. (Cases of durable stores
+//! close what `fresh` opened, so only a store that is not durable can be shared itself.) All run on one runtime that
+//! outlives them, so a shared pool of connections does too. Each case names the clauses of [`crate::Store`] it shows
+//! and ends with a clean `verify`.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests that are built as a library so that every backend can stamp them"
+)]
+
+mod blocks;
+mod checks;
+mod counts;
+mod events;
+mod follows;
+mod idempotency;
+mod life;
+mod list;
+mod lists;
+mod operations;
+mod pages;
+mod races;
+pub mod random;
+pub mod reference;
+mod requests;
+mod runtime;
+mod users;
+mod versions;
+mod world;
+
+use std::{future::Future, pin::Pin};
+
+use self::world::World;
+pub use self::{list::CASES, runtime::block_on, world::Fixture};
+use crate::Profile;
+
+type Run = fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// One behaviour of a store.
+pub struct Case {
+    /// `topic::behaviour`.
+    pub name: &'static str,
+    /// The clauses of the store's contract that it shows.
+    pub clauses: &'static [&'static str],
+    /// Whether a store of this profile promises it.
+    applies: fn(&Profile) -> bool,
+    run: Run,
+}
+
+impl Case {
+    pub fn named(name: &str) -> &'static Self {
+        CASES.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case is named {name}"))
+    }
+
+    /// Panics if the store does not behave; says so if the case is none of its promises.
+    pub async fn run(&self, fixture: impl Into<Fixture>) {
+        let world = World::new(fixture.into());
+        let profile = world.store.profile();
+        if !(self.applies)(&profile) {
+            println!("skipped on {}: {} ({})", profile.name, self.name, self.clauses.join(" "));
+            return;
+        }
+        (self.run)(world).await;
+    }
+}
+
+/// The names of the cases that a store of this profile skips.
+pub fn skipped(profile: &Profile) -> Vec<&'static str> {
+    CASES.iter().filter(|case| !(case.applies)(profile)).map(|case| case.name).collect()
+}
+
+/// Stamps every case on a store: `fresh` is an async function without arguments that returns an `Arc<dyn Store>` or
+/// a [`Fixture`], `skips` the names of the cases that its profile leaves out.
+#[macro_export]
+macro_rules! conformance {
+    (fresh = $fresh:path, skips = [$($skip:literal),* $(,)?]) => {
+        #[test]
+        fn skips_are_the_expected_ones() {
+            $crate::conformance::block_on(async {
+                let fixture = $crate::conformance::Fixture::from($fresh().await);
+                let expected: &[&str] = &[$($skip),*];
+                assert_eq!($crate::conformance::skipped(&fixture.profile()), expected);
+            });
+        }
+        $crate::conformance_cases! { conformance_stamp($fresh) }
+    };
+}
+
+/// One test for each case.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_stamp {
+    (($fresh:path) $($topic:ident { $($name:ident [$($clause:ident)+] $(if $promise:ident)?;)+ })+) => {
+        $(mod $topic {
+            use super::*;
+            $(#[test]
+            fn $name() {
+                $crate::conformance::block_on(async {
+                    let fixture = $fresh().await;
+                    let case = concat!(stringify!($topic), "::", stringify!($name));
+                    $crate::conformance::Case::named(case).run(fixture).await;
+                });
+            })+
+        })+
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_clause_is_shown_and_every_name_is_its_own() {
+        for number in 1..=15 {
+            let clause = format!("C{number}");
+            assert!(CASES.iter().any(|case| case.clauses.contains(&clause.as_str())), "nothing shows {clause}");
+        }
+        let names: std::collections::HashSet<_> = CASES.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), CASES.len());
+    }
+}

@@ -1,0 +1,183 @@
+//! Online backup: the last checkpoint's files and the log up to what is durable, copied while writers run; and the
+//! way back. A backup is a folder that opens like any other store once it is restored.
+
+use std::{io, sync::atomic::Ordering};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{
+    engine::Engine,
+    fault::Fault,
+    files::file_name,
+    log,
+    manifest::{self, Manifest},
+};
+use crate::disk::{Disk, DiskFile, read_all};
+
+/// Written last: a folder without it is not a whole backup.
+const CONTENTS: &str = "BACKUP";
+const CHUNK: usize = 1 << 20;
+
+/// One copied file. The log's segments are copied up to their last frame and get their full size back on restore.
+struct Copied {
+    name: String,
+    bytes: u64,
+    size: u64,
+    sum: u64,
+}
+
+/// Copies the store to an empty folder; `progress` hears of bytes done and bytes in all.
+pub(super) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u64, u64)) -> Result<u64, Fault> {
+    if !to.list()?.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the backup folder is not empty").into());
+    }
+    let _hold = Hold::new(engine);
+    let plan = plan(engine)?;
+    let total = plan.iter().map(|(_, bytes, _)| *bytes).sum();
+    let mut done = 0;
+    let mut copied = Vec::new();
+    for (name, bytes, size) in plan {
+        let from = engine.disk.open(&name)?;
+        let file = to.create(&name)?;
+        let sum = copy(&*from, &*file, bytes, |step| {
+            done += step;
+            progress(done, total);
+        })?;
+        file.sync()?;
+        copied.push(Copied { name, bytes, size, sum });
+    }
+    to.sync_folder()?;
+    let contents = to.create(CONTENTS)?;
+    contents.write_at(encode(&copied).as_bytes(), 0)?;
+    contents.sync()?;
+    to.sync_folder()?;
+    Ok(done)
+}
+
+/// Which files to copy, how much of each, and how large it is to be: everything one moment needs.
+fn plan(engine: &Engine) -> Result<Vec<(String, u64, u64)>, Fault> {
+    // Segments first: the log may only reach further than the checkpoint, never less far.
+    let names = engine.disk.list()?;
+    let newest = names.iter().filter_map(|name| manifest::parse_name(name)).max();
+    let mut plan = Vec::new();
+    let whole = |name: String| -> Result<(String, u64, u64), Fault> {
+        let size = engine.disk.open(&name)?.size()?;
+        Ok((name, size, size))
+    };
+    plan.push(whole("identity".into())?);
+    if let Some(number) = newest {
+        let manifest = Manifest::read(&*engine.disk, engine.epoch(), number)?;
+        plan.push(whole(manifest::name(number))?);
+        for file in &manifest.files {
+            plan.push((file_name(file.family, file.number), file.size, file.size));
+        }
+        for name in manifest.idempotency {
+            plan.push(whole(name)?);
+        }
+    }
+    let segments = engine.segments.lock();
+    plan.extend(segments.all.iter().map(|segment| (log::segment_name(segment.number), segment.end, segment.size)));
+    Ok(plan)
+}
+
+/// While one lives, no file is removed.
+struct Hold<'a>(&'a Engine);
+
+impl<'a> Hold<'a> {
+    fn new(engine: &'a Engine) -> Self {
+        engine.holds.fetch_add(1, Ordering::AcqRel);
+        // A checkpoint that is past the question may still be removing: wait for it.
+        let mut state = engine.checkpoint.lock();
+        while state.frozen.is_some() && !engine.is_stopping() {
+            engine.checkpoint_changed.wait_for(&mut state, std::time::Duration::from_millis(100));
+        }
+        Self(engine)
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn copy(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64, mut progress: impl FnMut(u64)) -> Result<u64, Fault> {
+    let mut buffer = vec![0; CHUNK];
+    let mut sum = Xxh3::new();
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(CHUNK as u64) as usize;
+        let chunk = &mut buffer[..length];
+        let read = from.read_at(chunk, at)?;
+        if read < length {
+            return Err(
+                io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was copied").into()
+            );
+        }
+        sum.update(chunk);
+        to.write_at(chunk, at)?;
+        at += length as u64;
+        progress(length as u64);
+    }
+    Ok(sum.digest())
+}
+
+/// Copies a backup into an empty folder and compares every byte with what was written down.
+pub fn restore(from: &dyn Disk, to: &dyn Disk, mut progress: impl FnMut(u64, u64)) -> Result<u64, Fault> {
+    if !to.list()?.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the data folder is not empty").into());
+    }
+    let contents = from.open(CONTENTS).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Fault::damaged(CONTENTS, 0, "the file is missing: this is not a whole backup"),
+        _ => error.into(),
+    })?;
+    let contents = decode(&read_all(&*contents)?)?;
+    let total = contents.iter().map(|copied| copied.bytes).sum();
+    let mut done = 0;
+    for copied in &contents {
+        let source = from.open(&copied.name)?;
+        let file = to.create(&copied.name)?;
+        let sum = copy(&*source, &*file, copied.bytes, |step| {
+            done += step;
+            progress(done, total);
+        })?;
+        if sum != copied.sum {
+            return Err(Fault::damaged(&copied.name, 0, "the backup's checksum does not match"));
+        }
+        if copied.size > copied.bytes {
+            file.set_size(copied.size)?;
+        }
+        file.sync()?;
+    }
+    to.sync_folder()?;
+    Ok(done)
+}
+
+fn encode(copied: &[Copied]) -> String {
+    let mut text = String::from("entourage-backup 1\n");
+    for file in copied {
+        text.push_str(&format!("{} {} {} {:016x}\n", file.name, file.bytes, file.size, file.sum));
+    }
+    let sum = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+    text.push_str(&format!("end {sum:016x}\n"));
+    text
+}
+
+fn decode(bytes: &[u8]) -> Result<Vec<Copied>, Fault> {
+    let damaged = || Fault::damaged(CONTENTS, 0, "not a list of files this version can read");
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+    let body = text.rfind("end ").and_then(|at| text.split_at_checked(at)).ok_or_else(damaged)?;
+    let sum = xxhash_rust::xxh3::xxh3_64(body.0.as_bytes());
+    if body.1 != format!("end {sum:016x}\n") {
+        return Err(damaged());
+    }
+    let lines = body.0.strip_prefix("entourage-backup 1\n").ok_or_else(damaged)?;
+    let parse = |line: &str| -> Option<Copied> {
+        let mut words = line.split(' ');
+        let name = words.next()?.to_owned();
+        let (bytes, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let sum = u64::from_str_radix(words.next()?, 16).ok()?;
+        Some(Copied { name, bytes, size, sum })
+    };
+    lines.lines().map(|line| parse(line).ok_or_else(damaged)).collect()
+}

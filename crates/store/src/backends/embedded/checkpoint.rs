@@ -1,0 +1,353 @@
+//! The checkpoint writer: folds frozen tails into blocks, keeps dead space small, writes the manifest, and lets go of
+//! what it no longer refers to. A failed attempt leaves everything readable and is taken up again.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use entourage_model::{Plane, Side};
+use hashbrown::HashSet;
+
+use super::{
+    engine::{Engine, Frozen},
+    fault::Fault,
+    files::{BlockFiles, BlockWriter, Family, file_name},
+    fold,
+    lists::{BlockRef, Blocks, Lists, Refs},
+    log,
+    manifest::{self, FileEntry, ListEntry, Manifest},
+    state::{ListKey, Shard, USERS_PER_GROUP},
+    users,
+};
+
+/// Readers wait for no more than this many lists to be swapped at a time.
+const SWAP_LISTS: usize = 16;
+const RETRY: Duration = Duration::from_secs(1);
+
+pub(super) struct Checkpointer {
+    engine: Arc<Engine>,
+    number: u64,
+    /// Where each group of users lies.
+    groups: Vec<BlockRef>,
+    /// Blocks already referred to may stand in the files of a failed attempt: they go on with the next one.
+    writers: Writers,
+    /// Files that a manifest may still refer to, to be removed after the next one.
+    obsolete: Vec<String>,
+}
+
+/// The files of one attempt, made when first needed.
+#[derive(Default)]
+struct Writers {
+    writers: [Option<BlockWriter>; 3],
+}
+
+impl Writers {
+    fn append(&mut self, engine: &Engine, family: Family, bytes: &[u8], count: u32) -> std::io::Result<BlockRef> {
+        let slot = &mut self.writers[family as usize];
+        if slot.is_none() {
+            *slot = Some(BlockWriter::create(&*engine.disk, &engine.files, family)?);
+        }
+        match slot {
+            Some(writer) => writer.append(&engine.files, bytes, count),
+            None => Err(std::io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.writers.iter_mut().flatten().try_for_each(BlockWriter::flush)
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        self.writers.into_iter().flatten().try_for_each(BlockWriter::finish)
+    }
+}
+
+impl Checkpointer {
+    pub(super) fn new(engine: Arc<Engine>, number: u64, groups: Vec<BlockRef>) -> Self {
+        Self { engine, number, groups, writers: Writers::default(), obsolete: Vec::new() }
+    }
+
+    pub(super) fn run(mut self) {
+        loop {
+            let frozen = {
+                let mut state = self.engine.checkpoint.lock();
+                loop {
+                    if let Some(frozen) = &state.frozen {
+                        break frozen.clone();
+                    }
+                    if self.engine.is_stopping() {
+                        return;
+                    }
+                    self.engine.checkpoint_changed.wait_for(&mut state, Duration::from_millis(200));
+                }
+            };
+            let started = Instant::now();
+            let result = self.attempt(&frozen);
+            let mut state = self.engine.checkpoint.lock();
+            state.attempts += 1;
+            match result {
+                Ok(()) => {
+                    state.covered = frozen.sequence;
+                    state.frozen = None;
+                    state.last_error = None;
+                    metrics::histogram!("entourage_checkpoint_seconds").record(started.elapsed().as_secs_f64());
+                }
+                Err(fault) => {
+                    tracing::warn!(%fault, "a checkpoint failed and will be tried again; the log keeps everything");
+                    state.last_error = Some(fault);
+                }
+            }
+            self.engine.checkpoint_changed.notify_all();
+            if state.frozen.is_some() {
+                if self.engine.is_stopping() {
+                    return;
+                }
+                self.engine.checkpoint_changed.wait_for(&mut state, RETRY);
+            }
+        }
+    }
+
+    fn attempt(&mut self, frozen: &Frozen) -> Result<(), Fault> {
+        let mut writers = std::mem::take(&mut self.writers);
+        let folded = self
+            .write_users(frozen, &mut writers)
+            .and_then(|()| self.fold_tails(&mut writers))
+            .and_then(|()| self.compact(&mut writers))
+            .and_then(|()| Ok(writers.flush()?));
+        if let Err(fault) = folded {
+            self.writers = writers;
+            return Err(fault);
+        }
+        // After a failed sync nothing is known of blocks that memory already refers to.
+        writers.finish().map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
+        self.write_manifest(frozen)?;
+        self.clean()
+    }
+
+    fn write_users(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
+        let engine = Arc::clone(&self.engine);
+        let mut groups: Vec<u32> =
+            frozen.groups.iter().copied().filter(|group| group * USERS_PER_GROUP < frozen.users).collect();
+        groups.sort_unstable();
+        for group in groups {
+            let (bytes, count) = users::encode_group(&engine.state, group, frozen.users);
+            let block = writers.append(&engine, Family::Users, &bytes, count)?;
+            match self.groups.get_mut(group as usize) {
+                Some(old) => engine.files.retire(std::mem::replace(old, block)),
+                None => self.groups.push(block),
+            }
+        }
+        // Groups changed by users that came after the freeze belong to the next checkpoint.
+        let later = frozen.groups.iter().copied().filter(|group| group * USERS_PER_GROUP >= frozen.users);
+        engine.state.mark_dirty(later);
+        Ok(())
+    }
+
+    fn fold_tails(&mut self, writers: &mut Writers) -> Result<(), Fault> {
+        let engine = Arc::clone(&self.engine);
+        for shard in engine.state.shards() {
+            let mut keys: Vec<ListKey> = shard.read().frozen.keys().copied().collect();
+            keys.sort_unstable();
+            let mut swaps: Vec<(ListKey, fold::Folded)> = Vec::with_capacity(keys.len());
+            for key in keys {
+                let (tail, old) = {
+                    let shard = shard.read();
+                    let Some(tail) = shard.frozen.get(&key).cloned() else { continue };
+                    let old = shard.lists(key.plane(), key.ordinal()).map(|lists| lists.side(key.side()).clone());
+                    (tail, old.unwrap_or_default())
+                };
+                let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
+                let folded = {
+                    let ordinals = engine.state.keys();
+                    fold::fold(key, &old, &tail, &ordinals, &engine.files, |bytes, count| {
+                        writers.append(&engine, family, bytes, count)
+                    })?
+                };
+                swaps.push((key, folded));
+            }
+            // References are good only once their bytes are in the file.
+            writers.flush()?;
+            let mut swaps = swaps.into_iter().peekable();
+            while swaps.peek().is_some() {
+                let mut shard = shard.write();
+                for (key, folded) in swaps.by_ref().take(SWAP_LISTS) {
+                    if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
+                        *lists.side_mut(key.side()) = folded.blocks;
+                    }
+                    shard.frozen.remove(&key);
+                    folded.retired.iter().for_each(|block| engine.files.retire(*block));
+                }
+            }
+            let mut shard = shard.write();
+            if shard.frozen.is_empty() {
+                shard.frozen = hashbrown::HashMap::new();
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves live blocks out of files that are mostly dead, until a quarter of all bytes at most is dead.
+    fn compact(&mut self, writers: &mut Writers) -> Result<(), Fault> {
+        let engine = Arc::clone(&self.engine);
+        let mut files: Vec<_> = engine.files.all().into_iter().filter(|(_, file)| file.live > 0).collect();
+        let mut dead: u64 = files.iter().map(|(_, file)| file.size - file.live).sum();
+        let live: u64 = files.iter().map(|(_, file)| file.live).sum();
+        files.sort_by(|(_, a), (_, b)| (a.live * b.size).cmp(&(b.live * a.size)));
+        let mut victims = HashSet::new();
+        for (number, file) in files {
+            if dead <= live / 4 {
+                break;
+            }
+            dead -= file.size - file.live;
+            victims.insert(number);
+        }
+        if victims.is_empty() {
+            return Ok(());
+        }
+        let moved = |block: BlockRef, family: Family, writers: &mut Writers| -> Result<BlockRef, Fault> {
+            if !victims.contains(&block.file()) {
+                return Ok(block);
+            }
+            let bytes = engine.files.read_raw(block)?;
+            Ok(writers.append(&engine, family, &bytes, block.count)?)
+        };
+        for group in &mut self.groups {
+            let block = moved(*group, Family::Users, writers)?;
+            retire_if_moved(&engine.files, std::mem::replace(group, block), block);
+        }
+        for (index, shard) in engine.state.shards().iter().enumerate() {
+            let lists = lists_in(&shard.read(), index, &victims);
+            let mut swaps = Vec::with_capacity(lists.len());
+            for (key, old) in lists {
+                let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
+                let mut new = old.clone();
+                match &mut new.refs {
+                    Refs::None => {}
+                    Refs::One(block) => *block = moved(*block, family, writers)?,
+                    Refs::Many(blocks) => {
+                        for bounded in blocks.iter_mut() {
+                            bounded.block = moved(bounded.block, family, writers)?;
+                        }
+                    }
+                }
+                swaps.push((key, old, new));
+            }
+            writers.flush()?;
+            for (key, old, new) in swaps {
+                for (old, new) in old.iter().zip(new.iter()) {
+                    retire_if_moved(&engine.files, old, new);
+                }
+                if let Some(lists) = shard.write().lists_mut(key.plane(), key.ordinal()) {
+                    *lists.side_mut(key.side()) = new;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_manifest(&mut self, frozen: &Frozen) -> Result<(), Fault> {
+        let engine = &self.engine;
+        let number = self.number + 1;
+        let ttl = engine.options.idempotency_millis();
+        let idempotency =
+            engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
+        let mut lists = Vec::new();
+        for (index, shard) in engine.state.shards().iter().enumerate() {
+            let shard = shard.read();
+            lists.extend(shard.all_lists(index).filter_map(|(plane, ordinal, user)| list_entry(plane, ordinal, user)));
+        }
+        let files = engine.files.all().into_iter().filter(|(_, file)| file.live > 0);
+        let files = files.map(|(number, file)| FileEntry { number, family: file.family, size: file.size }).collect();
+        let manifest = Manifest {
+            number,
+            sequence: frozen.sequence,
+            version: frozen.version,
+            segment: frozen.segment,
+            users: frozen.users,
+            last_file: engine.files.last_number(),
+            files,
+            idempotency,
+            groups: self.groups.clone(),
+            lists,
+        };
+        // New block and record files must have their names before something refers to them.
+        engine.disk.sync_folder()?;
+        manifest.write(&*engine.disk, engine.epoch())?;
+        if self.number > 0 {
+            self.obsolete.push(manifest::name(self.number));
+        }
+        self.number = number;
+        Ok(())
+    }
+
+    /// Removes what no manifest refers to, and log segments past retention. Whatever cannot be removed now is
+    /// removed later, or at the next start.
+    fn clean(&mut self) -> Result<(), Fault> {
+        let engine = &self.engine;
+        if engine.holds.load(Ordering::Acquire) > 0 {
+            return Ok(());
+        }
+        for (number, file) in engine.files.all() {
+            if file.live == 0 {
+                engine.files.remove(number);
+                self.obsolete.push(file_name(file.family, number));
+            }
+        }
+        self.obsolete.extend(self.expired_segments());
+        self.obsolete.retain(|name| engine.disk.remove(name).is_err());
+        Ok(())
+    }
+
+    fn expired_segments(&self) -> Vec<String> {
+        let engine = &self.engine;
+        let covered = {
+            let state = engine.checkpoint.lock();
+            state.frozen.as_ref().map_or(state.covered, |frozen| frozen.sequence)
+        };
+        let now = engine.clock.now();
+        let mut segments = engine.segments.lock();
+        let mut names = Vec::new();
+        while segments.all.len() > 1 {
+            let bytes = segments.bytes();
+            let Some(first) = segments.all.front() else { break };
+            let old = first.newest.plus(engine.options.retention_millis()) < now;
+            let large = bytes > engine.options.log_retain_bytes;
+            if first.last > covered || !(old || large) {
+                break;
+            }
+            names.push(log::segment_name(first.number));
+            segments.all.pop_front();
+        }
+        names
+    }
+}
+
+fn retire_if_moved(files: &BlockFiles, old: BlockRef, new: BlockRef) {
+    if old != new {
+        files.retire(old);
+    }
+}
+
+fn list_entry(plane: Plane, ordinal: u32, lists: &Lists) -> Option<ListEntry> {
+    let empty = lists.following.refs == Refs::None && lists.followers.refs == Refs::None;
+    (!empty).then(|| ListEntry {
+        plane,
+        ordinal,
+        following: lists.following.clone(),
+        followers: lists.followers.clone(),
+    })
+}
+
+fn lists_in(shard: &Shard, index: usize, victims: &HashSet<u32>) -> Vec<(ListKey, Blocks)> {
+    let mut found = Vec::new();
+    for (plane, ordinal, lists) in shard.all_lists(index) {
+        for side in Side::BOTH {
+            let blocks = lists.side(side);
+            if blocks.iter().any(|block| victims.contains(&block.file())) {
+                found.push((ListKey::new(plane, side, ordinal), blocks.clone()));
+            }
+        }
+    }
+    found
+}

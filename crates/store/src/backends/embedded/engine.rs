@@ -1,0 +1,100 @@
+//! What the threads of the store share.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use entourage_model::{Clock, Sequence, Version};
+use hashbrown::HashSet;
+use parking_lot::{Condvar, Mutex};
+
+use super::{
+    fault::Fault, files::BlockFiles, idempotency::Idempotency, log::Segments, options::Options, spare::Spare,
+    state::State,
+};
+use crate::{Identity, disk::Disk};
+
+pub(super) struct Engine {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) options: Options,
+    pub(super) identity: Identity,
+    pub(super) state: State,
+    pub(super) files: BlockFiles,
+    pub(super) idempotency: Idempotency,
+    pub(super) segments: Mutex<Segments>,
+    pub(super) spare: Spare,
+    pub(super) checkpoint: Mutex<CheckpointState>,
+    pub(super) checkpoint_changed: Condvar,
+    /// Why writes are refused, if they are.
+    pub(super) trouble: Mutex<Option<Trouble>>,
+    pub(super) stopping: AtomicBool,
+    /// While a backup copies files, none may be removed.
+    pub(super) holds: AtomicUsize,
+    /// Held over each batch: who has it sees a state that stands still.
+    pub(super) gate: Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// A write or sync of the log failed: nothing is known of the disk any more.
+    Poisoned(Fault),
+    /// No room for the next segment; tried again with every batch.
+    Full(Fault),
+}
+
+/// What was set aside for a checkpoint: the state at one sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Frozen {
+    pub(super) sequence: Sequence,
+    pub(super) version: Version,
+    pub(super) segment: u64,
+    pub(super) users: u32,
+    pub(super) groups: HashSet<u32>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct CheckpointState {
+    pub(super) frozen: Option<Frozen>,
+    /// The sequence the last finished checkpoint covers.
+    pub(super) covered: Sequence,
+    /// How many checkpoints were finished or given up, for those who wait for one.
+    pub(super) attempts: u64,
+    pub(super) last_error: Option<Fault>,
+}
+
+impl Engine {
+    pub(super) fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: Options, identity: Identity) -> Self {
+        Self {
+            disk,
+            clock,
+            options,
+            identity,
+            state: State::default(),
+            files: BlockFiles::default(),
+            idempotency: Idempotency::default(),
+            segments: Mutex::default(),
+            spare: Spare::default(),
+            checkpoint: Mutex::default(),
+            checkpoint_changed: Condvar::new(),
+            trouble: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            holds: AtomicUsize::new(0),
+            gate: Mutex::default(),
+        }
+    }
+
+    pub(super) const fn epoch(&self) -> u64 {
+        self.identity.epoch
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn poison(&self, fault: &Fault) {
+        tracing::error!(%fault, "the log could not be written; no write is taken until the store is opened again");
+        *self.trouble.lock() = Some(Trouble::Poisoned(fault.clone()));
+    }
+}

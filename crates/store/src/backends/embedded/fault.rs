@@ -1,0 +1,56 @@
+//! What can go wrong below the rules, and how callers hear of it.
+
+use std::{io, sync::Arc};
+
+use entourage_model::{Code, Error};
+
+use super::codec::Corrupt;
+
+/// A failure of the file layer or of what it holds.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("{0}")]
+    Io(#[source] Arc<io::Error>),
+    #[error("{file} is damaged at byte {offset}: {what}; restore a backup, or move the file away and run verify")]
+    Damaged { file: String, offset: u64, what: String },
+    #[error("{file} has format {found}, this version reads up to {known}; use a newer entourage")]
+    Format { file: String, found: u16, known: u16 },
+    #[error("{0} is in use by another process; stop it first, or choose another --data folder")]
+    InUse(String),
+    /// A block moved between looking it up and reading it; look again.
+    #[error("a block was moved while it was read")]
+    Moved,
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Fault {
+    pub(super) fn damaged(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
+        Self::Damaged { file: file.into(), offset, what: what.into() }
+    }
+
+    pub(super) fn corrupt(file: impl Into<String>, offset: u64, corrupt: Corrupt) -> Self {
+        Self::damaged(file, offset, corrupt.0)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Self::Io(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(Arc::new(error))
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let code = match &fault {
+            _ if fault.is_full() => Code::StorageFull,
+            Fault::Damaged { .. } | Fault::Format { .. } => Code::Internal,
+            _ => Code::Unavailable,
+        };
+        Self::new(code, fault.to_string()).caused_by(fault)
+    }
+}

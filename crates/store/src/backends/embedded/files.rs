@@ -1,0 +1,173 @@
+//! Block files: append-only, each block written once and never changed; dead ones are left until the file goes.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+
+use super::{
+    block::{self, Entry, Owner},
+    fault::Fault,
+    lists::BlockRef,
+};
+use crate::disk::{Disk, DiskFile, read_exact_at};
+
+/// What a file's blocks hold; following blocks stand apart because a start reads all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Family {
+    Users = 0,
+    Following = 1,
+    Followers = 2,
+}
+
+impl Family {
+    pub(super) const ALL: [Self; 3] = [Self::Users, Self::Following, Self::Followers];
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Users => "users",
+            Self::Following => "following",
+            Self::Followers => "followers",
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+pub(super) fn file_name(family: Family, number: u32) -> String {
+    format!("{}-{number:08}.blocks", family.prefix())
+}
+
+pub(super) fn is_block_file(name: &str) -> bool {
+    name.ends_with(".blocks")
+}
+
+#[derive(Clone)]
+pub(super) struct OpenFile {
+    pub(super) family: Family,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) size: u64,
+    /// Bytes of blocks that something still refers to.
+    pub(super) live: u64,
+}
+
+/// The block files in use, by number.
+#[derive(Default)]
+pub(super) struct BlockFiles {
+    open: RwLock<HashMap<u32, OpenFile>>,
+    /// Numbers are never given twice: a stale reference must find nothing rather than something else.
+    last_number: AtomicU32,
+}
+
+impl BlockFiles {
+    pub(super) fn insert(&self, number: u32, file: OpenFile) {
+        self.open.write().insert(number, file);
+    }
+
+    pub(super) fn remove(&self, number: u32) {
+        self.open.write().remove(&number);
+    }
+
+    pub(super) fn all(&self) -> Vec<(u32, OpenFile)> {
+        let mut files: Vec<_> = self.open.read().iter().map(|(number, file)| (*number, file.clone())).collect();
+        files.sort_by_key(|(number, _)| *number);
+        files
+    }
+
+    pub(super) fn last_number(&self) -> u32 {
+        self.last_number.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn start_numbers_after(&self, last: u32) {
+        self.last_number.fetch_max(last, Ordering::Relaxed);
+    }
+
+    pub(super) fn grow(&self, number: u32, bytes: u64) {
+        if let Some(file) = self.open.write().get_mut(&number) {
+            file.size += bytes;
+            file.live += bytes;
+        }
+    }
+
+    pub(super) fn retire(&self, block: BlockRef) {
+        if let Some(file) = self.open.write().get_mut(&block.file()) {
+            file.live = file.live.saturating_sub(u64::from(block.length));
+        }
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<(Family, Arc<dyn DiskFile>)> {
+        self.open.read().get(&number).map(|open| (open.family, Arc::clone(&open.file)))
+    }
+
+    pub(super) fn read_raw(&self, block: BlockRef) -> Result<Vec<u8>, Fault> {
+        let (family, file) = self.get(block.file()).ok_or(Fault::Moved)?;
+        read_exact_at(&*file, block.length as usize, block.offset()).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Fault::damaged(file_name(family, block.file()), block.offset(), "the file ends inside a block")
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// Appends the block's edges, newest first, to `entries`.
+    pub(super) fn read(&self, owner: Owner, block: BlockRef, entries: &mut Vec<Entry>) -> Result<(), Fault> {
+        let bytes = self.read_raw(block)?;
+        block::decode(owner, &bytes, block.count as usize, entries).map_err(|corrupt| {
+            let family = if owner.side == 0 { Family::Following } else { Family::Followers };
+            Fault::damaged(file_name(family, block.file()), block.offset(), corrupt.0)
+        })
+    }
+}
+
+/// Appends blocks to a new file; what it wrote is readable at once and durable after `finish`.
+pub(super) struct BlockWriter {
+    number: u32,
+    file: Arc<dyn DiskFile>,
+    written: u64,
+    buffer: Vec<u8>,
+}
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+impl BlockWriter {
+    pub(super) fn create(disk: &dyn Disk, files: &BlockFiles, family: Family) -> io::Result<Self> {
+        let number = files.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let file = disk.create(&file_name(family, number))?;
+        files.insert(number, OpenFile { family, file: Arc::clone(&file), size: 0, live: 0 });
+        Ok(Self { number, file, written: 0, buffer: Vec::new() })
+    }
+
+    /// The reference is good for readers only after the next `flush`.
+    pub(super) fn append(&mut self, files: &BlockFiles, bytes: &[u8], count: u32) -> io::Result<BlockRef> {
+        let offset = self.written + self.buffer.len() as u64;
+        self.buffer.extend_from_slice(bytes);
+        files.grow(self.number, bytes.len() as u64);
+        let block = BlockRef::new(self.number, offset, bytes.len() as u32, count);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(block)
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            self.file.write_at(&self.buffer, self.written)?;
+            self.written += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync()
+    }
+}

@@ -1,0 +1,293 @@
+//! The embedded store: the log is the truth, memory answers, blocks keep what memory need not.
+//!
+//! A write goes queue → [`sequencer`] → [`log`] (durable) → [`state`] → answer. A read goes [`state`] → [`files`].
+//! The [`checkpoint`] writer moves tails into blocks beside all that; [`recover`] runs the log again at the start.
+
+mod backup;
+mod block;
+mod checkpoint;
+mod codec;
+mod engine;
+mod events;
+mod fault;
+mod files;
+mod fold;
+mod idempotency;
+mod identity;
+mod lists;
+mod log;
+mod manifest;
+mod options;
+mod overlay;
+mod profile;
+mod read;
+mod record;
+mod recover;
+mod sequencer;
+mod spare;
+mod state;
+mod tail;
+mod users;
+mod verify;
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    thread::JoinHandle,
+};
+
+use async_trait::async_trait;
+use entourage_model::{
+    Clock, Counts, EdgeValue, Error, Event, Key, Kind, List, Outcome, Page, Place, Plane, Result, Sequence, User, Write,
+};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+pub use self::{backup::restore, fault::Fault, identity::random as random_identity, options::Options};
+use self::{
+    checkpoint::Checkpointer,
+    engine::{Engine, Trouble},
+    sequencer::{Job, Queue, Sequencer},
+};
+use crate::{Answer, Health, Identity, Profile, Report, disk::Disk};
+
+/// A store in one folder of one machine.
+pub struct Store {
+    engine: Arc<Engine>,
+    queue: Arc<Queue>,
+    sequencer: Mutex<Option<JoinHandle<()>>>,
+    helpers: Mutex<Vec<JoinHandle<()>>>,
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+impl Store {
+    /// Opens the store in `disk`, making it when the folder is empty. `place` names the folder in messages.
+    pub fn open(disk: Arc<dyn Disk>, place: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
+        Self::open_as(disk, place, options, clock, identity::random)
+    }
+
+    /// As `open`, with the identity a new store gets: what makes a test repeatable.
+    pub fn open_as(
+        disk: Arc<dyn Disk>,
+        place: &str,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        fresh: impl FnOnce() -> Identity,
+    ) -> Result<Self, Fault> {
+        let lock = disk.lock().map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Fault::InUse(place.to_owned()),
+            _ => error.into(),
+        })?;
+        let identity = identity::open(&*disk, fresh)?;
+        let engine = Arc::new(Engine::new(disk, clock, options, identity));
+        let recovered = recover::recover(&engine)?;
+        let queue = Arc::new(Queue::default());
+        let sequencer = Sequencer::new(Arc::clone(&engine), Arc::clone(&queue), recovered.last, recovered.version);
+        let checkpointer = Checkpointer::new(Arc::clone(&engine), recovered.manifest, recovered.groups);
+        let mut helpers = vec![spawn("checkpoint", move || checkpointer.run())?];
+        if options.prepare_ahead {
+            let next = engine.segments.lock().all.back().map_or(1, |segment| segment.number + 1);
+            engine.spare.want(next);
+            let engine = Arc::clone(&engine);
+            helpers.push(spawn("segments", move || spare::run(&engine))?);
+        }
+        let sequencer = spawn("sequencer", move || sequencer.run())?;
+        Ok(Self {
+            engine,
+            queue,
+            sequencer: Mutex::new(Some(sequencer)),
+            helpers: Mutex::new(helpers),
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// Folds everything so far into blocks, and lets go of log segments past retention.
+    pub async fn checkpoint(&self) -> Result<()> {
+        loop {
+            let (reply, answer) = oneshot::channel();
+            self.queue.push(Job::Freeze { reply }, usize::MAX)?;
+            let begun = answer.await.map_err(|_| Error::from(Fault::Closed))?;
+            let engine = Arc::clone(&self.engine);
+            let finished = tokio::task::spawn_blocking(move || wait_for_checkpoint(&engine)).await;
+            finished.map_err(|error| Error::internal(error.to_string()))??;
+            if begun {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies the store into an empty folder while it goes on serving.
+    pub async fn backup(&self, to: Arc<dyn Disk>, progress: impl FnMut(u64, u64) + Send + 'static) -> Result<u64> {
+        let engine = Arc::clone(&self.engine);
+        let copied = tokio::task::spawn_blocking(move || backup::backup(&engine, &*to, progress)).await;
+        Ok(copied.map_err(|error| Error::internal(error.to_string()))??)
+    }
+
+    /// Bytes of the state in memory, by the estimate that `memory.budget` is compared with.
+    pub fn memory_estimate(&self) -> u64 {
+        self.engine.state.memory_estimate()
+    }
+
+    /// Bytes on disk: (block and checkpoint files, retained log).
+    pub fn disk_bytes(&self) -> Result<(u64, u64), Fault> {
+        let mut blocks = 0;
+        for name in self.engine.disk.list()? {
+            if log::segment_number(&name).is_none() {
+                blocks += self.engine.disk.open(&name)?.size()?;
+            }
+        }
+        let retained = self.engine.segments.lock().bytes();
+        Ok((blocks, retained))
+    }
+
+    pub fn edges(&self) -> u64 {
+        self.engine.state.edges()
+    }
+
+    pub fn idempotency_records(&self) -> usize {
+        self.engine.idempotency.len()
+    }
+
+    fn stop(&self) {
+        self.queue.close();
+        self.engine.stopping.store(true, Ordering::Release);
+        self.engine.checkpoint_changed.notify_all();
+        self.engine.spare.stop();
+        let sequencer = self.sequencer.lock().take();
+        for thread in sequencer.into_iter().chain(self.helpers.lock().drain(..)) {
+            // A thread that panicked has said so; there is nothing left to do for it.
+            let _ = thread.join();
+        }
+        self.lock.lock().take();
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Fault> {
+    Ok(std::thread::Builder::new().name(format!("entourage-{name}")).spawn(run)?)
+}
+
+fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
+    let mut state = engine.checkpoint.lock();
+    let attempts = state.attempts;
+    // Wakes a writer that waits before trying again.
+    engine.checkpoint_changed.notify_all();
+    loop {
+        if state.frozen.is_none() {
+            return Ok(());
+        }
+        if state.attempts > attempts
+            && let Some(fault) = &state.last_error
+        {
+            return Err(fault.clone());
+        }
+        if engine.is_stopping() {
+            return Err(Fault::Closed);
+        }
+        engine.checkpoint_changed.wait_for(&mut state, std::time::Duration::from_millis(100));
+    }
+}
+
+#[async_trait]
+impl crate::Store for Store {
+    fn profile(&self) -> Profile {
+        Profile { name: "embedded", durable: true, peeks: true }
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.engine.identity
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(Job::One { write, reply }, self.engine.options.queue_limit)?;
+        answer.await.map_err(|_| Error::from(Fault::Closed))?
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let count = writes.len();
+        let (reply, answer) = oneshot::channel();
+        let refused = match self.queue.push(Job::Many { writes, reply }, self.engine.options.queue_limit) {
+            Ok(()) => match answer.await {
+                Ok(results) => return results,
+                Err(_) => Fault::Closed.into(),
+            },
+            Err(error) => error,
+        };
+        vec![Err(refused); count]
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        let plane = match kind {
+            Kind::Follow => Plane::Follow,
+            Kind::Block => Plane::Block,
+            Kind::Mute => Plane::Mute,
+        };
+        if self.engine.state.has_active(plane, follower, target) { Answer::Yes } else { Answer::No }
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        let get = |&(follower, target): &(Key, Key)| {
+            Ok(read::get(&self.engine.state, &self.engine.files, kind, follower, target)?)
+        };
+        pairs.iter().map(get).collect()
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        Ok(keys.iter().map(|&key| self.engine.state.user(key)).collect())
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        Ok(self.engine.state.counts(user))
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        Ok(read::scan(&self.engine.state, &self.engine.files, list, after, limit)?)
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        let mut keys: Vec<Key> =
+            self.engine.state.keys().iter().copied().filter(|key| after.is_none_or(|after| *key > after)).collect();
+        if limit < keys.len() {
+            keys.select_nth_unstable(limit);
+            keys.truncate(limit);
+        }
+        keys.sort_unstable();
+        Ok(keys.into_iter().filter_map(|key| self.engine.state.user(key)).collect())
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        events::read(&self.engine, after, limit)
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        Ok(watermark <= self.engine.state.published())
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        let engine = Arc::clone(&self.engine);
+        let report = tokio::task::spawn_blocking(move || verify::verify(&engine)).await;
+        Ok(report.map_err(|error| Error::internal(error.to_string()))??)
+    }
+
+    async fn health(&self) -> Health {
+        match &*self.engine.trouble.lock() {
+            None => Health::Ready,
+            Some(Trouble::Poisoned(fault)) => Health::Degraded(format!("poisoned: {fault}")),
+            Some(Trouble::Full(fault)) => Health::Degraded(format!("storage full: {fault}")),
+        }
+    }
+
+    async fn close(&self) -> Result<()> {
+        let checkpointed = match self.health().await {
+            Health::Ready => self.checkpoint().await,
+            Health::Degraded(_) => Ok(()),
+        };
+        self.stop();
+        checkpointed
+    }
+}

@@ -1,0 +1,94 @@
+//! A user's record as bytes, without what can be derived: a numeric id is its key.
+
+use entourage_model::{Key, Millis, User, UserId, Version};
+
+use super::codec::{Corrupt, Reader, put_bytes, put_varint};
+
+const PRIVATE: u8 = 1;
+const HIDE_LISTS: u8 = 1 << 1;
+const NAMED_ID: u8 = 1 << 2;
+const NAME: u8 = 1 << 3;
+const AVATAR: u8 = 1 << 4;
+const REGISTERED: u8 = 1 << 5;
+const CHANGED: u8 = 1 << 6;
+
+pub(super) fn encode(user: &User) -> Box<[u8]> {
+    let named = user.id.as_number().is_none();
+    let registered = user.registered_at != user.created.millis();
+    let changed = user.version != user.created;
+    let flags = [
+        (user.private, PRIVATE),
+        (user.hide_lists, HIDE_LISTS),
+        (named, NAMED_ID),
+        (user.name.is_some(), NAME),
+        (user.avatar_url.is_some(), AVATAR),
+        (registered, REGISTERED),
+        (changed, CHANGED),
+    ];
+    let mut bytes = vec![flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum::<u8>()];
+    put_varint(&mut bytes, user.created.bits());
+    if registered {
+        put_varint(&mut bytes, user.registered_at.since_2000());
+    }
+    if changed {
+        put_varint(&mut bytes, user.version.bits() - user.created.bits());
+    }
+    if named {
+        put_bytes(&mut bytes, user.id.as_str().as_bytes());
+    }
+    for text in [&user.name, &user.avatar_url].into_iter().flatten() {
+        put_bytes(&mut bytes, text.as_bytes());
+    }
+    bytes.into_boxed_slice()
+}
+
+pub(super) fn decode(key: Key, bytes: &[u8]) -> Result<User, Corrupt> {
+    let mut reader = Reader::new(bytes);
+    let flags = reader.byte()?;
+    let has = |bit| flags & bit != 0;
+    let created = Version::from_bits(reader.varint()?);
+    let registered_at = if has(REGISTERED) { Millis::from_since_2000(reader.varint()?) } else { created.millis() };
+    let version = if has(CHANGED) { Version::from_bits(created.bits() + reader.varint()?) } else { created };
+    let id = if has(NAMED_ID) {
+        UserId::try_from(text(&mut reader)?).map_err(|_| Corrupt("user id"))?
+    } else {
+        UserId::from(key.0)
+    };
+    let name = if has(NAME) { Some(text(&mut reader)?.into()) } else { None };
+    let avatar_url = if has(AVATAR) { Some(text(&mut reader)?.into()) } else { None };
+    reader.end()?;
+    let (private, hide_lists) = (has(PRIVATE), has(HIDE_LISTS));
+    Ok(User { key, id, name, avatar_url, private, hide_lists, registered_at, created, version })
+}
+
+pub(super) fn is_private(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|flags| flags & PRIVATE != 0)
+}
+
+fn text<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Corrupt> {
+    std::str::from_utf8(reader.bytes()?).map_err(|_| Corrupt("text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn users_read_back(
+            id in "[a-z0-9]{1,20}", name: Option<String>, avatar: Option<String>,
+            private: bool, hide_lists: bool, created in 1u64..(1 << 62), later in 0u64..1000, registered in 0u64..(1 << 41),
+        ) {
+            let id = UserId::try_from(id.as_str()).unwrap();
+            let key = Key(id.as_number().unwrap_or(-7));
+            let user = User {
+                key, id, name: name.map(Into::into), avatar_url: avatar.map(Into::into), private, hide_lists,
+                registered_at: Millis::from_since_2000(registered),
+                created: Version::from_bits(created), version: Version::from_bits(created + later),
+            };
+            prop_assert_eq!(decode(key, &encode(&user)).unwrap(), user);
+        }
+    }
+}

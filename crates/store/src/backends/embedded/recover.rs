@@ -1,0 +1,366 @@
+//! Opening a store: the last checkpoint, then the log after it. Recovery only applies; it decides nothing.
+
+use std::sync::Arc;
+
+use entourage_model::{Millis, Sequence, Version};
+use hashbrown::{HashMap, HashSet};
+
+use super::{
+    block,
+    engine::Engine,
+    fault::Fault,
+    files::{Family, OpenFile, file_name, is_block_file},
+    fold,
+    idempotency::is_record_file,
+    lists::BlockRef,
+    log::{self, Found, SEGMENT_HEADER, Segment},
+    manifest::{self, Manifest},
+    profile,
+    state::{ListKey, SHARDS, USERS_PER_GROUP},
+    users,
+};
+use crate::disk::{DiskFile, read_exact_at};
+
+/// Where the writers go on.
+pub(super) struct Recovered {
+    pub(super) last: Sequence,
+    pub(super) version: Version,
+    pub(super) manifest: u64,
+    pub(super) groups: Vec<BlockRef>,
+}
+
+pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
+    let names = engine.disk.list()?;
+    let newest = names.iter().filter_map(|name| manifest::parse_name(name)).max();
+    let manifest = match newest {
+        Some(number) => Manifest::read(&*engine.disk, engine.epoch(), number)?,
+        None => Manifest::default(),
+    };
+    open_files(engine, &manifest)?;
+    load_users(engine, &manifest)?;
+    load_lists(engine, &manifest)?;
+    engine.idempotency.open(&*engine.disk, engine.epoch(), &manifest.idempotency)?;
+    engine.state.publish(manifest.sequence);
+    remove_leftovers(engine, &manifest, &names)?;
+    let (last, version) = replay(engine, &manifest, &names)?;
+    engine.checkpoint.lock().covered = manifest.sequence;
+    Ok(Recovered { last, version, manifest: manifest.number, groups: manifest.groups })
+}
+
+fn open_files(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
+    let mut live: HashMap<u32, u64> = HashMap::new();
+    let blocks = manifest.groups.iter().copied();
+    let lists = manifest.lists.iter().flat_map(|list| list.following.iter().chain(list.followers.iter()));
+    for block in blocks.chain(lists) {
+        *live.entry(block.file()).or_default() += u64::from(block.length);
+    }
+    for entry in &manifest.files {
+        let name = file_name(entry.family, entry.number);
+        let file = engine.disk.open(&name).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Fault::damaged(&name, 0, "the file is missing"),
+            _ => error.into(),
+        })?;
+        let found = file.size()?;
+        if found < entry.size {
+            return Err(Fault::damaged(
+                name,
+                found,
+                format!("the file ends here and should have {} bytes", entry.size),
+            ));
+        }
+        let live = live.remove(&entry.number).unwrap_or_default();
+        engine.files.insert(entry.number, OpenFile { family: entry.family, file, size: entry.size, live });
+    }
+    engine.files.start_numbers_after(manifest.last_file);
+    Ok(())
+}
+
+fn load_users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
+    for (group, block) in manifest.groups.iter().enumerate() {
+        let group = group as u32;
+        let bytes = engine.files.read_raw(*block)?;
+        let count = block.count;
+        let damaged = |what: &'static str| Fault::damaged(file_name(Family::Users, block.file()), block.offset(), what);
+        let users = users::decode_group(&bytes, group, count).map_err(|corrupt| damaged(corrupt.0))?;
+        if group * USERS_PER_GROUP != engine.state.users() {
+            return Err(damaged("a group of users is missing"));
+        }
+        for (key, bytes) in users {
+            engine.state.add_user(key, profile::is_private(&bytes), bytes);
+        }
+    }
+    if engine.state.users() != manifest.users {
+        return Err(Fault::damaged(manifest::name(manifest.number), 0, "the number of users does not match"));
+    }
+    Ok(())
+}
+
+/// Sets the references, then reads the following side file by file in the order it lies on disk.
+fn load_lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
+    let mut by_file: HashMap<u32, Vec<(BlockRef, ListKey)>> = HashMap::new();
+    for list in &manifest.lists {
+        let mut shard = engine.state.shard(list.ordinal).write();
+        let Some(lists) = shard.lists_mut(list.plane, list.ordinal) else {
+            return Err(Fault::damaged(manifest::name(manifest.number), 0, "a list of nobody"));
+        };
+        lists.following = list.following.clone();
+        lists.followers = list.followers.clone();
+        lists.followers_total = u32::try_from(list.followers.total()).unwrap_or(u32::MAX);
+        lists.followers_quiet = list.followers.quiet;
+        lists.following_quiet = list.following.quiet;
+        let total = list.following.total();
+        lists.row.reserve_exact(total as usize);
+        engine.state.add_edges(total);
+        let key = ListKey::new(list.plane, entourage_model::Side::Following, list.ordinal);
+        for block in list.following.iter() {
+            by_file.entry(block.file()).or_default().push((block, key));
+        }
+    }
+    for (_, blocks) in by_file.iter_mut() {
+        blocks.sort_unstable_by_key(|(block, _)| block.offset());
+    }
+    let mut work: Vec<(u32, Vec<(BlockRef, ListKey)>)> = by_file.into_iter().collect();
+    work.sort_unstable_by_key(|(number, _)| *number);
+    load_rows(engine, &work)?;
+    sort_rows(engine);
+    Ok(())
+}
+
+const WINDOW: u64 = 8 << 20;
+
+fn load_rows(engine: &Engine, work: &[(u32, Vec<(BlockRef, ListKey)>)]) -> Result<(), Fault> {
+    let mut entries = Vec::new();
+    for (number, blocks) in work {
+        let (family, file) =
+            engine.files.get(*number).ok_or_else(|| Fault::damaged("blocks", 0, "a file is missing"))?;
+        let mut rest = blocks.as_slice();
+        while let Some((first, _)) = rest.first() {
+            let start = first.offset();
+            let in_window =
+                rest.partition_point(|(block, _)| block.offset() + u64::from(block.length) <= start + WINDOW);
+            let (window, others) = rest.split_at(in_window.max(1));
+            rest = others;
+            let end = window.last().map_or(start, |(block, _)| block.offset() + u64::from(block.length));
+            let bytes = read_exact_at(&*file, (end - start) as usize, start)?;
+            for (block, key) in window {
+                let at = (block.offset() - start) as usize;
+                let raw = bytes.get(at..at + block.length as usize).unwrap_or_default();
+                entries.clear();
+                block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
+                    .map_err(|corrupt| Fault::damaged(file_name(family, *number), block.offset(), corrupt.0))?;
+                let mut shard = engine.state.shard(key.ordinal()).write();
+                if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
+                    lists.row.extend(entries.iter().map(|entry| entry.other));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sort_rows(engine: &Engine) {
+    for shard in engine.state.shards() {
+        let mut shard = shard.write();
+        shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
+        shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
+    }
+    debug_assert_eq!(engine.state.shards().len(), SHARDS);
+}
+
+/// Files of a checkpoint that was not finished, or that the last one no longer refers to.
+fn remove_leftovers(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(), Fault> {
+    let mut known: HashSet<String> = manifest.files.iter().map(|entry| file_name(entry.family, entry.number)).collect();
+    known.extend(manifest.idempotency.iter().cloned());
+    if manifest.number > 0 {
+        known.insert(manifest::name(manifest.number));
+    }
+    for name in names {
+        let ours = is_block_file(name)
+            || is_record_file(name)
+            || manifest::parse_name(name).is_some()
+            || manifest::is_unfinished(name);
+        if ours && !known.contains(name) {
+            engine.disk.remove(name)?;
+        }
+    }
+    Ok(())
+}
+
+struct Replay<'a> {
+    engine: &'a Engine,
+    covered: Sequence,
+    last: Sequence,
+    version: Version,
+}
+
+fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Sequence, Version), Fault> {
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| log::segment_number(name)).collect();
+    numbers.sort_unstable();
+    let mut files: Vec<(u64, Arc<dyn DiskFile>, u64)> = Vec::new();
+    for number in numbers {
+        let file = engine.disk.open(&log::segment_name(number))?;
+        match log::check_segment(&*file, engine.epoch(), number)? {
+            Some(size) => files.push((number, file, size)),
+            None => engine.disk.remove(&log::segment_name(number))?,
+        }
+    }
+    if let Some(pair) = files.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
+        return Err(Fault::damaged(log::segment_name(pair[0].0 + 1), 0, "the segment is missing"));
+    }
+    if manifest.number > 0 && files.first().is_none_or(|(first, ..)| *first > manifest.segment) {
+        return Err(Fault::damaged(log::segment_name(manifest.segment), 0, "the segment is missing"));
+    }
+    let covered = manifest.sequence;
+    let mut segments = summarize(engine, files, covered)?;
+    let from = segments.iter().rposition(|segment| segment.before <= covered).unwrap_or(0);
+    if segments.first().is_some_and(|first| first.before > covered) {
+        return Err(Fault::damaged(log::segment_name(segments[0].number), 0, "the log begins after the checkpoint"));
+    }
+    let mut replay =
+        Replay { engine, covered, last: segments.get(from).map_or(covered, |s| s.before), version: manifest.version };
+    let mut used = from;
+    for index in from..segments.len() {
+        let (done, later) = segments.split_at_mut(index + 1);
+        let segment = &mut done[index];
+        if replay.segment(segment, later)? {
+            used = index;
+        }
+    }
+    if replay.last < covered {
+        let name = segments.last().map_or_else(|| log::segment_name(1), |segment| log::segment_name(segment.number));
+        let what = format!("the log ends at {} before the checkpoint at {covered}", replay.last);
+        return Err(Fault::damaged(name, 0, what));
+    }
+    // Segments made ahead and never written to; they are made again when they are needed.
+    for spare in segments.drain((used + 1).min(segments.len())..) {
+        engine.disk.remove(&log::segment_name(spare.number))?;
+    }
+    engine.disk.sync_folder()?;
+    let (last, version) = (replay.last, replay.version);
+    engine.state.publish(last);
+    engine.segments.lock().all.extend(segments);
+    Ok((last, version))
+}
+
+/// Looks at the first frame of each segment: enough to know which ones must be replayed.
+fn summarize(
+    engine: &Engine,
+    files: Vec<(u64, Arc<dyn DiskFile>, u64)>,
+    covered: Sequence,
+) -> Result<Vec<Segment>, Fault> {
+    let mut segments: Vec<Segment> = Vec::with_capacity(files.len());
+    for (number, file, size) in files {
+        let seed = log::frame_seed(engine.epoch(), number);
+        let (before, newest) = match log::read_frame(&*file, seed, SEGMENT_HEADER)? {
+            Found::Frame { frame, .. } => {
+                let newest = frame.outcomes().ok().and_then(|outcomes| outcomes.last().map(|o| o.version.millis()));
+                (frame.last, newest.unwrap_or_default())
+            }
+            // Nothing readable: it can only be the end of the log, which `Replay::segment` makes sure of.
+            Found::End | Found::Broken(_) => (Sequence(u64::MAX), Millis::default()),
+        };
+        if let Some(earlier) = segments.last_mut().filter(|_| before.0 != u64::MAX) {
+            earlier.last = before;
+            earlier.newest = newest;
+            earlier.end = earlier.size;
+        }
+        segments.push(Segment::new(number, file, size, before));
+    }
+    // A log without a single readable frame begins where the checkpoint ends.
+    if let Some(first) = segments.first_mut().filter(|first| first.before.0 == u64::MAX) {
+        first.before = covered;
+    }
+    Ok(segments)
+}
+
+impl Replay<'_> {
+    /// Applies a segment's frames. `Ok(false)`: there were none.
+    fn segment(&mut self, segment: &mut Segment, later: &[Segment]) -> Result<bool, Fault> {
+        let seed = log::frame_seed(self.engine.epoch(), segment.number);
+        let name = log::segment_name(segment.number);
+        segment.before = self.last;
+        segment.last = self.last;
+        segment.end = SEGMENT_HEADER;
+        loop {
+            let offset = segment.end;
+            let found =
+                if offset + 40 > segment.size { Found::End } else { log::read_frame(&*segment.file, seed, offset)? };
+            let broken = match found {
+                Found::Frame { frame, end } => {
+                    if frame.last != self.last {
+                        let what = format!("sequence {} follows {}", frame.last, self.last);
+                        return Err(Fault::damaged(name, offset, what));
+                    }
+                    let newest = self.apply(&frame).map_err(|corrupt| Fault::corrupt(&name, offset, corrupt))?;
+                    segment.note(frame.last, frame.changes, newest, end);
+                    continue;
+                }
+                Found::End => None,
+                Found::Broken(what) => Some(what),
+            };
+            let follows = log::frame_after(&*segment.file, seed, offset)?;
+            let elsewhere = later.iter().any(|later| {
+                let seed = log::frame_seed(self.engine.epoch(), later.number);
+                matches!(log::frame_after(&*later.file, seed, 0), Ok(Some(_)))
+            });
+            match (broken, follows) {
+                // One batch is under way at a time: a frame after this place proves that this place was durable.
+                (_, Some(at)) => {
+                    let what = broken.unwrap_or("a frame is missing");
+                    return Err(Fault::damaged(name, offset, format!("{what}, though a frame follows at {at}")));
+                }
+                (Some(what), None) if elsewhere => {
+                    return Err(Fault::damaged(name, offset, format!("{what}, though later segments have frames")));
+                }
+                (Some(_), None) => {
+                    wipe(segment)?;
+                    return Ok(true);
+                }
+                (None, None) => {
+                    // The beginning of a torn frame may be missing while the rest of it is there.
+                    if !elsewhere {
+                        wipe(segment)?;
+                    }
+                    return Ok(offset > SEGMENT_HEADER);
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, frame: &log::Frame) -> Result<Millis, super::codec::Corrupt> {
+        let covered = frame.last.plus(u64::from(frame.changes)) <= self.covered;
+        let mut newest = Millis::default();
+        for outcome in frame.outcomes()? {
+            self.version = self.version.max(outcome.version);
+            newest = newest.max(outcome.version.millis());
+            if !covered {
+                self.engine.state.apply(&outcome);
+            }
+            if let Some(record) = outcome.idempotency.filter(|_| frame.last >= self.covered) {
+                self.engine.idempotency.insert(record);
+            }
+        }
+        self.last = frame.last.plus(u64::from(frame.changes));
+        Ok(newest)
+    }
+}
+
+/// Puts zeros where a torn frame stood, so that none of it can pass for something later.
+fn wipe(segment: &Segment) -> Result<(), Fault> {
+    let zeros = vec![0; 64 << 10];
+    let mut at = segment.end;
+    let mut wiped = false;
+    while at < segment.size {
+        let length = (segment.size - at).min(zeros.len() as u64) as usize;
+        let there = read_exact_at(&*segment.file, length, at)?;
+        if there.iter().any(|byte| *byte != 0) {
+            segment.file.write_at(&zeros[..length], at)?;
+            wiped = true;
+        }
+        at += length as u64;
+    }
+    if wiped {
+        segment.file.sync()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! The one thread that decides: it takes everything queued, decides it against the state and the batch so far,
+//! makes the batch durable, brings it into the state, and only then answers.
+
+use std::{cell::RefCell, sync::Arc, time::Duration};
+
+use entourage_model::{Code, Error, Operation, Outcome, Result, Sequence, Version, VersionClock, Write, resolve};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use super::{
+    engine::{Engine, Frozen, Trouble},
+    fault::Fault,
+    log::{self, FrameBuilder, Segment},
+    overlay::{Look, Overlay},
+};
+
+pub(super) enum Job {
+    One {
+        write: Write,
+        reply: oneshot::Sender<Result<Outcome>>,
+    },
+    Many {
+        writes: Vec<Write>,
+        reply: oneshot::Sender<Vec<Result<Outcome>>>,
+    },
+    /// Set the tails aside for a checkpoint; the answer says whether it was done.
+    Freeze {
+        reply: oneshot::Sender<bool>,
+    },
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    inner: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: Vec<Job>,
+    writes: usize,
+    closed: bool,
+}
+
+impl Queue {
+    pub(super) fn push(&self, job: Job, limit: usize) -> Result<()> {
+        let writes = match &job {
+            Job::One { .. } => 1,
+            Job::Many { writes, .. } => writes.len(),
+            Job::Freeze { .. } => 0,
+        };
+        let mut waiting = self.inner.lock();
+        if waiting.closed {
+            return Err(Fault::Closed.into());
+        }
+        if writes > 0 && waiting.writes > 0 && waiting.writes + writes > limit {
+            return Err(Error::new(Code::Overloaded, "too many writes are waiting; slow down and try again"));
+        }
+        waiting.writes += writes;
+        let first = waiting.jobs.is_empty();
+        waiting.jobs.push(job);
+        drop(waiting);
+        if first {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&self) {
+        self.inner.lock().closed = true;
+        self.wake.notify_all();
+    }
+
+    /// Everything queued, or nothing after `idle`; `None` when the queue is closed and empty.
+    fn take(&self, idle: Option<Duration>, jobs: &mut Vec<Job>) -> Option<()> {
+        let mut waiting = self.inner.lock();
+        while waiting.jobs.is_empty() {
+            if waiting.closed {
+                return None;
+            }
+            match idle {
+                Some(idle) => {
+                    if self.wake.wait_for(&mut waiting, idle).timed_out() {
+                        return Some(());
+                    }
+                }
+                None => self.wake.wait(&mut waiting),
+            }
+        }
+        std::mem::swap(&mut waiting.jobs, jobs);
+        waiting.writes = 0;
+        Some(())
+    }
+}
+
+pub(super) struct Sequencer {
+    engine: Arc<Engine>,
+    queue: Arc<Queue>,
+    versions: VersionClock,
+    last: Sequence,
+    overlay: Overlay,
+    /// The last frame is not yet proved durable by one after it.
+    unsealed: bool,
+}
+
+enum Reply {
+    One(oneshot::Sender<Result<Outcome>>),
+    Many(oneshot::Sender<Vec<Result<Outcome>>>, usize),
+}
+
+/// A batch on its way: what was decided, and from where on it is not yet durable.
+struct Batch {
+    results: Vec<Result<Outcome>>,
+    durable: usize,
+    frame: FrameBuilder,
+}
+
+impl Sequencer {
+    pub(super) fn new(engine: Arc<Engine>, queue: Arc<Queue>, last: Sequence, version: Version) -> Self {
+        let versions = VersionClock::new(0, version);
+        Self { engine, queue, versions, last, overlay: Overlay::default(), unsealed: false }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut jobs = Vec::new();
+        loop {
+            let idle = self.engine.options.seal_after.filter(|_| self.unsealed);
+            if self.queue.take(idle, &mut jobs).is_none() {
+                break;
+            }
+            if jobs.is_empty() {
+                self.seal();
+                continue;
+            }
+            self.commit(&mut jobs);
+            self.maybe_freeze();
+        }
+        self.seal();
+    }
+
+    fn commit(&mut self, jobs: &mut Vec<Job>) {
+        let mut replies = Vec::with_capacity(jobs.len());
+        let mut batch =
+            Batch { results: Vec::with_capacity(jobs.len()), durable: 0, frame: FrameBuilder::new(self.last) };
+        let engine = Arc::clone(&self.engine);
+        let gate = engine.gate.lock();
+        for job in jobs.drain(..) {
+            match job {
+                Job::One { write, reply } => {
+                    self.decide(&write, None, &mut batch);
+                    replies.push(Reply::One(reply));
+                }
+                Job::Many { writes, reply } => {
+                    // The edges of one import share a version: it is one write of many edges.
+                    let mut import = None;
+                    for write in &writes {
+                        import = self.decide(write, import, &mut batch);
+                    }
+                    replies.push(Reply::Many(reply, writes.len()));
+                }
+                Job::Freeze { reply } => {
+                    self.flush(&mut batch);
+                    let _ = reply.send(self.freeze());
+                }
+            }
+        }
+        self.flush(&mut batch);
+        drop(gate);
+        let mut results = batch.results.into_iter();
+        for reply in replies {
+            // A caller that no longer waits has its answer in the log.
+            match reply {
+                Reply::One(reply) => {
+                    if let Some(result) = results.next() {
+                        let _ = reply.send(result);
+                    }
+                }
+                Reply::Many(reply, count) => drop(reply.send(results.by_ref().take(count).collect())),
+            }
+        }
+    }
+
+    fn decide(&mut self, write: &Write, import: Option<Version>, batch: &mut Batch) -> Option<Version> {
+        let imports = matches!(write.operation, Operation::Import { .. });
+        let version = match import.filter(|version| imports && *version > write.floor) {
+            Some(version) => version,
+            None => self.versions.next(self.engine.clock.now(), write.floor),
+        };
+        let last = self.last.plus(u64::from(batch.frame.changes()));
+        let result = self.resolve(write, version, last);
+        if let Ok(outcome) = &result
+            && outcome.is_logged()
+        {
+            batch.frame.push(outcome);
+            self.overlay.record(outcome);
+        }
+        batch.results.push(result);
+        if batch.frame.len() >= self.engine.options.frame_bytes {
+            self.flush(batch);
+        }
+        imports.then_some(version)
+    }
+
+    fn resolve(&self, write: &Write, version: Version, last: Sequence) -> Result<Outcome> {
+        let budget = self.engine.options.memory_budget;
+        let grows =
+            matches!(write.operation, Operation::Follow { .. } | Operation::Import { .. } | Operation::PutUser { .. });
+        if budget > 0 && grows && self.engine.state.memory_estimate() >= budget {
+            let detail = "memory.budget is used up; raise it, or move to a cluster";
+            return Err(Error::new(Code::MemoryFull, detail).retry_after(Duration::from_secs(60)));
+        }
+        let look = Look { engine: &self.engine, overlay: &self.overlay, fault: RefCell::new(None) };
+        let outcome = resolve(&look, write, version, last);
+        match look.fault.into_inner() {
+            Some(fault) => Err(fault.into()),
+            None => Ok(outcome?),
+        }
+    }
+
+    /// Makes the frame durable and brings its outcomes into the state, or takes all of them back.
+    fn flush(&mut self, batch: &mut Batch) {
+        if !batch.frame.is_empty() {
+            if let Err(fault) = self.write(batch) {
+                let error = Error::from(fault);
+                for result in batch.results.iter_mut().skip(batch.durable) {
+                    *result = Err(error.clone());
+                }
+            } else {
+                for outcome in batch.results.iter().skip(batch.durable).flatten() {
+                    self.engine.state.apply(outcome);
+                    if let Some(record) = outcome.idempotency.filter(|_| !outcome.replayed) {
+                        self.engine.idempotency.insert(record);
+                    }
+                }
+                self.last = self.last.plus(u64::from(batch.frame.changes()));
+                self.engine.state.publish(self.last);
+            }
+        }
+        batch.durable = batch.results.len();
+        batch.frame = FrameBuilder::new(self.last);
+        self.overlay.clear();
+    }
+
+    fn write(&mut self, batch: &mut Batch) -> Result<(), Fault> {
+        if let Some(Trouble::Poisoned(fault)) = &*self.engine.trouble.lock() {
+            return Err(fault.clone());
+        }
+        let newest = self.versions.last().millis();
+        let segment = self.room(batch.frame.len())?;
+        let changes = batch.frame.changes();
+        match log::write_frame(&segment, self.engine.epoch(), &mut batch.frame) {
+            Ok(end) => {
+                if let Some(segment) = self.engine.segments.lock().all.back_mut() {
+                    segment.note(self.last, changes, newest, end);
+                }
+                self.unsealed = true;
+                Ok(())
+            }
+            Err(error) => {
+                let fault = Fault::from(error);
+                self.engine.poison(&fault);
+                Err(fault)
+            }
+        }
+    }
+
+    /// The segment that has room for a frame, a new one if need be. Nothing was written when there is none.
+    fn room(&mut self, bytes: usize) -> Result<Segment, Fault> {
+        let (fits, number) = {
+            let segments = self.engine.segments.lock();
+            let active = segments.all.back();
+            let fits = active.filter(|segment| segment.end + bytes as u64 <= segment.size).cloned();
+            (fits, active.map_or(1, |segment| segment.number + 1))
+        };
+        if let Some(segment) = fits {
+            return Ok(segment);
+        }
+        let file = self.engine.spare.take(&self.engine, number).inspect_err(|fault| {
+            if fault.is_full() {
+                *self.engine.trouble.lock() = Some(Trouble::Full(fault.clone()));
+            }
+        })?;
+        self.engine.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::Full(_)));
+        let size = self.engine.options.segment_bytes;
+        let segment = Segment::new(number, file, size, self.last);
+        self.engine.segments.lock().all.push_back(segment.clone());
+        self.engine.spare.want(number + 1);
+        Ok(segment)
+    }
+
+    /// An empty frame: proof that the one before was durable, should its bytes ever rot.
+    fn seal(&mut self) {
+        let poisoned = matches!(*self.engine.trouble.lock(), Some(Trouble::Poisoned(_)));
+        if !self.unsealed || poisoned {
+            return;
+        }
+        let mut frame = FrameBuilder::new(self.last);
+        let active = self.engine.segments.lock().all.back().cloned();
+        if let Some(segment) = active.filter(|segment| segment.end + frame.len() as u64 <= segment.size) {
+            match log::write_frame(&segment, self.engine.epoch(), &mut frame) {
+                Ok(end) => {
+                    if let Some(segment) = self.engine.segments.lock().all.back_mut() {
+                        segment.end = end;
+                    }
+                }
+                Err(error) => self.engine.poison(&error.into()),
+            }
+        }
+        self.unsealed = false;
+    }
+
+    fn maybe_freeze(&mut self) {
+        let state = &self.engine.state;
+        let threshold = self.engine.options.checkpoint_entries.max(state.edges() / 5);
+        if state.tail_entries() >= threshold {
+            self.freeze();
+        }
+    }
+
+    /// Sets the tails aside, unless an earlier checkpoint is still at work.
+    fn freeze(&mut self) -> bool {
+        let mut checkpoint = self.engine.checkpoint.lock();
+        if checkpoint.frozen.is_some() {
+            return false;
+        }
+        let groups = self.engine.state.freeze();
+        self.engine.idempotency.freeze();
+        let users = self.engine.state.users();
+        let segment = self.engine.segments.lock().all.back().map_or(1, |segment| segment.number);
+        let (sequence, version) = (self.last, self.versions.last());
+        checkpoint.frozen = Some(Frozen { sequence, version, segment, users, groups });
+        self.engine.checkpoint_changed.notify_all();
+        true
+    }
+}

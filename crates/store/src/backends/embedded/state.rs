@@ -1,0 +1,358 @@
+//! The state in memory: ordinals, users, rows, counts and tails, in shards behind short locks. Only the sequencer
+//! applies outcomes; only the checkpoint writer moves tails into blocks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use entourage_model::{
+    Change, Counts, EdgeChange, EdgeValue, Key, Outcome, Place, Plane, Sequence, Side, User, Version,
+};
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, RwLock};
+
+use super::{
+    lists::Lists,
+    profile,
+    tail::{TailList, TailValue},
+};
+
+pub(super) const SHARDS: usize = 256;
+const ORDINAL_SHARDS: usize = 64;
+/// Users are kept in blocks of this many.
+pub(super) const USERS_PER_GROUP: u32 = 64;
+
+/// Names one list: plane, side and the owner's ordinal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ListKey(u64);
+
+impl ListKey {
+    pub(super) const fn new(plane: Plane, side: Side, ordinal: u32) -> Self {
+        Self((ordinal as u64) << 8 | (plane as u64) << 1 | side as u64)
+    }
+
+    pub(super) const fn ordinal(self) -> u32 {
+        (self.0 >> 8) as u32
+    }
+
+    pub(super) fn plane(self) -> Plane {
+        Plane::from_number((self.0 >> 1 & 0x7f) as u8).unwrap_or(Plane::Follow)
+    }
+
+    pub(super) const fn side(self) -> Side {
+        if self.0 & 1 == 0 { Side::Following } else { Side::Followers }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct UserSlot {
+    pub(super) key: Key,
+    pub(super) private: bool,
+    /// Whether `sparse` may know this user.
+    pub(super) has_sparse: bool,
+    /// The user's record as `profile` encodes it.
+    pub(super) profile: Box<[u8]>,
+    /// The plane nearly everything is in.
+    pub(super) follow: Lists,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) users: Vec<UserSlot>,
+    /// The other planes, which few users have.
+    pub(super) sparse: HashMap<(Plane, u32), Lists>,
+    pub(super) tail: HashMap<ListKey, TailList>,
+    pub(super) frozen: HashMap<ListKey, TailList>,
+}
+
+pub(super) const fn shard_of(ordinal: u32) -> usize {
+    ordinal as usize % SHARDS
+}
+
+const fn slot_of(ordinal: u32) -> usize {
+    ordinal as usize / SHARDS
+}
+
+impl Shard {
+    pub(super) fn user(&self, ordinal: u32) -> Option<&UserSlot> {
+        self.users.get(slot_of(ordinal))
+    }
+
+    pub(super) fn lists(&self, plane: Plane, ordinal: u32) -> Option<&Lists> {
+        match plane {
+            Plane::Follow => self.user(ordinal).map(|user| &user.follow),
+            _ if !self.user(ordinal)?.has_sparse => None,
+            _ => self.sparse.get(&(plane, ordinal)),
+        }
+    }
+
+    /// Every list of this shard, which is the one at `index`.
+    pub(super) fn all_lists(&self, index: usize) -> impl Iterator<Item = (Plane, u32, &Lists)> {
+        let ordinal = move |slot: usize| (slot * SHARDS + index) as u32;
+        let follow =
+            self.users.iter().enumerate().map(move |(slot, user)| (Plane::Follow, ordinal(slot), &user.follow));
+        follow.chain(self.sparse.iter().map(|(&(plane, ordinal), lists)| (plane, ordinal, lists)))
+    }
+
+    pub(super) fn lists_mut(&mut self, plane: Plane, ordinal: u32) -> Option<&mut Lists> {
+        let user = self.users.get_mut(slot_of(ordinal))?;
+        if plane == Plane::Follow {
+            return Some(&mut user.follow);
+        }
+        user.has_sparse = true;
+        Some(self.sparse.entry((plane, ordinal)).or_default())
+    }
+}
+
+/// Everything readers see. Sequence numbers up to `published` are in it.
+pub(super) struct State {
+    ordinals: Vec<RwLock<HashMap<Key, u32>>>,
+    keys: RwLock<Vec<Key>>,
+    shards: Vec<RwLock<Shard>>,
+    dirty_groups: Mutex<HashSet<u32>>,
+    published: AtomicU64,
+    edges: AtomicU64,
+    tail_entries: AtomicU64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            ordinals: (0..ORDINAL_SHARDS).map(|_| RwLock::default()).collect(),
+            keys: RwLock::default(),
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            dirty_groups: Mutex::default(),
+            published: AtomicU64::new(0),
+            edges: AtomicU64::new(0),
+            tail_entries: AtomicU64::new(0),
+        }
+    }
+}
+
+impl State {
+    fn ordinal_shard(&self, key: Key) -> &RwLock<HashMap<Key, u32>> {
+        // Upper bits of a product: sequential ids and hashed ones both spread.
+        let hash = (key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        &self.ordinals[hash as usize % ORDINAL_SHARDS]
+    }
+
+    #[inline]
+    pub(super) fn ordinal(&self, key: Key) -> Option<u32> {
+        self.ordinal_shard(key).read().get(&key).copied()
+    }
+
+    pub(super) fn shard(&self, ordinal: u32) -> &RwLock<Shard> {
+        &self.shards[shard_of(ordinal)]
+    }
+
+    pub(super) fn shards(&self) -> &[RwLock<Shard>] {
+        &self.shards
+    }
+
+    pub(super) fn keys(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Key>> {
+        self.keys.read()
+    }
+
+    pub(super) fn users(&self) -> u32 {
+        self.keys.read().len() as u32
+    }
+
+    pub(super) fn edges(&self) -> u64 {
+        self.edges.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn tail_entries(&self) -> u64 {
+        self.tail_entries.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn published(&self) -> Sequence {
+        Sequence(self.published.load(Ordering::Acquire))
+    }
+
+    pub(super) fn publish(&self, sequence: Sequence) {
+        self.published.store(sequence.0, Ordering::Release);
+    }
+
+    /// About how many bytes the state takes; measured factors, not a census.
+    pub(super) fn memory_estimate(&self) -> u64 {
+        u64::from(self.users()) * 260 + self.edges() * 6 + self.tail_entries() * 90
+    }
+
+    pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
+        let (Some(a), Some(b)) = (self.ordinal(follower), self.ordinal(target)) else { return false };
+        self.shard(a).read().lists(plane, a).is_some_and(|lists| lists.has(b))
+    }
+
+    pub(super) fn is_private(&self, key: Key) -> bool {
+        self.ordinal(key)
+            .is_some_and(|ordinal| self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.private))
+    }
+
+    pub(super) fn user(&self, key: Key) -> Option<User> {
+        let ordinal = self.ordinal(key)?;
+        profile::decode(key, &self.shard(ordinal).read().user(ordinal)?.profile).ok()
+    }
+
+    pub(super) fn counts(&self, key: Key) -> Option<Counts> {
+        let ordinal = self.ordinal(key)?;
+        let shard = self.shard(ordinal).read();
+        let total = |plane, side| shard.lists(plane, ordinal).map_or((0, 0), |lists| lists.totals(side));
+        let (followers, followers_quiet) = total(Plane::Follow, Side::Followers);
+        let (following, following_quiet) = total(Plane::Follow, Side::Following);
+        let (requests, _) = total(Plane::Request, Side::Followers);
+        let (requested, _) = total(Plane::Request, Side::Following);
+        Some(Counts { followers, followers_quiet, following, following_quiet, requests, requested })
+    }
+
+    pub(super) fn following_load(&self, key: Key) -> u64 {
+        let Some(ordinal) = self.ordinal(key) else { return 0 };
+        let shard = self.shard(ordinal).read();
+        Plane::of_kind(entourage_model::Kind::Follow)
+            .iter()
+            .filter_map(|&plane| shard.lists(plane, ordinal))
+            .map(|lists| lists.row.len() as u64)
+            .sum()
+    }
+
+    /// Brings an outcome into the state. Runs in log order, live and in recovery alike.
+    pub(super) fn apply(&self, outcome: &Outcome) {
+        for change in &outcome.changes {
+            match change {
+                Change::Edge(edge) => self.apply_edge(edge),
+                Change::User(user) => {
+                    if let Some(after) = &user.after {
+                        self.put_user(after);
+                    }
+                }
+            }
+        }
+    }
+
+    fn put_user(&self, user: &User) {
+        let bytes = profile::encode(user);
+        let ordinal = match self.ordinal(user.key) {
+            Some(ordinal) => {
+                if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
+                    slot.private = user.private;
+                    slot.profile = bytes;
+                }
+                ordinal
+            }
+            None => self.add_user(user.key, user.private, bytes),
+        };
+        self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
+    }
+
+    /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
+    pub(super) fn add_user(&self, key: Key, private: bool, profile: Box<[u8]>) -> u32 {
+        let ordinal = {
+            let mut keys = self.keys.write();
+            keys.push(key);
+            (keys.len() - 1) as u32
+        };
+        let slot = UserSlot { key, private, profile, ..UserSlot::default() };
+        self.shard(ordinal).write().users.push(slot);
+        self.ordinal_shard(key).write().insert(key, ordinal);
+        ordinal
+    }
+
+    fn apply_edge(&self, change: &EdgeChange) {
+        let (Some(follower), Some(target)) = (self.ordinal(change.follower), self.ordinal(change.target)) else {
+            return;
+        };
+        let ends = Ends { follower, target, follower_key: change.follower, target_key: change.target };
+        let (from, to) = change.planes();
+        // A changed flag stays where it is: only the quiet counters move.
+        let stays = from == to && change.before.is_some_and(|before| before.position == change.after.position);
+        if let (Some(plane), Some(before)) = (from, change.before) {
+            if stays {
+                self.uncount_quiet(plane, &ends, before.quiet);
+            } else {
+                self.place(plane, &ends, &before, change.after.version, false, true);
+            }
+        }
+        if let Some(plane) = to {
+            self.place(plane, &ends, &change.after, change.after.version, true, !stays);
+        }
+    }
+
+    fn place(&self, plane: Plane, ends: &Ends, value: &EdgeValue, version: Version, live: bool, counted: bool) {
+        let step = |total: &mut u32| *total = if live { *total + 1 } else { total.saturating_sub(1) };
+        let tail = |other, key| {
+            let place = Place { position: value.position, key };
+            (place, TailValue { version, other, quiet: value.quiet, live })
+        };
+        {
+            let mut shard = self.shard(ends.follower).write();
+            if let Some(lists) = shard.lists_mut(plane, ends.follower) {
+                if counted {
+                    if live { lists.insert(ends.target) } else { lists.remove(ends.target) }
+                }
+                if value.quiet {
+                    step(&mut lists.following_quiet);
+                }
+            }
+            let (place, entry) = tail(ends.target, ends.target_key);
+            shard.tail.entry(ListKey::new(plane, Side::Following, ends.follower)).or_default().set(place, entry);
+        }
+        {
+            let mut shard = self.shard(ends.target).write();
+            if let Some(lists) = shard.lists_mut(plane, ends.target) {
+                if counted {
+                    step(&mut lists.followers_total);
+                }
+                if value.quiet {
+                    step(&mut lists.followers_quiet);
+                }
+            }
+            let (place, entry) = tail(ends.follower, ends.follower_key);
+            shard.tail.entry(ListKey::new(plane, Side::Followers, ends.target)).or_default().set(place, entry);
+        }
+        self.tail_entries.fetch_add(2, Ordering::Relaxed);
+        if counted {
+            let edges = &self.edges;
+            if live {
+                edges.fetch_add(1, Ordering::Relaxed)
+            } else {
+                edges.fetch_sub(1, Ordering::Relaxed)
+            };
+        }
+    }
+
+    fn uncount_quiet(&self, plane: Plane, ends: &Ends, quiet: bool) {
+        if !quiet {
+            return;
+        }
+        if let Some(lists) = self.shard(ends.follower).write().lists_mut(plane, ends.follower) {
+            lists.following_quiet = lists.following_quiet.saturating_sub(1);
+        }
+        if let Some(lists) = self.shard(ends.target).write().lists_mut(plane, ends.target) {
+            lists.followers_quiet = lists.followers_quiet.saturating_sub(1);
+        }
+    }
+
+    /// Sets the tails aside for a checkpoint. Only between batches, and only when none is set aside already.
+    pub(super) fn freeze(&self) -> HashSet<u32> {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            shard.frozen = std::mem::take(&mut shard.tail);
+        }
+        self.tail_entries.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *self.dirty_groups.lock())
+    }
+
+    /// Puts dirty groups back when a checkpoint could not write them.
+    pub(super) fn mark_dirty(&self, groups: impl IntoIterator<Item = u32>) {
+        self.dirty_groups.lock().extend(groups);
+    }
+
+    /// Recovery only: edges that blocks brought.
+    pub(super) fn add_edges(&self, count: u64) {
+        self.edges.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+struct Ends {
+    follower: u32,
+    target: u32,
+    follower_key: Key,
+    target_key: Key,
+}

@@ -1,0 +1,106 @@
+//! The tail: what changed in a list since the last checkpoint, by place. An entry overrules whatever older layers
+//! (a frozen tail, the blocks) say of the same place.
+
+use std::collections::BTreeMap;
+
+use entourage_model::{Place, Version};
+use smallvec::SmallVec;
+
+use super::block::Entry;
+
+/// Above this many entries a list moves from a sorted array to a tree: inserting in the middle must stay cheap.
+const FEW: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TailValue {
+    pub(super) version: Version,
+    pub(super) other: u32,
+    pub(super) quiet: bool,
+    /// Whether an edge stands here; otherwise one did.
+    pub(super) live: bool,
+}
+
+impl TailValue {
+    pub(super) const fn entry(self, place: Place) -> Entry {
+        Entry { position: place.position, version: self.version, other: self.other, quiet: self.quiet }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Entries {
+    Few(SmallVec<[(Place, TailValue); 1]>),
+    Many(BTreeMap<Place, TailValue>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TailList {
+    entries: Entries,
+    dead: u32,
+}
+
+impl Default for TailList {
+    fn default() -> Self {
+        Self { entries: Entries::Few(SmallVec::new()), dead: 0 }
+    }
+}
+
+impl TailList {
+    pub(super) fn set(&mut self, place: Place, value: TailValue) {
+        let known = self.entries.set(place, value);
+        self.dead += u32::from(!value.live);
+        self.dead -= u32::from(known.is_some_and(|known| !known.live));
+    }
+
+    pub(super) fn get(&self, place: Place) -> Option<TailValue> {
+        match &self.entries {
+            Entries::Few(entries) => {
+                let at = entries.binary_search_by(|(known, _)| known.cmp(&place)).ok()?;
+                entries.get(at).map(|(_, value)| *value)
+            }
+            Entries::Many(entries) => entries.get(&place).copied(),
+        }
+    }
+
+    /// From the newest place below `after` down.
+    pub(super) fn below(&self, after: Option<Place>) -> Box<dyn Iterator<Item = (Place, TailValue)> + '_> {
+        match &self.entries {
+            Entries::Few(entries) => {
+                let end = after.map_or(entries.len(), |after| entries.partition_point(|(place, _)| *place < after));
+                Box::new(entries.iter().take(end).rev().copied())
+            }
+            Entries::Many(entries) => match after {
+                Some(after) => Box::new(entries.range(..after).rev().map(|(place, value)| (*place, *value))),
+                None => Box::new(entries.iter().rev().map(|(place, value)| (*place, *value))),
+            },
+        }
+    }
+
+    /// The live edge to or from `other`, if this tail has it.
+    pub(super) fn find(&self, other: u32) -> Option<(Place, TailValue)> {
+        self.below(None).find(|(_, value)| value.live && value.other == other)
+    }
+
+    /// How many places this tail declares empty.
+    pub(super) const fn dead(&self) -> usize {
+        self.dead as usize
+    }
+}
+
+impl Entries {
+    /// What stood there before.
+    fn set(&mut self, place: Place, value: TailValue) -> Option<TailValue> {
+        match self {
+            Self::Few(entries) => {
+                match entries.binary_search_by(|(known, _)| known.cmp(&place)) {
+                    Ok(at) => return entries.get_mut(at).map(|entry| std::mem::replace(&mut entry.1, value)),
+                    Err(at) => entries.insert(at, (place, value)),
+                }
+                if entries.len() > FEW {
+                    *self = Self::Many(entries.iter().copied().collect());
+                }
+                None
+            }
+            Self::Many(entries) => entries.insert(place, value),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Blocks take edges away and keep new ones out; mutes do neither.
+
+use entourage_model::{Code, Kind, List, Plane, Reply, Side, State};
+
+use super::{follows::edge_of, operations::*, world::World};
+
+pub(super) async fn block_removes_follows_both_ways(world: World) {
+    let [a, b, c] = world.users().await;
+    for (follower, target) in [(a, b), (b, a), (a, c), (c, b)] {
+        world.done(follow(follower, target)).await;
+    }
+    let (value, created, changed) = edge_of(world.done(block(a, b)).await.reply);
+    assert!(created && changed && value.state == State::Active);
+    assert_eq!(world.edge(Kind::Block, a, b).await, Some(value));
+    assert_eq!(world.edge(Kind::Block, b, a).await, None);
+    assert!(!world.follows(a, b).await && !world.follows(b, a).await);
+    assert!(world.follows(a, c).await && world.follows(c, b).await, "edges with others stay");
+    assert_eq!((world.totals(a).await, world.totals(b).await), ((0, 1), (1, 0)));
+    assert_eq!(world.shown(List::following(a)).await, [c]);
+    assert_eq!(world.shown(List::followers(b)).await, [c]);
+}
+
+pub(super) async fn block_removes_requests_both_ways(world: World) {
+    let (a, b) = (world.private_user().await, world.private_user().await);
+    for blocker_asks in [true, false] {
+        world.done(follow(a, b)).await;
+        world.done(follow(b, a)).await;
+        let (by, target) = if blocker_asks { (a, b) } else { (b, a) };
+        world.done(block(by, target)).await;
+        for (follower, target) in [(a, b), (b, a)] {
+            assert_eq!(world.edge(Kind::Follow, follower, target).await, None);
+        }
+        for user in [a, b] {
+            assert_eq!(world.counts(user).await, entourage_model::Counts::default());
+        }
+        world.done(unblock(by, target)).await;
+    }
+}
+
+pub(super) async fn block_refuses_follows_both_ways(world: World) {
+    let (a, b) = (world.user().await, world.private_user().await);
+    world.done(block(a, b)).await;
+    for (follower, target) in [(a, b), (b, a)] {
+        world.refused(follow(follower, target), Code::Blocked).await;
+        world.refused(follow_quietly(follower, target), Code::Blocked).await;
+        assert_eq!(world.edge(Kind::Follow, follower, target).await, None);
+    }
+    assert_eq!(world.done(unfollow(b, a)).await.reply, Reply::Gone { changed: false }, "unfollowing is no follow");
+}
+
+pub(super) async fn block_again_changes_nothing(world: World) {
+    let [a, b] = world.users().await;
+    let (value, ..) = edge_of(world.done(block(a, b)).await.reply);
+    assert_eq!(edge_of(world.done(block(a, b)).await.reply), (value, false, false));
+    assert_eq!(world.edge(Kind::Block, a, b).await, Some(value));
+}
+
+pub(super) async fn unblock_restores_nothing(world: World) {
+    let [a, b] = world.users().await;
+    world.done(follow(a, b)).await;
+    world.done(follow(b, a)).await;
+    world.done(block(a, b)).await;
+    assert_eq!(world.done(unblock(b, a)).await.reply, Reply::Gone { changed: false }, "only the blocker can unblock");
+    world.refused(follow(b, a), Code::Blocked).await;
+    assert_eq!(world.done(unblock(a, b)).await.reply, Reply::Gone { changed: true });
+    assert_eq!(world.done(unblock(a, b)).await.reply, Reply::Gone { changed: false });
+    assert!(!world.follows(a, b).await && !world.follows(b, a).await);
+    assert_eq!((world.totals(a).await, world.totals(b).await), ((0, 0), (0, 0)));
+    assert!(edge_of(world.done(follow(b, a)).await.reply).1, "a new follow is a new edge");
+}
+
+pub(super) async fn both_may_block(world: World) {
+    let [a, b] = world.users().await;
+    world.done(block(a, b)).await;
+    assert!(edge_of(world.done(block(b, a)).await.reply).1);
+    world.done(unblock(a, b)).await;
+    world.refused(follow(a, b), Code::Blocked).await;
+    world.done(unblock(b, a)).await;
+    world.done(follow(a, b)).await;
+    assert!(world.follows(a, b).await);
+}
+
+pub(super) async fn mute_leaves_follows(world: World) {
+    let [a, b] = world.users().await;
+    world.done(follow(a, b)).await;
+    let (value, created, _) = edge_of(world.done(mute(a, b)).await.reply);
+    assert!(created);
+    assert_eq!(edge_of(world.done(mute(a, b)).await.reply), (value, false, false));
+    assert!(world.follows(a, b).await);
+    assert_eq!(world.edge(Kind::Mute, a, b).await, Some(value));
+    world.done(follow(b, a)).await;
+    assert_eq!(world.done(unmute(a, b)).await.reply, Reply::Gone { changed: true });
+    assert_eq!(world.done(unmute(a, b)).await.reply, Reply::Gone { changed: false });
+    assert!(world.follows(a, b).await && world.follows(b, a).await);
+    assert_eq!(world.totals(a).await, (1, 1));
+}
+
+pub(super) async fn refusals(world: World) {
+    let (a, unknown) = (world.user().await, world.stranger());
+    let cases = [
+        (block(a, a), Code::SelfBlock),
+        (mute(a, a), Code::SelfBlock),
+        (block(a, unknown), Code::UserNotFound),
+        (mute(a, unknown), Code::UserNotFound),
+        (block(unknown, a), Code::ActorNotFound),
+        (mute(unknown, a), Code::ActorNotFound),
+        (unblock(unknown, a), Code::ActorNotFound),
+        (unmute(unknown, a), Code::ActorNotFound),
+    ];
+    for (operation, code) in cases {
+        world.refused(operation, code).await;
+    }
+}
+
+pub(super) async fn blocks_and_mutes_are_listed(world: World) {
+    let users = world.many_users(4).await;
+    let a = users[0];
+    for (plane, mark) in [(Plane::Block, block as fn(_, _) -> _), (Plane::Mute, mute)] {
+        for &target in &users[1..] {
+            world.done(mark(a, target)).await;
+        }
+        let own = List { user: a, plane, side: Side::Following };
+        assert_eq!(world.shown(own).await, [users[3], users[2], users[1]]);
+        assert_eq!(world.shown(List { user: users[1], plane, side: Side::Followers }).await, [a]);
+    }
+    assert_eq!(world.counts(a).await, entourage_model::Counts::default(), "neither is a follow");
+}

@@ -1,0 +1,72 @@
+//! Who follows whom: the exact read, and what memory says at once.
+
+use entourage_model::{Kind, State};
+
+use super::{operations::*, world::World};
+use crate::Answer;
+
+pub(super) async fn answers_come_in_the_order_asked(world: World) {
+    let (a, b, private) = (world.user().await, world.user().await, world.private_user().await);
+    let unknown = world.stranger();
+    world.done(follow(a, b)).await;
+    world.done(follow(a, private)).await;
+    world.done(follow(b, a)).await;
+    world.done(unfollow(b, a)).await;
+    let pairs = [(a, b), (b, a), (a, private), (a, a), (unknown, b), (a, unknown), (a, b)];
+    let expected = [Some(State::Active), None, Some(State::Pending), None, None, None, Some(State::Active)];
+    let values = world.store.get_edges(Kind::Follow, &pairs).await.expect("edges can be read");
+    assert_eq!(values.iter().map(|value| value.map(|value| value.state)).collect::<Vec<_>>(), expected);
+    let blocks = world.store.get_edges(Kind::Block, &pairs).await.expect("edges can be read");
+    assert!(blocks.iter().all(Option::is_none), "kinds are apart");
+    assert!(world.store.get_edges(Kind::Follow, &[]).await.expect("edges can be read").is_empty());
+    let many = vec![(a, b); 1_000];
+    let values = world.store.get_edges(Kind::Follow, &many).await.expect("edges can be read");
+    assert!(values.len() == 1_000 && values.iter().all(Option::is_some));
+}
+
+pub(super) async fn peek_agrees_with_the_exact_read(world: World) {
+    let (a, b, private) = (world.user().await, world.user().await, world.private_user().await);
+    let steps = [
+        follow(a, b),
+        follow(a, private),
+        follow_quietly(a, b),
+        accept(private, a),
+        unfollow(a, b),
+        mute(a, b),
+        block(b, a),
+        unmute(a, b),
+        unblock(b, a),
+        follow(b, a),
+    ];
+    for operation in steps {
+        world.done(operation).await;
+        // `edge` compares both reads.
+        for kind in Kind::ALL {
+            for (follower, target) in [(a, b), (b, a), (a, private), (private, a), (a, world.stranger())] {
+                world.edge(kind, follower, target).await;
+            }
+        }
+    }
+}
+
+pub(super) async fn peek_agrees_while_others_write(world: World) {
+    let pairs = world.many_users(32).await;
+    let results = world
+        .race(16, |index, store| {
+            let (a, b) = (pairs[index * 2], pairs[index * 2 + 1]);
+            async move {
+                for round in 0..60 {
+                    let (operation, wrong) = match round % 2 {
+                        0 => (follow(a, b), Answer::No),
+                        _ => (unfollow(a, b), Answer::Yes),
+                    };
+                    store.commit(operation.into()).await.expect("the write is taken");
+                    assert_ne!(store.peek(Kind::Follow, a, b), wrong, "an acked write is seen by every later read");
+                    let exact = store.get_edges(Kind::Follow, &[(a, b)]).await.expect("edges can be read")[0];
+                    assert_eq!(exact.is_some(), round % 2 == 0);
+                }
+            }
+        })
+        .await;
+    assert_eq!(results.len(), 16);
+}

@@ -1,0 +1,140 @@
+//! The list of all cases, with the clauses each shows. `if` names the promise of a profile that a case needs.
+
+use super::{
+    Case, blocks, checks, counts, events, follows, idempotency, life, lists, races, requests, users, versions,
+};
+
+/// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    ($stamp:ident $argument:tt) => {
+        $crate::$stamp! { $argument
+            users {
+                put_creates_and_replaces [C1 C2];
+                omitted_fields_keep_their_value [C3];
+                patch_merges_and_needs_a_user [C3];
+                keep_creates_once [C3 C5];
+                a_second_id_with_the_same_key_is_refused [C3];
+                the_same_user_again_changes_nothing [C3 C12];
+                sweeping_shows_users_by_key [C2];
+                unknown_users_are_none [C9];
+            }
+            follows {
+                new_follow_is_active_at_its_version [C1 C2];
+                repeated_follow_changes_nothing [C3 C5];
+                quiet_changes_the_flag_only [C1 C3];
+                refusals [C3 C12];
+                cap_below_at_and_above [C3];
+                unfollow_present_absent_and_self [C1 C3];
+                following_again_takes_a_new_position [C4];
+                removed_follower_is_gone [C1];
+                going_private_keeps_followers [C3];
+                import_keeps_the_time_of_the_file [C1 C10];
+                import_leaves_an_existing_edge [C3];
+                import_needs_no_request_and_no_cap_but_minds_blocks [C3];
+                commit_all_is_in_order_and_goes_on_after_a_refusal [C7];
+            }
+            requests {
+                following_a_private_user_asks [C1 C9];
+                accepting_makes_it_active_from_now [C1 C4];
+                accepting_twice_is_accepting_once [C3 C5];
+                rejecting_removes_the_request [C1];
+                unfollow_cancels_a_request [C1];
+                remove_follower_takes_a_request_away [C1];
+                nothing_to_answer_is_refused [C3];
+                requests_count_towards_the_cap [C3];
+                a_private_user_is_not_followed_quietly [C3];
+                requests_are_listed_apart [C10 C11];
+            }
+            blocks {
+                block_removes_follows_both_ways [C1];
+                block_removes_requests_both_ways [C1];
+                block_refuses_follows_both_ways [C3];
+                block_again_changes_nothing [C3 C5];
+                unblock_restores_nothing [C1];
+                both_may_block [C3];
+                mute_leaves_follows [C1];
+                refusals [C3];
+                blocks_and_mutes_are_listed [C10];
+            }
+            lists {
+                pages_of_every_size_are_newest_first [C10];
+                equal_positions_are_ordered_by_key [C10];
+                the_row_of_a_cursor_may_be_gone [C10];
+                paging_while_others_write_misses_nobody [C10];
+                totals_are_what_paging_counts [C10 C11];
+                unknown_users_have_empty_lists [C10];
+            }
+            counts {
+                counts_follow_every_change [C1 C11];
+                counts_equal_lists_while_others_write [C11];
+                repeated_removals_never_count_twice [C11];
+                unknown_users_have_no_counts [C11];
+            }
+            checks {
+                answers_come_in_the_order_asked [C9];
+                peek_agrees_with_the_exact_read [C8];
+                peek_agrees_while_others_write [C2 C8];
+            }
+            versions {
+                versions_strictly_increase [C4];
+                versions_exceed_the_floor [C4];
+                a_floor_far_ahead_does_not_reorder_later_writes [C4];
+            }
+            idempotency {
+                a_retry_replays_the_first_reply [C6];
+                another_body_is_refused [C6];
+                only_success_is_recorded [C6];
+                a_late_retry_does_not_undo_an_unfollow [C6];
+                a_success_without_change_is_recorded [C6];
+                equal_keys_at_once_have_one_effect [C5 C6];
+            }
+            events {
+                each_change_has_its_event_in_order [C12];
+                nothing_changed_is_no_event [C12];
+                events_are_gapless_under_concurrent_writes [C12 C13];
+                order_on_each_edge_is_version_order [C4 C12];
+                pages_of_events_go_on_where_they_ended [C13];
+                watermarks_cover_their_outcome [C2 C12];
+            }
+            races {
+                equal_follows_create_once [C5];
+                equal_unfollows_change_once [C5 C11];
+                equal_blocks_create_once [C5];
+                cap_is_exact_at_99 [C3 C5];
+                cap_is_exact_at_9_999 [C3 C5] if peeks;
+                block_against_follow_ends_with_no_edge [C3];
+                following_each_other_is_two_edges [C1 C11];
+                accept_against_cancel_has_one_winner [C3 C11];
+                one_id_for_one_key [C3 C5];
+            }
+            life {
+                verify_is_clean_while_others_write [C15];
+                a_closed_store_refuses_writes [C14] if durable;
+                acked_writes_survive_reopening [C14] if durable;
+                retries_are_recognised_after_reopening [C6 C14] if durable;
+                versions_and_sequences_go_on_after_reopening [C4 C12 C14] if durable;
+            }
+        }
+    };
+}
+
+/// The list as a table.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_table {
+    (() $($topic:ident { $($name:ident [$($clause:ident)+] $(if $promise:ident)?;)+ })+) => {
+        &[$($(Case {
+            name: concat!(stringify!($topic), "::", stringify!($name)),
+            clauses: &[$(stringify!($clause)),+],
+            applies: |_profile| true $(&& _profile.$promise)?,
+            run: |world| Box::pin(async move {
+                $topic::$name(world.clone()).await;
+                world.assert_sound().await;
+            }),
+        },)+)+]
+    };
+}
+
+pub const CASES: &[Case] = crate::conformance_cases! { conformance_table() };

@@ -1,0 +1,64 @@
+//! Reads whole lists and whole logs page by page, and says what is wrong with the pages.
+
+use entourage_model::{Edge, Event, List, Sequence, Side};
+
+use crate::Store;
+
+/// Every edge of a list that stands still meanwhile.
+pub(super) async fn read_list(store: &dyn Store, list: List, size: usize) -> Result<Vec<Edge>, String> {
+    let mut edges: Vec<Edge> = Vec::new();
+    loop {
+        let after = edges.last().map(|edge| list.place(edge));
+        let page = store.scan(list, after, size).await.map_err(|error| format!("C10: {list:?}: {error}"))?;
+        let wrong = |what: &str| Err(format!("C10: {list:?} after {after:?} at {size} a page: {what}: {page:?}"));
+        if page.edges.len() > size || (page.edges.is_empty() && page.more) {
+            return wrong("the page is too long, or empty with more to come");
+        }
+        if page.edges.iter().any(|edge| !belongs(list, edge)) {
+            return wrong("an edge belongs to another list");
+        }
+        edges.extend(page.edges.iter().copied());
+        if !edges.is_sorted_by(|above, below| list.place(above) > list.place(below)) {
+            return wrong("the order is not from the greatest place down");
+        }
+        if !page.more {
+            let quiet = edges.iter().filter(|edge| edge.value.quiet).count();
+            if (page.total, page.quiet) != (edges.len() as u64, quiet as u64) {
+                return wrong(&format!("paging through gives {} edges, {quiet} quiet", edges.len()));
+            }
+            return Ok(edges);
+        }
+    }
+}
+
+fn belongs(list: List, edge: &Edge) -> bool {
+    let user = match list.side {
+        Side::Following => edge.follower,
+        Side::Followers => edge.target,
+    };
+    user == list.user && edge.kind == list.plane.kind() && edge.value.state == list.plane.state()
+}
+
+/// Every event after `mark` up to some moment after the call.
+pub(super) async fn read_events(store: &dyn Store, mark: Sequence) -> Result<Vec<Event>, String> {
+    const PAGE: usize = 500;
+    let mut events: Vec<Event> = Vec::new();
+    let mut last = mark;
+    loop {
+        let page = store.events(last, PAGE).await.map_err(|error| format!("C12: events after {last}: {error}"))?;
+        let full = page.len() == PAGE;
+        if page.len() > PAGE {
+            return Err(format!("C12: {} events where {PAGE} were asked for", page.len()));
+        }
+        for event in page {
+            if event.sequence != last.next() {
+                return Err(format!("C12: event {} comes after {last}", event.sequence));
+            }
+            last = event.sequence;
+            events.push(event);
+        }
+        if !full {
+            return Ok(events);
+        }
+    }
+}

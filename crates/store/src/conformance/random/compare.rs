@@ -1,0 +1,141 @@
+//! Reads everything a store says of a few people, and compares it with the reference.
+
+use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, Sequence, Side, State};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{
+    Answer, Store,
+    conformance::{
+        pages,
+        reference::{Entry, Reference},
+    },
+};
+
+pub(super) struct Comparison {
+    rng: StdRng,
+    everyone: Vec<Key>,
+    /// The last event read, once the first write said where the log stood.
+    read_to: Option<Sequence>,
+    compared: usize,
+    watermark: Sequence,
+}
+
+impl Comparison {
+    pub(super) fn new(seed: u64, everyone: Vec<Key>) -> Self {
+        let rng = StdRng::seed_from_u64(seed ^ 2);
+        Self { rng, everyone, read_to: None, compared: 0, watermark: Sequence::ZERO }
+    }
+
+    pub(super) fn saw(&mut self, outcome: &Outcome) {
+        let before = Sequence(outcome.watermark.0 - outcome.changes.len() as u64);
+        self.read_to.get_or_insert(before);
+        self.watermark = self.watermark.max(outcome.watermark);
+    }
+
+    /// A glance at one pair, or at everything.
+    pub(super) async fn look(&mut self, store: &dyn Store, reference: &Reference, full: bool) -> Result<(), String> {
+        if !full {
+            let pick = |rng: &mut StdRng, everyone: &[Key]| everyone[rng.random_range(0..everyone.len())];
+            let pair = (pick(&mut self.rng, &self.everyone), pick(&mut self.rng, &self.everyone));
+            return pairs(store, reference, &[pair]).await;
+        }
+        let crossed: Vec<(Key, Key)> =
+            self.everyone.iter().flat_map(|&a| self.everyone.iter().map(move |&b| (a, b))).collect();
+        pairs(store, reference, &crossed).await?;
+        self.lists(store, reference).await?;
+        self.users(store, reference).await?;
+        self.events(store, reference).await?;
+        match store.verify().await {
+            Ok(report) if report.is_clean() => Ok(()),
+            other => Err(format!("C15: verify says {other:?}")),
+        }
+    }
+
+    async fn lists(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
+        for &user in &self.everyone {
+            for plane in Plane::ALL {
+                for side in Side::BOTH {
+                    let list = List { user, plane, side };
+                    let size = self.rng.random_range(1..6);
+                    let (seen, expected) = (pages::read_list(store, list, size).await?, reference.list(list));
+                    if seen != expected {
+                        return Err(format!("C10: {list:?} must be {expected:?}, not {seen:?}"));
+                    }
+                }
+            }
+            let (counts, expected) = (store.get_counts(user).await, reference.counts(user));
+            if !counts.as_ref().is_ok_and(|counts| *counts == expected) {
+                return Err(format!("C11: counts of {user} must be {expected:?}, not {counts:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn users(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
+        let expected: Vec<_> = self.everyone.iter().map(|&key| reference.user(key).cloned()).collect();
+        let seen = store.get_users(&self.everyone).await.map_err(|error| error.to_string())?;
+        if seen != expected {
+            return Err(format!("C2: users must be {expected:?}, not {seen:?}"));
+        }
+        let (mut after, mut swept) = (None, Vec::new());
+        loop {
+            let size = self.rng.random_range(1..40);
+            let page = store.sweep_users(after, size).await.map_err(|error| error.to_string())?;
+            let Some(last) = page.last() else { break };
+            if page.len() > size || !page.is_sorted_by(|a, b| a.key < b.key) {
+                return Err(format!("C2: a sweep of {size} after {after:?} gave {page:?}"));
+            }
+            after = Some(last.key);
+            swept.extend(page.into_iter().filter(|user| self.everyone.contains(&user.key)));
+        }
+        let mut expected: Vec<_> = expected.into_iter().flatten().collect();
+        expected.sort_by_key(|user| user.key);
+        if swept != expected {
+            return Err(format!("C2: the sweep must show {expected:?}, not {swept:?}"));
+        }
+        Ok(())
+    }
+
+    async fn events(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
+        let Some(from) = self.read_to else { return Ok(()) };
+        let events = pages::read_events(store, from).await?;
+        let last = events.last().map_or(from, |event| event.sequence);
+        if last < self.watermark || !store.covers(self.watermark).await.is_ok_and(|covers| covers) {
+            return Err(format!("C2: the log ends at {last}, before an acked watermark {}", self.watermark));
+        }
+        let own = events.iter().filter(|event| match event.body {
+            EventBody::Edge { follower, .. } => self.everyone.contains(&follower),
+            EventBody::User { key, .. } => self.everyone.contains(&key),
+        });
+        let seen: Vec<_> = own.map(Entry::of).collect();
+        let expected: Vec<_> = reference.log()[self.compared..].iter().cloned().map(Some).collect();
+        if seen != expected {
+            return Err(format!("C12: events after {from} must be {expected:#?}, not {seen:#?}"));
+        }
+        self.compared += expected.len();
+        self.read_to = Some(last);
+        Ok(())
+    }
+}
+
+async fn pairs(store: &dyn Store, reference: &Reference, pairs: &[(Key, Key)]) -> Result<(), String> {
+    for kind in Kind::ALL {
+        let seen = store.get_edges(kind, pairs).await.map_err(|error| error.to_string())?;
+        let expected: Vec<_> = pairs.iter().map(|&(a, b)| reference.edge(kind, a, b)).collect();
+        if seen != expected {
+            return Err(format!("C9: {kind:?} of {pairs:?} must be {expected:?}, not {seen:?}"));
+        }
+        for (&(a, b), value) in pairs.iter().zip(&expected) {
+            let active = value.is_some_and(|value| value.state == State::Active);
+            let fine = match store.peek(kind, a, b) {
+                Answer::Yes => active,
+                Answer::No => !active,
+                Answer::Unknown => !store.profile().peeks,
+            };
+            if !fine {
+                return Err(format!("C8: peek of {kind:?} {a} → {b} is wrong; active is {active}"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Draws the writes of a run: a few people who meet often, two who never exist, and all the odd requests.
+
+use std::collections::VecDeque;
+
+use entourage_model::{
+    IdempotencyKey, Key, KeyHasher, Millis, Operation, Overwrite, Secret, UserId, UserPatch, Version, Write,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+
+const PEOPLE: usize = 12;
+const STRANGERS: usize = 2;
+
+pub(super) struct Draw {
+    rng: StdRng,
+    people: Vec<(Key, UserId)>,
+    keyed: VecDeque<Write>,
+    newest: Version,
+}
+
+impl Draw {
+    pub(super) fn new(seed: u64, secret: &Secret) -> Self {
+        let hasher = KeyHasher::new(secret);
+        let mut rng = StdRng::seed_from_u64(seed);
+        let base: i64 = rng.random_range(1 << 32..1 << 60);
+        let people = (0..PEOPLE + STRANGERS).map(|index| {
+            let id = match index % 2 {
+                0 => UserId::from(base + index as i64),
+                _ => UserId::try_from(format!("{seed}:person {index}")).expect("the id is valid"),
+            };
+            (hasher.key(&id), id)
+        });
+        Self { people: people.collect(), rng, keyed: VecDeque::new(), newest: Version::ZERO }
+    }
+
+    pub(super) fn everyone(&self) -> Vec<Key> {
+        self.people.iter().map(|(key, _)| *key).collect()
+    }
+
+    pub(super) fn saw(&mut self, version: Version) {
+        self.newest = self.newest.max(version);
+    }
+
+    /// One write, or a batch. The first ones make most of the people.
+    pub(super) fn step(&mut self, step: usize) -> Vec<Write> {
+        if step < PEOPLE - 3 {
+            let (key, id) = self.people[step].clone();
+            let patch = UserPatch { private: Some(step % 4 == 3), ..UserPatch::default() };
+            return vec![Operation::PutUser { key, id, patch, overwrite: Overwrite::Replace }.into()];
+        }
+        let count = if self.one_in(10) { self.rng.random_range(2..=6) } else { 1 };
+        (0..count).map(|_| self.write()).collect()
+    }
+
+    fn one_in(&mut self, times: u32) -> bool {
+        self.rng.random_ratio(1, times)
+    }
+
+    fn write(&mut self) -> Write {
+        if !self.keyed.is_empty() && self.one_in(10) {
+            return self.retry();
+        }
+        let mut write = Write::from(self.operation());
+        if self.one_in(8) {
+            write.floor = self.newest;
+        } else if self.one_in(20) {
+            write.floor = Version::from_bits(self.newest.bits() + self.rng.random_range(0..5 << 22));
+        }
+        if self.one_in(6) {
+            write.idempotency = Some(IdempotencyKey { scope: self.rng.random(), request: self.rng.random() });
+            if self.keyed.len() == 20 {
+                self.keyed.pop_front();
+            }
+            self.keyed.push_back(write.clone());
+        }
+        write
+    }
+
+    /// A key that was used before: mostly with the same body, sometimes with another.
+    fn retry(&mut self) -> Write {
+        let index = self.rng.random_range(0..self.keyed.len());
+        let mut write = self.keyed[index].clone();
+        if self.one_in(3) {
+            write.operation = self.operation();
+            if let Some(key) = write.idempotency.as_mut()
+                && self.rng.random_bool(0.7)
+            {
+                key.request ^= 1;
+            }
+        }
+        write
+    }
+
+    fn someone(&mut self) -> Key {
+        self.people.choose(&mut self.rng).map(|(key, _)| *key).unwrap_or_default()
+    }
+
+    fn operation(&mut self) -> Operation {
+        let (a, b) = (self.someone(), self.someone());
+        let quiet = self.one_in(4);
+        match self.rng.random_range(0..100) {
+            0..34 => {
+                let cap = self.one_in(3).then(|| self.rng.random_range(0..8));
+                Operation::Follow { follower: a, target: b, quiet, cap }
+            }
+            34..48 => Operation::Unfollow { follower: a, target: b },
+            48..52 => Operation::RemoveFollower { target: a, follower: b },
+            52..60 => Operation::Accept { target: a, follower: b },
+            60..64 => Operation::Reject { target: a, follower: b },
+            64..69 => Operation::Block { actor: a, target: b },
+            69..77 => Operation::Unblock { actor: a, target: b },
+            77..80 => Operation::Mute { actor: a, target: b },
+            80..83 => Operation::Unmute { actor: a, target: b },
+            83..91 => {
+                // Few moments, so that many edges share one; the last lies ahead of every clock.
+                let moments = [0, 1_000, 1_000, 1_001, 500_000_000_000, 2_100_000_000_000];
+                let at = Millis::from_since_2000(moments[self.rng.random_range(0..moments.len())]);
+                Operation::Import { follower: a, target: b, at, quiet }
+            }
+            _ => self.put(),
+        }
+    }
+
+    fn put(&mut self) -> Operation {
+        let (key, mut id) = self.people[self.rng.random_range(0..PEOPLE)].clone();
+        if self.one_in(12) {
+            id = self.people[self.rng.random_range(0..PEOPLE)].1.clone();
+        }
+        let overwrite = [Overwrite::Replace, Overwrite::Merge, Overwrite::Keep][self.rng.random_range(0..3)];
+        let patch = UserPatch {
+            name: self.text(&["Ada", "Grace"]),
+            avatar_url: self.text(&["https://example.org/1", "https://example.org/2"]),
+            private: self.one_in(2).then(|| self.rng.random()),
+            hide_lists: self.one_in(4).then(|| self.rng.random()),
+            registered_at: self.one_in(8).then(|| Millis::from_since_2000(self.rng.random_range(1..4))),
+        };
+        Operation::PutUser { key, id, patch, overwrite }
+    }
+
+    fn text(&mut self, texts: &[&str]) -> Option<Option<Box<str>>> {
+        match self.rng.random_range(0..3) {
+            0 => None,
+            1 => Some(None),
+            _ => Some(texts.choose(&mut self.rng).map(|&text| text.into())),
+        }
+    }
+}

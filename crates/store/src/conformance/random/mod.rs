@@ -1,0 +1,135 @@
+//! Long random runs, compared with [`super::reference`] after each step. Everything comes from one seed.
+//!
+//! `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` makes runs fifty times as long.
+
+mod compare;
+mod draw;
+
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use entourage_model::{Error, Outcome, Write};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use self::{compare::Comparison, draw::Draw};
+use super::{Fixture, block_on, reference::Reference};
+use crate::Store;
+
+/// One run. The store must not have seen this seed before.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub steps: usize,
+    /// After how many steps everything is read and compared.
+    pub compare_every: usize,
+}
+
+impl Plan {
+    pub fn new(seed: u64, steps: usize) -> Self {
+        Self { seed, steps, compare_every: 40 }
+    }
+}
+
+/// Where the store and the rules parted.
+#[derive(Debug)]
+pub struct Failure {
+    pub plan: Plan,
+    pub step: usize,
+    pub wrong: String,
+    /// The last writes and what came of them, oldest first.
+    pub recent: VecDeque<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { plan, step, wrong, recent } = self;
+        writeln!(f, "seed {} step {step}: {wrong}", plan.seed)?;
+        for line in recent {
+            writeln!(f, "  {line}")?;
+        }
+        write!(f, "replay with ENTOURAGE_SEED={}", plan.seed)
+    }
+}
+
+/// Nothing happens between steps.
+pub async fn straight_on(_step: usize, store: Arc<dyn Store>) -> Arc<dyn Store> {
+    store
+}
+
+/// Runs a plan. `between` gets the store before each step and hands one back: the same, or another opened on the
+/// same place. Returns the outcomes in their order.
+pub async fn run(
+    store: Arc<dyn Store>,
+    plan: Plan,
+    mut between: impl AsyncFnMut(usize, Arc<dyn Store>) -> Arc<dyn Store>,
+) -> Result<Vec<Outcome>, Failure> {
+    let mut draw = Draw::new(plan.seed, &store.identity().secret);
+    let mut comparison = Comparison::new(plan.seed, draw.everyone());
+    let (mut reference, mut outcomes, mut recent) = (Reference::default(), Vec::new(), VecDeque::new());
+    let mut store = store;
+    for step in 0..plan.steps {
+        store = between(step, store).await;
+        let writes = draw.step(step);
+        let results = commit(&*store, &writes).await;
+        let mut wrong = (results.len() != writes.len()).then(|| format!("C7: {} results", results.len()));
+        for (write, result) in writes.iter().zip(results) {
+            if recent.len() == 25 {
+                recent.pop_front();
+            }
+            recent.push_back(format!("{step}: {write:?} → {result:?}"));
+            if wrong.is_none() {
+                wrong = reference.step(write, &result).err();
+            }
+            if let Ok(outcome) = result {
+                draw.saw(outcome.version);
+                comparison.saw(&outcome);
+                outcomes.push(outcome);
+            }
+        }
+        let full = step % plan.compare_every == plan.compare_every - 1 || step + 1 == plan.steps;
+        if wrong.is_none() {
+            wrong = comparison.look(&*store, &reference, full).await.err();
+        }
+        if let Some(wrong) = wrong {
+            return Err(Failure { plan, step, wrong, recent });
+        }
+    }
+    Ok(outcomes)
+}
+
+async fn commit(store: &dyn Store, writes: &[Write]) -> Vec<Result<Outcome, Error>> {
+    match writes {
+        [write] => vec![store.commit(write.clone()).await],
+        many => store.commit_all(many.to_vec()).await,
+    }
+}
+
+/// Runs `seeds` seeds of `steps` steps, each on a store of its own: half of them always the same ones, half drawn
+/// anew. A store that says how to reopen it is closed and opened again now and then. Panics with the seed.
+pub fn run_seeds<S: Into<Fixture>>(seeds: u64, steps: usize, fresh: impl AsyncFn() -> S) {
+    let variable = |name| std::env::var(name).ok();
+    let steps = if variable("ENTOURAGE_SOAK").is_some_and(|soak| soak == "1") { steps * 50 } else { steps };
+    let chosen: Vec<u64> = match variable("ENTOURAGE_SEED") {
+        Some(text) => vec![text.parse().expect("ENTOURAGE_SEED is a number")],
+        None => (0..seeds).map(|seed| if seed < seeds / 2 { seed } else { rand::rng().random() }).collect(),
+    };
+    for seed in chosen {
+        println!("seed {seed}, {steps} steps");
+        block_on(async {
+            let fixture: Fixture = fresh().await.into();
+            let mut restarts = StdRng::seed_from_u64(seed ^ 1);
+            let every = (steps / 8).max(1);
+            let store = Arc::clone(&fixture.store);
+            let reopen = fixture.into_reopen();
+            let run = run(store, Plan::new(seed, steps), async |_, store| match &reopen {
+                Some(reopen) if restarts.random_range(0..every) == 0 => {
+                    store.close().await.expect("the store closes");
+                    reopen(store).await
+                }
+                _ => store,
+            });
+            if let Err(failure) = run.await {
+                panic!("{failure}");
+            }
+        });
+    }
+}

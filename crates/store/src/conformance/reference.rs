@@ -1,0 +1,405 @@
+//! A graph written from the rules alone: hash maps, sorting on demand, no decision code of the product. It says what
+//! every write must come to and what every read must show. Versions it takes from the store, after a look at them.
+
+use std::collections::HashMap;
+
+use entourage_model::{
+    Change, Code, Counts, Edge, EdgeValue, Error, Event, EventBody, Key, Kind, List, Millis, Operation, Outcome,
+    Overwrite, Place, Reply, Sequence, Side, State, User, UserId, UserPatch, Version, Write,
+};
+
+type Link = (Kind, Key, Key);
+
+#[derive(Clone, Debug, Default)]
+pub struct Reference {
+    users: HashMap<Key, User>,
+    /// Live edges only.
+    links: HashMap<Link, EdgeValue>,
+    /// The version of the last write to an edge, removals included.
+    touched: HashMap<Link, Version>,
+    receipts: HashMap<[u8; 16], (u64, Reply)>,
+    log: Vec<Entry>,
+}
+
+/// An event that must come, without its sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: &'static str,
+    pub version: Version,
+    pub subject: Subject,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Link { link: Link, before: Option<State>, after: Option<State>, quiet: bool },
+    User(Box<User>),
+}
+
+impl Entry {
+    pub fn of(event: &Event) -> Option<Self> {
+        let subject = match &event.body {
+            &EventBody::Edge { kind, follower, target, before, after, quiet, .. } => {
+                Subject::Link { link: (kind, follower, target), before, after, quiet }
+            }
+            EventBody::User { after, .. } => Subject::User(after.clone()?),
+        };
+        Some(Self { name: event.name(), version: event.version, subject })
+    }
+}
+
+/// What a write must do. An edge's `None` is its end.
+enum Effect {
+    Link { event: &'static str, link: Link, becomes: Option<Becomes> },
+    User { event: &'static str, user: Box<User> },
+}
+
+struct Becomes {
+    state: State,
+    quiet: bool,
+    /// `None`: the version of the write.
+    position: Option<Version>,
+}
+
+enum Told {
+    User { created: bool },
+    Link { link: Link, created: bool },
+    Gone,
+}
+
+struct Expected {
+    told: Told,
+    effects: Vec<Effect>,
+}
+
+impl Reference {
+    /// Takes the next write with what the store made of it, or says what it should have made of it.
+    pub fn step(&mut self, write: &Write, result: &Result<Outcome, Error>) -> Result<(), String> {
+        let receipt = write.idempotency.and_then(|key| Some((key.request, *self.receipts.get(&key.scope)?)));
+        match receipt {
+            Some((request, (first, reply))) if request == first => {
+                let outcome = result.as_ref().map_err(|error| format!("a retry must replay, not {error}"))?;
+                if outcome.replayed && outcome.reply == reply && outcome.changes.is_empty() {
+                    return Ok(());
+                }
+                return Err(format!("a retry must replay {reply:?}, not {outcome:?}"));
+            }
+            Some(_) => return refused(Code::IdempotencyMismatch, result),
+            None => {}
+        }
+        match self.expect(&write.operation) {
+            Err(code) => refused(code, result),
+            Ok(expected) => match result {
+                Ok(outcome) => self.take(write, expected, outcome),
+                Err(error) => Err(format!("nothing forbids this write, yet: {error}")),
+            },
+        }
+    }
+
+    fn take(&mut self, write: &Write, expected: Expected, outcome: &Outcome) -> Result<(), String> {
+        let changed = !expected.effects.is_empty();
+        if outcome.replayed || outcome.changes.len() != expected.effects.len() {
+            return Err(format!("{} changes must come of it, not {outcome:?}", expected.effects.len()));
+        }
+        if changed && outcome.version <= write.floor {
+            return Err(format!("version {} is not above the floor {}", outcome.version, write.floor));
+        }
+        for (effect, change) in expected.effects.into_iter().zip(&outcome.changes) {
+            let entry = self.apply(effect, outcome.version)?;
+            let seen = Entry::of(&Event::of(Sequence::ZERO, outcome.version, change));
+            if seen.as_ref() != Some(&entry) {
+                return Err(format!("the change must be {entry:?}, not {seen:?}"));
+            }
+            if let Change::Edge(edge) = change
+                && let Some(live) = self.links.get(&(edge.kind, edge.follower, edge.target))
+                && *live != edge.after
+            {
+                return Err(format!("the edge must become {live:?}, not {:?}", edge.after));
+            }
+            self.log.push(entry);
+        }
+        let reply = match expected.told {
+            Told::User { created } => Reply::User { created, changed },
+            Told::Gone => Reply::Gone { changed },
+            Told::Link { link, created } => {
+                let value = *self.links.get(&link).ok_or("the edge must stand")?;
+                Reply::Edge { value, created, changed }
+            }
+        };
+        if outcome.reply != reply {
+            return Err(format!("the reply must be {reply:?}, not {:?}", outcome.reply));
+        }
+        if let Some(key) = write.idempotency {
+            self.receipts.insert(key.scope, (key.request, reply));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, effect: Effect, version: Version) -> Result<Entry, String> {
+        match effect {
+            Effect::User { event, mut user } => {
+                if self.users.get(&user.key).is_some_and(|known| known.version >= version) {
+                    return Err(format!("version {version} does not exceed that of user {}", user.key));
+                }
+                user.version = version;
+                if user.created == Version::ZERO {
+                    user.created = version;
+                    if user.registered_at == Millis::default() {
+                        user.registered_at = version.millis();
+                    }
+                }
+                self.users.insert(user.key, (*user).clone());
+                Ok(Entry { name: event, version, subject: Subject::User(user) })
+            }
+            Effect::Link { event, link, becomes } => {
+                if self.touched.insert(link, version).is_some_and(|last| last >= version) {
+                    return Err(format!("version {version} does not exceed the last one of {link:?}"));
+                }
+                let before = self.links.remove(&link);
+                let mut quiet = before.is_some_and(|value| value.quiet);
+                let after = becomes.as_ref().map(|becomes| becomes.state);
+                if let Some(Becomes { state, quiet: flag, position }) = becomes {
+                    quiet = flag;
+                    let position = position.unwrap_or(version);
+                    self.links.insert(link, EdgeValue { state, quiet, version, position });
+                }
+                let before = before.map(|value| value.state);
+                Ok(Entry { name: event, version, subject: Subject::Link { link, before, after, quiet } })
+            }
+        }
+    }
+
+    fn expect(&self, operation: &Operation) -> Result<Expected, Code> {
+        match *operation {
+            Operation::PutUser { key, ref id, ref patch, overwrite } => self.put(key, id, patch, overwrite),
+            Operation::Follow { follower, target, quiet, cap } => self.follow(follower, target, quiet, cap),
+            Operation::Unfollow { follower, target } => {
+                self.known(follower)?;
+                Ok(self.end((Kind::Follow, follower, target), "follow.cancelled"))
+            }
+            Operation::RemoveFollower { target, follower } => {
+                self.known(target)?;
+                Ok(self.end((Kind::Follow, follower, target), "follow.rejected"))
+            }
+            Operation::Accept { target, follower } => self.accept(target, follower),
+            Operation::Reject { target, follower } => {
+                self.known(target)?;
+                let link = (Kind::Follow, follower, target);
+                match self.links.get(&link) {
+                    Some(value) if value.state == State::Pending => Ok(self.end(link, "follow.rejected")),
+                    _ => Err(Code::NotFound),
+                }
+            }
+            Operation::Block { actor, target } => {
+                let mut expected = self.mark((Kind::Block, actor, target), "block.created")?;
+                if !expected.effects.is_empty() {
+                    for link in [(Kind::Follow, actor, target), (Kind::Follow, target, actor)] {
+                        expected.effects.extend(self.end(link, "follow.rejected").effects);
+                    }
+                }
+                Ok(expected)
+            }
+            Operation::Mute { actor, target } => self.mark((Kind::Mute, actor, target), "mute.created"),
+            Operation::Unblock { actor, target } => {
+                self.known(actor)?;
+                Ok(self.end((Kind::Block, actor, target), "block.removed"))
+            }
+            Operation::Unmute { actor, target } => {
+                self.known(actor)?;
+                Ok(self.end((Kind::Mute, actor, target), "mute.removed"))
+            }
+            Operation::Import { follower, target, at, quiet } => {
+                self.may_follow(follower, target)?;
+                let link = (Kind::Follow, follower, target);
+                if self.links.contains_key(&link) {
+                    return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
+                }
+                let position = Some(Version::of_millis(at));
+                Ok(begin(link, "follow.created", true, Becomes { state: State::Active, quiet, position }))
+            }
+        }
+    }
+
+    fn known(&self, actor: Key) -> Result<(), Code> {
+        self.users.get(&actor).map(|_| ()).ok_or(Code::ActorNotFound)
+    }
+
+    fn may_follow(&self, follower: Key, target: Key) -> Result<(), Code> {
+        if follower == target {
+            return Err(Code::SelfFollow);
+        }
+        self.known(follower)?;
+        self.users.get(&target).ok_or(Code::UserNotFound)?;
+        let blocks = |by, whom| self.links.contains_key(&(Kind::Block, by, whom));
+        if blocks(follower, target) || blocks(target, follower) { Err(Code::Blocked) } else { Ok(()) }
+    }
+
+    fn follow(&self, follower: Key, target: Key, quiet: bool, cap: Option<u64>) -> Result<Expected, Code> {
+        self.may_follow(follower, target)?;
+        let link = (Kind::Follow, follower, target);
+        let private = self.users.get(&target).is_some_and(|user| user.private);
+        match self.links.get(&link) {
+            Some(value) if value.quiet == quiet => {
+                Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() })
+            }
+            Some(value) if quiet && (private || value.state == State::Pending) => Err(Code::QuietPrivate),
+            Some(value) => {
+                let position = Some(value.position);
+                Ok(begin(link, "follow.created", false, Becomes { state: value.state, quiet, position }))
+            }
+            None if quiet && private => Err(Code::QuietPrivate),
+            None => {
+                let load = self.links.keys().filter(|(kind, from, _)| *kind == Kind::Follow && *from == follower);
+                if cap.is_some_and(|cap| load.count() as u64 >= cap) {
+                    return Err(Code::FollowingLimit);
+                }
+                let (state, event) = match private {
+                    true => (State::Pending, "follow.requested"),
+                    false => (State::Active, "follow.created"),
+                };
+                Ok(begin(link, event, true, Becomes { state, quiet, position: None }))
+            }
+        }
+    }
+
+    fn accept(&self, target: Key, follower: Key) -> Result<Expected, Code> {
+        self.known(target)?;
+        let link = (Kind::Follow, follower, target);
+        let value = self.links.get(&link).ok_or(Code::NotFound)?;
+        if value.state == State::Active {
+            return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
+        }
+        let active = Becomes { state: State::Active, quiet: value.quiet, position: None };
+        Ok(begin(link, "follow.accepted", false, active))
+    }
+
+    fn mark(&self, link: Link, event: &'static str) -> Result<Expected, Code> {
+        let (_, actor, target) = link;
+        if actor == target {
+            return Err(Code::SelfBlock);
+        }
+        self.known(actor)?;
+        self.users.get(&target).ok_or(Code::UserNotFound)?;
+        if self.links.contains_key(&link) {
+            return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
+        }
+        Ok(begin(link, event, true, Becomes { state: State::Active, quiet: false, position: None }))
+    }
+
+    /// `of_request` is the event's name when a request ends.
+    fn end(&self, link: Link, of_request: &'static str) -> Expected {
+        let effects = self.links.get(&link).map(|value| {
+            let event =
+                if link.0 == Kind::Follow && value.state == State::Active { "follow.removed" } else { of_request };
+            Effect::Link { event, link, becomes: None }
+        });
+        Expected { told: Told::Gone, effects: effects.into_iter().collect() }
+    }
+
+    fn put(&self, key: Key, id: &UserId, patch: &UserPatch, overwrite: Overwrite) -> Result<Expected, Code> {
+        let known = self.users.get(&key);
+        if known.is_some_and(|user| user.id != *id) {
+            return Err(Code::IdTaken);
+        }
+        let nothing = Expected { told: Told::User { created: false }, effects: Vec::new() };
+        match (known, overwrite) {
+            (None, Overwrite::Merge) => return Err(Code::UserNotFound),
+            (Some(_), Overwrite::Keep) => return Ok(nothing),
+            _ => {}
+        }
+        let blank = User {
+            key,
+            id: id.clone(),
+            name: None,
+            avatar_url: None,
+            private: false,
+            hide_lists: false,
+            registered_at: Millis::default(),
+            created: Version::ZERO,
+            version: Version::ZERO,
+        };
+        let base = known.cloned().unwrap_or(blank);
+        let replaced = overwrite == Overwrite::Replace;
+        let text = |given: &Option<Option<Box<str>>>, old: &Option<Box<str>>| match given {
+            Some(value) => value.clone(),
+            None if replaced => None,
+            None => old.clone(),
+        };
+        let user = User {
+            name: text(&patch.name, &base.name),
+            avatar_url: text(&patch.avatar_url, &base.avatar_url),
+            private: patch.private.unwrap_or(base.private),
+            hide_lists: patch.hide_lists.unwrap_or(base.hide_lists),
+            registered_at: patch.registered_at.unwrap_or(base.registered_at),
+            ..base
+        };
+        if known == Some(&user) {
+            return Ok(nothing);
+        }
+        let (created, event) = if known.is_some() { (false, "user.updated") } else { (true, "user.created") };
+        Ok(Expected { told: Told::User { created }, effects: vec![Effect::User { event, user: Box::new(user) }] })
+    }
+
+    /// The list, newest first.
+    pub fn list(&self, list: List) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = self
+            .links
+            .iter()
+            .map(|(&(kind, follower, target), &value)| Edge { kind, follower, target, value })
+            .filter(|edge| edge.kind == list.plane.kind() && edge.value.state == list.plane.state())
+            .filter(|edge| list.user == if list.side == Side::Following { edge.follower } else { edge.target })
+            .collect();
+        let place = |edge: &Edge| {
+            let key = if list.side == Side::Following { edge.target } else { edge.follower };
+            Place { position: edge.value.position, key }
+        };
+        edges.sort_by_key(|edge| std::cmp::Reverse(place(edge)));
+        edges
+    }
+
+    pub fn counts(&self, user: Key) -> Option<Counts> {
+        self.users.get(&user)?;
+        let mut counts = Counts::default();
+        for (&(kind, follower, target), value) in &self.links {
+            let quiet = u64::from(value.quiet);
+            match (kind, value.state) {
+                (Kind::Follow, State::Active) if target == user => {
+                    counts.followers += 1;
+                    counts.followers_quiet += quiet;
+                }
+                (Kind::Follow, State::Active) if follower == user => {
+                    counts.following += 1;
+                    counts.following_quiet += quiet;
+                }
+                (Kind::Follow, State::Pending) if target == user => counts.requests += 1,
+                (Kind::Follow, State::Pending) if follower == user => counts.requested += 1,
+                _ => {}
+            }
+        }
+        Some(counts)
+    }
+
+    pub fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
+        self.links.get(&(kind, follower, target)).copied()
+    }
+
+    pub fn user(&self, key: Key) -> Option<&User> {
+        self.users.get(&key)
+    }
+
+    /// Every event so far, oldest first.
+    pub fn log(&self) -> &[Entry] {
+        &self.log
+    }
+}
+
+fn begin(link: Link, event: &'static str, created: bool, becomes: Becomes) -> Expected {
+    let effects = vec![Effect::Link { event, link, becomes: Some(becomes) }];
+    Expected { told: Told::Link { link, created }, effects }
+}
+
+fn refused(code: Code, result: &Result<Outcome, Error>) -> Result<(), String> {
+    match result {
+        Err(error) if error.code() == code => Ok(()),
+        other => Err(format!("{} must refuse this, not {other:?}", code.as_str())),
+    }
+}
