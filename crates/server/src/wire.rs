@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use entourage_log::backends::in_store;
-use entourage_model::{Error, Result, Secret};
+use entourage_model::{Error, Result};
 use entourage_service::{Rules, Service};
-use entourage_store::{Identity, Store, SystemClock, backends::memory};
+use entourage_store::{
+    Store, SystemClock,
+    backends::{embedded, memory},
+    disk::RealDisk,
+};
 
 use crate::config::Settings;
 
@@ -26,16 +30,29 @@ pub fn wire(settings: &Settings) -> Result<Wired> {
 
 fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
     match settings.store_url.split_once(':') {
+        Some(("embedded", "")) => {
+            let place = settings.data_dir.display().to_string();
+            Ok((Arc::new(open_embedded(settings, &place)?), place))
+        }
         Some(("memory", "")) => {
-            let store = memory::Store::new(new_identity(), Arc::new(SystemClock));
+            let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock));
             Ok((Arc::new(store), "memory (gone when the process ends)".to_owned()))
         }
         _ => {
-            Err(Error::invalid(format!("store.url: {:?} names no store; this build knows memory:", settings.store_url)))
+            Err(Error::invalid(format!("store.url: {:?} names no store; use embedded: or memory:", settings.store_url)))
         }
     }
 }
 
-fn new_identity() -> Identity {
-    Identity { epoch: rand::random(), secret: Secret::from_bytes(rand::random()) }
+fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
+    let options = embedded::Options {
+        memory_budget: settings.memory_budget_bytes,
+        log_retention: settings.log_retention,
+        log_retain_bytes: settings.log_retain_bytes,
+        idempotency_ttl: settings.idempotency_ttl,
+        ..embedded::Options::default()
+    };
+    let disk = RealDisk::new(&settings.data_dir)
+        .map_err(|error| Error::unavailable(format!("data.dir {place}: {error}")).caused_by(error))?;
+    Ok(embedded::Store::open(Arc::new(disk), place, options, Arc::new(SystemClock))?)
 }
