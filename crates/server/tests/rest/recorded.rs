@@ -1,4 +1,5 @@
-//! A store that remembers its last commit: what a front asked for, and what came of it.
+//! A store that remembers its last commit: what a front asked for, and what came of it. It can be told to lie, to
+//! prove that whoever compares it with the truth would notice.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,11 +12,22 @@ type Commit = (Write, Result<Outcome>);
 pub(crate) struct Recorded {
     inner: Arc<dyn Store>,
     last: Mutex<Option<Commit>>,
+    lie: Option<Lie>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Lie {
+    /// Lists leave their last edge out.
+    ShortLists,
+    /// Counts are one too high.
+    Counts,
+    /// Edges have the other flag.
+    Quiet,
 }
 
 impl Recorded {
-    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, last: Mutex::default() })
+    pub(crate) fn new(inner: Arc<dyn Store>, lie: Option<Lie>) -> Arc<Self> {
+        Arc::new(Self { inner, last: Mutex::default(), lie })
     }
 
     /// The last commit, once.
@@ -49,7 +61,11 @@ impl Store for Recorded {
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        self.inner.get_edges(kind, pairs).await
+        let mut edges = self.inner.get_edges(kind, pairs).await?;
+        for edge in edges.iter_mut().flatten() {
+            edge.quiet ^= self.lie == Some(Lie::Quiet);
+        }
+        Ok(edges)
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
@@ -57,11 +73,17 @@ impl Store for Recorded {
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        self.inner.get_counts(user).await
+        let counts = self.inner.get_counts(user).await?;
+        let more = u64::from(self.lie == Some(Lie::Counts));
+        Ok(counts.map(|counts| Counts { following: counts.following + more, ..counts }))
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        self.inner.scan(list, after, limit).await
+        let mut page = self.inner.scan(list, after, limit).await?;
+        if self.lie == Some(Lie::ShortLists) {
+            page.edges.pop();
+        }
+        Ok(page)
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {

@@ -16,19 +16,30 @@ use entourage_store::{Answer, Health, Identity, Profile, Report, Store, conforma
 use serde_json::{Map, Value, json};
 
 use crate::{
-    recorded::Recorded,
+    recorded::{Lie, Recorded},
     server::{Server, memory_store},
     table::Reply,
 };
 
 #[test]
 fn random_runs_agree_with_the_reference() {
-    run_seeds(4, 250, async || Arc::new(RestStore::new()) as Arc<dyn Store>);
+    run_seeds(4, 250, async || Arc::new(RestStore::new(None)) as Arc<dyn Store>);
+}
+
+#[test]
+fn the_comparison_notices_lies() {
+    for lie in [Lie::ShortLists, Lie::Counts, Lie::Quiet] {
+        let run = || run_seeds(2, 120, async || Arc::new(RestStore::new(Some(lie))) as Arc<dyn Store>);
+        assert!(std::panic::catch_unwind(run).is_err(), "{lie:?} went unnoticed");
+    }
 }
 
 struct RestStore {
     server: Server,
-    store: Arc<Recorded>,
+    /// What the server was given.
+    served: Arc<Recorded>,
+    /// What is behind that.
+    store: Arc<dyn Store>,
     hasher: KeyHasher,
     /// Everybody who was ever written, and nobody else: the others have no id to ask for.
     ids: Mutex<HashMap<Key, UserId>>,
@@ -36,12 +47,13 @@ struct RestStore {
 }
 
 impl RestStore {
-    fn new() -> Self {
-        let store = Recorded::new(memory_store(1));
+    fn new(lie: Option<Lie>) -> Self {
+        let store = memory_store(1);
+        let served = Recorded::new(Arc::clone(&store), lie);
         let rules = Rules { following_max: None, ..Rules::default() };
-        let server = Server::with(Arc::clone(&store) as _, rules);
+        let server = Server::with(Arc::clone(&served) as _, rules);
         let hasher = KeyHasher::new(&store.identity().secret);
-        Self { server, store, hasher, ids: Mutex::default(), steps: Mutex::default() }
+        Self { server, served, store, hasher, ids: Mutex::default(), steps: Mutex::default() }
     }
 
     /// The id of a key as it stands in a path.
@@ -254,7 +266,7 @@ impl RestStore {
     async fn commit_as(&self, write: &Write) -> Result<Outcome> {
         let Some(request) = self.request(write) else { return self.store.commit(write.clone()).await };
         let reply = self.server.ask(&request);
-        let (committed, result) = self.store.take().unwrap_or_else(|| panic!("{request}: nothing was committed"));
+        let (committed, result) = self.served.take().unwrap_or_else(|| panic!("{request}: nothing was committed"));
         assert_eq!(committed, *write, "{request}");
         match &result {
             Ok(outcome) => assert_said(&request, &reply, outcome),
