@@ -11,6 +11,7 @@ mod follows;
 mod idempotency;
 mod limits;
 mod lists;
+mod page;
 mod probes;
 mod recorded;
 mod server;
