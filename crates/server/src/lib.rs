@@ -3,6 +3,7 @@
 pub mod config;
 pub mod http;
 mod metrics;
+mod patience;
 mod serve;
 pub mod wire;
 

@@ -17,11 +17,12 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::{http, metrics};
+use crate::{http, metrics, patience::Patience};
 
 const CONNECTIONS_MAX: usize = 8_192;
 const HEADERS_MAX: usize = 64;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
@@ -108,7 +109,7 @@ async fn accept(listener: &TcpListener, router: axum::Router, connections: &Grac
 fn connection(
     stream: TcpStream,
     router: axum::Router,
-) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<axum::Router>> {
+) -> http1::Connection<TokioIo<Patience>, TowerToHyperService<axum::Router>> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
@@ -116,7 +117,7 @@ fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), TowerToHyperService::new(router))
 }
 
 /// Ends when the store says that it is poisoned; keeps the measures in order meanwhile.

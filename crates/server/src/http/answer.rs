@@ -5,7 +5,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use entourage_model::{Error, FieldError};
+use entourage_model::{Code, Error, FieldError};
 use entourage_service::Receipt;
 use serde::Serialize;
 
@@ -68,7 +68,8 @@ pub(super) fn problem(error: &Error, request_id: &str) -> Response {
         r#type: code.docs_anchor(),
         title: code.title(),
         status: status.as_u16(),
-        detail: error.detail(),
+        // What went wrong inside is for the log, not for whoever asked.
+        detail: if code == Code::Internal { "the log has more under this request_id" } else { error.detail() },
         code: code.as_str(),
         request_id,
         errors: error.fields(),

@@ -99,7 +99,7 @@ async fn drain(mut body: Body) {
 }
 
 pub(super) fn answer_panic(_: Box<dyn Any + Send + 'static>) -> Response {
-    Failure(Error::internal("the request could not be answered; the log has more under its request_id")).into_response()
+    Failure(Error::internal("a panic ended the request")).into_response()
 }
 
 fn late(method: &Method) -> Response {

@@ -32,9 +32,11 @@ fn what_the_store_refuses_is_said_with_when_to_try_again() {
 #[test]
 fn a_panic_is_a_problem_and_the_server_goes_on() {
     let (store, server) = faulty();
-    store.set(Fault::Panic);
-    let reply = server.check("@a POST /users/b/follow", "500 internal");
-    assert!(!reply.text.contains("told to"), "what went wrong inside stays inside");
+    for fault in [Fault::Panic, Fault::Refuse(Code::Internal)] {
+        store.set(fault);
+        let reply = server.check("@a POST /users/b/follow", "500 internal");
+        assert!(!reply.text.contains("told to"), "what went wrong inside stays inside");
+    }
     store.set(Fault::None);
     server.check("@a POST /users/b/follow", "201");
 }

@@ -133,3 +133,28 @@ fn a_body_that_does_not_arrive_is_not_waited_for() {
     assert_eq!(&reply, b"HTTP/1.1 400");
     server.check("GET /users/a", "404 user_not_found");
 }
+
+#[test]
+fn a_client_that_does_not_read_is_dropped() {
+    let server = Server::start();
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(40))).unwrap();
+    let requests = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
+    let error = loop {
+        if let Err(error) = stream.write_all(requests.as_bytes()) {
+            break error;
+        }
+    };
+    let dropped = [std::io::ErrorKind::ConnectionReset, std::io::ErrorKind::BrokenPipe];
+    assert!(dropped.contains(&error.kind()), "{error}");
+}
+
+#[test]
+fn too_many_headers_are_refused() {
+    let server = Server::start();
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(format!("GET /healthz HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(65)).as_bytes()).unwrap();
+    let mut reply = [0; 12];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"HTTP/1.1 431");
+}
