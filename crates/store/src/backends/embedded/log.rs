@@ -25,7 +25,7 @@ pub(super) const FORMAT: u16 = 1;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
 pub(super) const SEGMENT_HEADER: u64 = 40;
-const FRAME_HEADER: usize = 40;
+pub(super) const FRAME_HEADER: usize = 40;
 /// One index point for about this many bytes of frames, for readers of events.
 const INDEX_BYTES: u64 = 64 << 10;
 const ZEROS: usize = 1 << 20;

@@ -269,7 +269,9 @@ impl Sequencer {
         let (fits, number) = {
             let segments = self.engine.segments.lock();
             let active = segments.all.back();
-            let fits = active.filter(|segment| segment.end + bytes as u64 <= segment.size).cloned();
+            // A seal must fit behind it.
+            let bytes = (bytes + log::FRAME_HEADER) as u64;
+            let fits = active.filter(|segment| segment.end + bytes <= segment.size).cloned();
             (fits, active.map_or(1, |segment| segment.number + 1))
         };
         if let Some(segment) = fits {
