@@ -1,6 +1,9 @@
 //! Stores on the PostgreSQL that the environment names, each in a schema of its own.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+pub mod words;
 
 use std::sync::Arc;
 
