@@ -1,20 +1,21 @@
 //! Consistency tokens: what a write returns, so that any later read can say "not older than this".
 
-use crate::{Code, Error, Result, Sequence, Signer};
+use crate::{Code, Error, Result, Sequence, Signer, Version};
 
 const FORMAT: u8 = 1;
 const PURPOSE: &[u8] = b"token";
 
-/// The store's epoch and one watermark of its log. Not bound to a user.
+/// The store's epoch, one watermark of its log, and the version of the write. Not bound to a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     epoch: u64,
     watermark: Sequence,
+    version: Version,
 }
 
 impl Token {
-    pub const fn new(epoch: u64, watermark: Sequence) -> Self {
-        Self { epoch, watermark }
+    pub const fn new(epoch: u64, watermark: Sequence, version: Version) -> Self {
+        Self { epoch, watermark, version }
     }
 
     pub const fn epoch(&self) -> u64 {
@@ -25,12 +26,18 @@ impl Token {
         self.watermark
     }
 
+    /// A write that carries this token gets a greater version, whatever its server's clock says.
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
     /// Two tokens of one store become the later one.
     pub fn merge(self, other: Self) -> Result<Self> {
         if self.epoch != other.epoch {
             return Err(foreign());
         }
-        Ok(Self { epoch: self.epoch, watermark: self.watermark.max(other.watermark) })
+        let (watermark, version) = (self.watermark.max(other.watermark), self.version.max(other.version));
+        Ok(Self { epoch: self.epoch, watermark, version })
     }
 
     pub fn encode(&self, signer: &Signer) -> String {
@@ -38,6 +45,7 @@ impl Token {
         payload.push(FORMAT);
         payload.extend_from_slice(&self.epoch.to_be_bytes());
         payload.extend_from_slice(&self.watermark.0.to_be_bytes());
+        payload.extend_from_slice(&self.version.bits().to_be_bytes());
         signer.seal(PURPOSE, payload)
     }
 
@@ -47,11 +55,12 @@ impl Token {
             .open(PURPOSE, text)
             .and_then(|payload| payload.split_first().map(|(format, body)| (*format, body.to_vec())))
             .ok_or_else(foreign)?;
-        let (stored, watermark) = body
-            .split_first_chunk::<8>()
-            .and_then(|(epoch, watermark)| Some((*epoch, *watermark.first_chunk::<8>()?)))
-            .ok_or_else(foreign)?;
-        let token = Self::new(u64::from_be_bytes(stored), Sequence(u64::from_be_bytes(watermark)));
+        let number =
+            |at: usize| body.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|n| u64::from_be_bytes(*n));
+        let (Some(stored), Some(watermark), Some(version)) = (number(0), number(8), number(16)) else {
+            return Err(foreign());
+        };
+        let token = Self::new(stored, Sequence(watermark), Version::from_bits(version));
         if format != FORMAT || token.epoch != epoch {
             return Err(foreign());
         }
@@ -71,12 +80,15 @@ mod tests {
     #[test]
     fn tokens_are_bound_to_their_store_and_merge_to_the_later() {
         let signer = Signer::new(&Secret::from_bytes([7; 32]));
-        let early = Token::new(9, Sequence(3));
-        let late = Token::new(9, Sequence(8));
+        let version = Version::from_bits;
+        let early = Token::new(9, Sequence(3), version(40));
+        let late = Token::new(9, Sequence(8), version(90));
         assert_eq!(Token::decode(&early.encode(&signer), &signer, 9).unwrap(), early);
         assert_eq!(early.merge(late).unwrap(), late);
         assert_eq!(late.merge(early).unwrap(), late);
-        assert!(early.merge(Token::new(8, Sequence(3))).is_err());
+        let crossed = Token::new(9, Sequence(2), version(99));
+        assert_eq!(late.merge(crossed).unwrap(), Token::new(9, Sequence(8), version(99)));
+        assert!(early.merge(Token::new(8, Sequence(3), version(40))).is_err());
         assert!(Token::decode(&early.encode(&signer), &signer, 8).is_err());
         let mut text = early.encode(&signer);
         text.insert(4, 'A');

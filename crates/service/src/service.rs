@@ -74,15 +74,15 @@ impl Service {
 
     /// Every write ends here.
     pub(crate) async fn commit(&self, call: &Call, operation: Operation) -> Result<(Reply, Receipt)> {
-        self.token(call)?;
+        let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
         let name = operation_name(&operation);
         let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(&call.actor), retry.body()));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let outcome = self.store.commit(Write { operation, idempotency, floor: Version::ZERO }).await?;
+        let outcome = self.store.commit(Write { operation, idempotency, floor }).await?;
         if outcome.is_logged() {
             metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
         }
-        let token = Token::new(self.epoch(), outcome.watermark).encode(&self.signer);
+        let token = Token::new(self.epoch(), outcome.watermark, outcome.version).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
 }

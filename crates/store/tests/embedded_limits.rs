@@ -169,3 +169,67 @@ fn a_clock_that_jumps_an_hour_either_way_reorders_nothing() {
         assert!(store.verify().await.unwrap().is_clean());
     });
 }
+
+/// Writes that change nothing but carry a key have no sequence of their own: retention must not mistake the segment
+/// they stand in for one that the checkpoint covers.
+#[test]
+fn retention_keeps_the_segment_in_which_the_checkpoint_was_taken() {
+    let disk = CrashDisk::new();
+    let options = Options { log_retain_bytes: 1, segment_bytes: 4 << 10, ..Options::tiny() };
+    let store = Arc::new(open_on(&disk, options).expect("the store opens"));
+    let keyed = |number: u64| {
+        let mut scope = [9; 16];
+        scope[..8].copy_from_slice(&number.to_be_bytes());
+        let idempotency = Some(entourage_model::IdempotencyKey { scope, request: 1 });
+        Write { idempotency, ..user(1) }
+    };
+    block_on(async {
+        for number in 0..40 {
+            store.commit(user(number)).await.expect("the user is made");
+        }
+        for round in 0..20u64 {
+            store.commit(follow(1 + round as i64, 0)).await.expect("the follow is made");
+            let writer = {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move {
+                    for chunk in 0..10 {
+                        let first = round * 200 + chunk * 20;
+                        let writes = (first..first + 20).map(keyed).collect();
+                        assert!(store.commit_all(writes).await.iter().all(Result::is_ok));
+                    }
+                })
+            };
+            store.checkpoint().await.expect("a checkpoint is made");
+            writer.await.expect("the writer ends");
+            let copy = disk.image(entourage_store::disk::crash::Image::Nothing);
+            let opened = open_on(&copy, options).unwrap_or_else(|fault| panic!("round {round}: {fault}"));
+            for number in 0..(round + 1) * 200 {
+                let again = opened.commit(keyed(number)).await.expect("a retry is answered");
+                assert!(again.replayed, "round {round}: key {number} is forgotten");
+            }
+        }
+    });
+}
+
+/// Whatever is written, the log does not outgrow what may be retained.
+#[test]
+fn writes_without_edges_bring_checkpoints_too() {
+    let disk = CrashDisk::new();
+    let options = Options {
+        segment_bytes: 16 << 10,
+        log_retain_bytes: 64 << 10,
+        checkpoint_bytes: 1 << 30,
+        checkpoint_entries: 1_000_000,
+        ..Options::tiny()
+    };
+    let store = open_on(&disk, options).expect("the store opens");
+    block_on(async {
+        for round in 0..4_000 {
+            let patch = UserPatch { name: Some(Some(format!("round {round}").into())), ..UserPatch::default() };
+            let write = Operation::PutUser { key: Key(1), id: UserId::from(1), patch, overwrite: Overwrite::Replace };
+            store.commit(write.into()).await.expect("the user is changed");
+        }
+        let (_, log) = store.disk_bytes().expect("sizes can be read");
+        assert!(log <= 2 * options.log_retain_bytes, "{log} bytes of log");
+    });
+}

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -14,6 +14,10 @@ use super::{Disk, DiskFile};
 
 const LOCK_NAME: &str = "LOCK";
 
+fn is_there(folder: &Path) -> bool {
+    folder.as_os_str().is_empty() || folder.is_dir()
+}
+
 /// A folder of the file system, readable by its owner only.
 #[derive(Clone, Debug)]
 pub struct RealDisk {
@@ -24,12 +28,12 @@ impl RealDisk {
     /// Makes the folder when it is missing.
     pub fn new(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
-        if !folder.is_dir() {
-            fs::create_dir_all(&folder)?;
-            rustix::fs::chmod(&folder, rustix::fs::Mode::RWXU)?;
-            if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                fs::File::open(parent)?.sync_all()?;
-            }
+        let missing: Vec<&Path> = folder.ancestors().take_while(|part| !is_there(part)).collect();
+        for part in missing.into_iter().rev() {
+            fs::DirBuilder::new().mode(0o700).create(part)?;
+            // A new name lasts only once the folder it stands in does.
+            let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty());
+            fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
         }
         Ok(Self { folder })
     }

@@ -87,10 +87,7 @@ impl<'a> Hold<'a> {
     fn new(engine: &'a Engine) -> Self {
         engine.holds.fetch_add(1, Ordering::AcqRel);
         // A checkpoint that is past the question may still be removing: wait for it.
-        let mut state = engine.checkpoint.lock();
-        while state.frozen.is_some() && !engine.is_stopping() {
-            engine.checkpoint_changed.wait_for(&mut state, std::time::Duration::from_millis(100));
-        }
+        drop(engine.removing.lock());
         Self(engine)
     }
 }

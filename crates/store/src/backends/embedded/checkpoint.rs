@@ -122,7 +122,8 @@ impl Checkpointer {
         // After a failed sync nothing is known of blocks that memory already refers to.
         writers.finish().map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
         self.write_manifest(frozen)?;
-        self.clean()
+        self.clean(frozen);
+        Ok(())
     }
 
     fn write_users(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
@@ -187,7 +188,7 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Moves live blocks out of files that are mostly dead, until a quarter of all bytes at most is dead.
+    /// Moves live blocks out of files that are mostly dead, until there is a dead byte for four live ones at most.
     fn compact(&mut self, writers: &mut Writers) -> Result<(), Fault> {
         let engine = Arc::clone(&self.engine);
         let mut files: Vec<_> = engine.files.all().into_iter().filter(|(_, file)| file.live > 0).collect();
@@ -250,7 +251,7 @@ impl Checkpointer {
         let engine = &self.engine;
         let number = self.number + 1;
         let ttl = engine.options.idempotency_millis();
-        let idempotency =
+        let (idempotency, expired) =
             engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
         let mut lists = Vec::new();
         for (index, shard) in engine.state.shards().iter().enumerate() {
@@ -277,16 +278,18 @@ impl Checkpointer {
         if self.number > 0 {
             self.obsolete.push(manifest::name(self.number));
         }
+        self.obsolete.extend(expired);
         self.number = number;
         Ok(())
     }
 
     /// Removes what no manifest refers to, and log segments past retention. Whatever cannot be removed now is
     /// removed later, or at the next start.
-    fn clean(&mut self) -> Result<(), Fault> {
-        let engine = &self.engine;
+    fn clean(&mut self, frozen: &Frozen) {
+        let engine = Arc::clone(&self.engine);
+        let _removing = engine.removing.lock();
         if engine.holds.load(Ordering::Acquire) > 0 {
-            return Ok(());
+            return;
         }
         for (number, file) in engine.files.all() {
             if file.live == 0 {
@@ -294,17 +297,12 @@ impl Checkpointer {
                 self.obsolete.push(file_name(file.family, number));
             }
         }
-        self.obsolete.extend(self.expired_segments());
+        self.obsolete.extend(self.expired_segments(frozen));
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
-        Ok(())
     }
 
-    fn expired_segments(&self) -> Vec<String> {
+    fn expired_segments(&self, frozen: &Frozen) -> Vec<String> {
         let engine = &self.engine;
-        let covered = {
-            let state = engine.checkpoint.lock();
-            state.frozen.as_ref().map_or(state.covered, |frozen| frozen.sequence)
-        };
         let now = engine.clock.now();
         let mut segments = engine.segments.lock();
         let mut names = Vec::new();
@@ -313,7 +311,8 @@ impl Checkpointer {
             let Some(first) = segments.all.front() else { break };
             let old = first.newest.plus(engine.options.retention_millis()) < now;
             let large = bytes > engine.options.log_retain_bytes;
-            if first.last > covered || !(old || large) {
+            // Recovery begins in the segment that was written to when the state was set aside.
+            if first.number >= frozen.segment || !(old || large) {
                 break;
             }
             names.push(log::segment_name(first.number));

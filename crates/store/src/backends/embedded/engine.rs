@@ -32,6 +32,8 @@ pub(super) struct Engine {
     pub(super) stopping: AtomicBool,
     /// While a backup copies files, none may be removed.
     pub(super) holds: AtomicUsize,
+    /// Held while files are removed.
+    pub(super) removing: Mutex<()>,
     /// Held over each batch: who has it sees a state that stands still.
     pub(super) gate: Mutex<()>,
 }
@@ -81,6 +83,7 @@ impl Engine {
             trouble: Mutex::default(),
             stopping: AtomicBool::new(false),
             holds: AtomicUsize::new(0),
+            removing: Mutex::default(),
             gate: Mutex::default(),
         }
     }

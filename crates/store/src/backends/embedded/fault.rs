@@ -11,7 +11,7 @@ use super::codec::Corrupt;
 pub enum Fault {
     #[error("{0}")]
     Io(#[source] Arc<io::Error>),
-    #[error("{file} is damaged at byte {offset}: {what}; restore a backup, or move the file away and run verify")]
+    #[error("{file} is damaged at byte {offset}: {what}; restore a backup")]
     Damaged { file: String, offset: u64, what: String },
     #[error("{file} has format {found}, this version reads up to {known}; use a newer entourage")]
     Format { file: String, found: u16, known: u16 },
@@ -59,6 +59,6 @@ impl From<Fault> for Error {
             Fault::Damaged { .. } | Fault::Format { .. } => Code::Internal,
             _ => Code::Unavailable,
         };
-        Self::new(code, fault.to_string()).caused_by(fault)
+        Self::new(code, fault.to_string())
     }
 }

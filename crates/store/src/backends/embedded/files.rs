@@ -140,6 +140,11 @@ const BUFFER_BYTES: usize = 1 << 20;
 impl BlockWriter {
     pub(super) fn create(disk: &dyn Disk, files: &BlockFiles, family: Family) -> io::Result<Self> {
         let number = files.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        if number >= BlockRef::FILES {
+            return Err(io::Error::other(
+                "this store has made all the block files it can; restore a backup into a new one",
+            ));
+        }
         let file = disk.create(&file_name(family, number))?;
         files.insert(number, OpenFile { family, file: Arc::clone(&file), size: 0, live: 0 });
         Ok(Self { number, file, written: 0, buffer: Vec::new() })

@@ -87,7 +87,7 @@ impl Idempotency {
     }
 
     /// Writes what was set aside, one file for each hour, and forgets hours past the time to live.
-    /// Returns the names a checkpoint refers to.
+    /// Returns the names a checkpoint refers to, and those it no longer does.
     pub(super) fn checkpoint(
         &self,
         disk: &dyn Disk,
@@ -95,7 +95,7 @@ impl Idempotency {
         run: u64,
         now: Millis,
         ttl: u64,
-    ) -> Result<Vec<String>, Fault> {
+    ) -> Result<(Vec<String>, Vec<String>), Fault> {
         let mut hours: HashMap<u64, Vec<IdempotencyRecord>> = HashMap::new();
         for record in self.inner.read().frozen.values() {
             hours.entry(record.version.millis().since_2000() / HOUR_MILLIS).or_default().push(*record);
@@ -109,8 +109,9 @@ impl Idempotency {
         inner.frozen.clear();
         inner.runs.extend(runs);
         inner.runs.sort_by(|a, b| a.name.cmp(&b.name));
-        inner.runs.retain(|run| (run.hour + 1) * HOUR_MILLIS + ttl > now.since_2000());
-        Ok(inner.runs.iter().map(|run| run.name.clone()).collect())
+        let fresh = |run: &Run| (run.hour + 1) * HOUR_MILLIS + ttl > now.since_2000();
+        let expired = inner.runs.extract_if(.., |run| !fresh(run)).map(|run| run.name).collect();
+        Ok((inner.runs.iter().map(|run| run.name.clone()).collect(), expired))
     }
 
     /// Opens the files a checkpoint refers to.

@@ -14,6 +14,9 @@ pub(super) struct BlockRef {
 const OFFSET_BITS: u32 = 40;
 
 impl BlockRef {
+    /// File numbers are below this.
+    pub(super) const FILES: u32 = 1 << (u64::BITS - OFFSET_BITS);
+
     pub(super) const fn new(file: u32, offset: u64, length: u32, count: u32) -> Self {
         Self { at: (file as u64) << OFFSET_BITS | offset, length, count }
     }

@@ -13,6 +13,8 @@ pub struct Options {
     pub queue_limit: usize,
     /// A checkpoint begins when the tail has this many entries, or a fraction of all edges if that is more.
     pub checkpoint_entries: u64,
+    /// A checkpoint begins, too, when the log has grown by this much, whatever it was that was written.
+    pub checkpoint_bytes: u64,
     /// Whether the next segment is made by a thread of its own. Off, every file operation has its fixed place in
     /// the order of writes: what crash tests want.
     pub prepare_ahead: bool,
@@ -35,6 +37,7 @@ impl Default for Options {
             frame_bytes: 4 << 20,
             queue_limit: 65_536,
             checkpoint_entries: 2_000_000,
+            checkpoint_bytes: 256 << 20,
             prepare_ahead: true,
             seal_after: Some(Duration::from_millis(20)),
             memory_budget: 0,
@@ -52,10 +55,16 @@ impl Options {
             segment_bytes: 16 << 10,
             frame_bytes: 4 << 10,
             checkpoint_entries: u64::MAX,
+            checkpoint_bytes: u64::MAX,
             prepare_ahead: false,
             seal_after: None,
             ..Self::default()
         }
+    }
+
+    /// Retention drops only what a checkpoint covers, so one comes at the latest at half of what may be retained.
+    pub(super) fn checkpoint_after_bytes(&self) -> u64 {
+        self.checkpoint_bytes.min((self.log_retain_bytes / 2).max(self.segment_bytes))
     }
 
     pub(super) fn idempotency_millis(&self) -> u64 {

@@ -99,6 +99,8 @@ pub(super) struct Sequencer {
     versions: VersionClock,
     last: Sequence,
     overlay: Overlay,
+    /// Bytes of log since the last checkpoint began.
+    logged: u64,
     /// The last frame is not yet proved durable by one after it.
     unsealed: bool,
 }
@@ -118,7 +120,7 @@ struct Batch {
 impl Sequencer {
     pub(super) fn new(engine: Arc<Engine>, queue: Arc<Queue>, last: Sequence, version: Version) -> Self {
         let versions = VersionClock::new(0, version);
-        Self { engine, queue, versions, last, overlay: Overlay::default(), unsealed: false }
+        Self { engine, queue, versions, last, overlay: Overlay::default(), logged: 0, unsealed: false }
     }
 
     pub(super) fn run(mut self) {
@@ -253,6 +255,7 @@ impl Sequencer {
                 if let Some(segment) = self.engine.segments.lock().all.back_mut() {
                     segment.note(self.last, changes, newest, end);
                 }
+                self.logged += end - segment.end;
                 self.unsealed = true;
                 Ok(())
             }
@@ -314,7 +317,8 @@ impl Sequencer {
     fn maybe_freeze(&mut self) {
         let state = &self.engine.state;
         let threshold = self.engine.options.checkpoint_entries.max(state.edges() / 5);
-        if state.tail_entries() >= threshold {
+        let grown = self.logged >= self.engine.options.checkpoint_after_bytes();
+        if state.tail_entries() >= threshold || grown {
             self.freeze();
         }
     }
@@ -325,6 +329,7 @@ impl Sequencer {
         if checkpoint.frozen.is_some() {
             return false;
         }
+        self.logged = 0;
         let groups = self.engine.state.freeze();
         self.engine.idempotency.freeze();
         let users = self.engine.state.users();

@@ -5,8 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{engine::Engine, fault::Fault, log};
+use super::{
+    engine::{Engine, Trouble},
+    fault::Fault,
+    log,
+};
 use crate::disk::DiskFile;
+
+const RETRY: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 pub(super) struct Spare {
@@ -40,8 +46,8 @@ impl Spare {
             if let Some((_, file)) = state.ready.take_if(|(ready, _)| *ready == number) {
                 return Ok(file);
             }
-            if let Some(fault) = state.error.take() {
-                return Err(fault);
+            if let Some(fault) = &state.error {
+                return Err(fault.clone());
             }
             if engine.is_stopping() {
                 return Err(Fault::Closed);
@@ -80,10 +86,19 @@ pub(super) fn run(engine: &Engine) {
         };
         let made = make(engine, number);
         let mut state = engine.spare.state.lock();
-        state.wanted = None;
         match made {
-            Ok(file) => state.ready = Some((number, file)),
-            Err(fault) => state.error = Some(fault),
+            Ok(file) => {
+                state.wanted = None;
+                state.error = None;
+                state.ready = Some((number, file));
+                engine.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::Full(_)));
+            }
+            // Tried again soon: space comes back without anybody saying so.
+            Err(fault) => {
+                state.error = Some(fault);
+                engine.spare.changed.notify_all();
+                engine.spare.changed.wait_for(&mut state, RETRY);
+            }
         }
         engine.spare.changed.notify_all();
     }
