@@ -130,16 +130,17 @@ pub(super) fn get(
     state: &State,
     files: &BlockFiles,
     kind: Kind,
-    follower: Key,
-    target: Key,
+    follower: u32,
+    target: u32,
 ) -> Result<Option<EdgeValue>, Fault> {
-    let (Some(follower), Some(target)) = (state.ordinal(follower), state.ordinal(target)) else { return Ok(None) };
-    for &plane in Plane::of_kind(kind) {
+    for _ in 0..RETRIES {
+        let Some(plane) = state.plane_of(Plane::of_kind(kind), follower, target) else { return Ok(None) };
+        // It may have gone to another plane since.
         if let Some(value) = retry(|| get_in(state, files, plane, follower, target))? {
             return Ok(Some(value));
         }
     }
-    Ok(None)
+    Err(Fault::Moved)
 }
 
 fn get_in(

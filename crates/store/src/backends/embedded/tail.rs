@@ -8,8 +8,10 @@ use smallvec::SmallVec;
 
 use super::block::Entry;
 
-/// Above this many entries a list moves from a sorted array to a tree: inserting in the middle must stay cheap.
+/// Above this many entries a list moves from a sorted array to a tree when one goes into the middle, which must stay
+/// cheap. At the end, where nearly all go, an array takes many more; its growing must not become a pause.
 const FEW: usize = 64;
+const FEW_AT_THE_END: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TailValue {
@@ -91,12 +93,21 @@ impl Entries {
     fn set(&mut self, place: Place, value: TailValue) -> Option<TailValue> {
         match self {
             Self::Few(entries) => {
-                match entries.binary_search_by(|(known, _)| known.cmp(&place)) {
+                let at = match entries.last() {
+                    Some((last, _)) if *last >= place => entries.binary_search_by(|(known, _)| known.cmp(&place)),
+                    _ => Err(entries.len()),
+                };
+                let at = match at {
                     Ok(at) => return entries.get_mut(at).map(|entry| std::mem::replace(&mut entry.1, value)),
-                    Err(at) => entries.insert(at, (place, value)),
-                }
-                if entries.len() > FEW {
-                    *self = Self::Many(entries.iter().copied().collect());
+                    Err(at) => at,
+                };
+                let most = if at == entries.len() { FEW_AT_THE_END } else { FEW };
+                if entries.len() < most {
+                    entries.insert(at, (place, value));
+                } else {
+                    let mut many: BTreeMap<Place, TailValue> = entries.iter().copied().collect();
+                    many.insert(place, value);
+                    *self = Self::Many(many);
                 }
                 None
             }
