@@ -137,6 +137,16 @@ impl State {
         self.ordinals[Self::ordinal_shard(key)].read().get(&key).copied()
     }
 
+    /// Both at once: taking the locks first lets the two lookups wait for memory side by side.
+    #[inline]
+    fn ordinal_pair(&self, one: Key, other: Key) -> Option<(u32, u32)> {
+        // Recursive: both may be in one shard, and a writer that waits must not come between.
+        let first = self.ordinals[Self::ordinal_shard(one)].read_recursive();
+        let second = self.ordinals[Self::ordinal_shard(other)].read_recursive();
+        let (one, other) = (first.get(&one), second.get(&other));
+        Some((*one?, *other?))
+    }
+
     /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
     pub(super) fn ordinals_of(&self, keys: &[Key]) -> Vec<Option<u32>> {
         let mut found = vec![None; keys.len()];
@@ -188,8 +198,8 @@ impl State {
     }
 
     pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
-        let (Some(follower), Some(target)) = (self.ordinal(follower), self.ordinal(target)) else { return false };
-        self.plane_of(&[plane], follower, target).is_some()
+        let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
+        self.shard(follower).read().lists(plane, follower).is_some_and(|lists| lists.has(target))
     }
 
     /// The first of these planes that has an edge between the two, all of them seen at one moment.
