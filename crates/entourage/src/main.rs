@@ -1,1 +1,42 @@
-fn main() {}
+//! The one binary: reads arguments, runs one command, says by its exit code how that went.
+
+mod commands;
+mod exit;
+mod logs;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{config, serve, version};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// A social graph and feed server.
+#[derive(Parser)]
+#[command(name = "entourage", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server.
+    Serve(serve::Arguments),
+    /// Show the configuration.
+    Config(config::Arguments),
+    /// Say which version this is.
+    Version(version::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
+    };
+    exit::code(result)
+}

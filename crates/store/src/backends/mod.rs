@@ -2,3 +2,5 @@
 
 pub mod embedded;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;

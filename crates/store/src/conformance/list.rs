@@ -108,6 +108,7 @@ macro_rules! conformance_cases {
                 following_each_other_is_two_edges [C1 C11];
                 accept_against_cancel_has_one_winner [C3 C11];
                 one_id_for_one_key [C3 C5];
+                histories_are_linear [C1 C2 C3 C4 C11 C12];
             }
             life {
                 verify_is_clean_while_others_write [C15];

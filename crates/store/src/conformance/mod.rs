@@ -14,6 +14,17 @@
 //! close what `fresh` opened, so only a store that is not durable can be shared itself.) All run on one runtime that
 //! outlives them, so a shared pool of connections does too. Each case names the clauses of [`crate::Store`] it shows
 //! and ends with a clean `verify`.
+//!
+//! Beside the cases: [`random`] compares a long random run with [`reference`], a graph written from the rules alone;
+//! [`history`] judges what concurrent writers heard, also when a crash came between. Both come from a seed, which they
+//! print when they fail. A backend stamps the first like this, and reopens now and then if its fixture can:
+//!
+//! ```text
+//! #[test]
+//! fn random_operations_agree_with_the_reference() {
+//!     random::run_seeds(20, 2_000, fresh);
+//! }
+//! ```
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -27,12 +38,15 @@ mod checks;
 mod counts;
 mod events;
 mod follows;
+pub mod history;
 mod idempotency;
 mod life;
 mod list;
 mod lists;
 mod operations;
 mod pages;
+#[cfg(test)]
+mod planted;
 mod races;
 pub mod random;
 pub mod reference;

@@ -2,7 +2,13 @@
 
 use entourage_model::{Code, Kind, List, Operation, Outcome, Overwrite, Reply, Result, UserPatch, Write};
 
-use super::{operations::*, world::World};
+use rand::RngExt;
+
+use super::{
+    history::{self, Load},
+    operations::*,
+    world::World,
+};
 
 const WRITERS: usize = 64;
 const ROUNDS: usize = 10;
@@ -166,4 +172,15 @@ pub(super) async fn one_id_for_one_key(world: World) {
     assert!(outcomes.iter().filter_map(|result| result.as_ref().err()).all(|error| error.code() == Code::IdTaken));
     let users = world.store.get_users(&[key]).await.expect("users can be read");
     assert_eq!(users[0].as_ref().map(|user| &user.id), Some(&ids[winners[0]]));
+}
+
+pub(super) async fn histories_are_linear(world: World) {
+    let seed: u64 = rand::rng().random();
+    let load = Load { seed, clients: 8, requests: 60 };
+    let (first, mark) = world.user_at_mark().await;
+    let mut users = world.many_users(4).await;
+    users.push(first);
+    let records = history::drive(&world.store, &users, load).await;
+    let problems = history::check(&records, &*world.store, mark).await;
+    assert!(problems.is_empty(), "seed {seed}: {problems:#?}");
 }

@@ -29,6 +29,14 @@ impl Fault {
         Self::Damaged { file: file.into(), offset, what: what.into() }
     }
 
+    /// A file that must be there could not be opened.
+    pub(super) fn opening(name: &str, error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::damaged(name, 0, "the file is missing"),
+            _ => error.into(),
+        }
+    }
+
     pub(super) fn corrupt(file: impl Into<String>, offset: u64, corrupt: Corrupt) -> Self {
         Self::damaged(file, offset, corrupt.0)
     }

@@ -118,7 +118,7 @@ impl Idempotency {
         let mut inner = self.inner.write();
         for name in names {
             let (hour, _) = parse_name(name).ok_or_else(|| Fault::damaged(name, 0, "not a record file"))?;
-            let file = disk.open(name)?;
+            let file = disk.open(name).map_err(|error| Fault::opening(name, error))?;
             let size = file.size()?;
             let mut run = Run { hour, epoch, name: name.clone(), file, prefixes: Vec::new() };
             let bytes = read_exact_at(&*run.file, size as usize, 0)?;

@@ -25,10 +25,16 @@ pub(super) const FORMAT: u16 = 1;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
 pub(super) const SEGMENT_HEADER: u64 = 40;
-const FRAME_HEADER: usize = 40;
+pub(super) const FRAME_HEADER: usize = 40;
 /// One index point for about this many bytes of frames, for readers of events.
 const INDEX_BYTES: u64 = 64 << 10;
 const ZEROS: usize = 1 << 20;
+
+const UNFINISHED: &str = "unfinished-segment";
+
+pub(super) fn is_unfinished(name: &str) -> bool {
+    name == UNFINISHED
+}
 
 pub(super) fn segment_name(number: u64) -> String {
     format!("log-{number:012}.segment")
@@ -40,8 +46,7 @@ pub(super) fn segment_number(name: &str) -> Option<u64> {
 
 /// A segment with its header and zeros to its full size, durable under its name: later writes need no new space.
 pub(super) fn prepare(disk: &dyn Disk, epoch: u64, number: u64, bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-    let name = segment_name(number);
-    let file = disk.create(&name)?;
+    let file = disk.create(UNFINISHED)?;
     let fill = || -> io::Result<()> {
         let zeros = vec![0; ZEROS.min(bytes as usize)];
         let mut at = 0;
@@ -52,13 +57,14 @@ pub(super) fn prepare(disk: &dyn Disk, epoch: u64, number: u64, bytes: u64) -> i
         }
         file.write_at(&segment_header(epoch, number, bytes), 0)?;
         file.sync()?;
+        disk.rename(UNFINISHED, &segment_name(number))?;
         disk.sync_folder()
     };
     match fill() {
         Ok(()) => Ok(file),
         Err(error) => {
             // Half a segment helps nobody and holds space that others may need.
-            let _ = disk.remove(&name);
+            let _ = disk.remove(UNFINISHED);
             Err(error)
         }
     }
@@ -238,15 +244,11 @@ pub(super) fn frame_after(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Re
     Ok(None)
 }
 
-/// The size of a segment of this store; `None` when it was made and not finished, so that nothing was ever
-/// written into it. Anything else is refused.
-pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Result<Option<u64>, Fault> {
+/// The size of a segment of this store; anything else is refused. A segment has its name only once it is whole.
+pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Result<u64, Fault> {
     let name = segment_name(number);
     let mut header = [0; SEGMENT_HEADER as usize];
-    let read = file.read_at(&mut header, 0)?;
-    if read < header.len() || header.iter().all(|byte| *byte == 0) {
-        return Ok(None);
-    }
+    file.read_at(&mut header, 0)?;
     let format = u16::from_le_bytes([header[4], header[5]]);
     let size = Reader::new(&header[24..32]).fixed_u64().unwrap_or_default();
     if header[..4] != *SEGMENT_MAGIC {
@@ -262,7 +264,7 @@ pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Res
     if found < size {
         return Err(Fault::damaged(name, found, format!("the file ends here and should have {size} bytes")));
     }
-    Ok(Some(size))
+    Ok(size)
 }
 
 /// What is known of a segment without reading it.

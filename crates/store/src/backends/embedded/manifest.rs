@@ -50,7 +50,7 @@ pub(super) struct Manifest {
     pub(super) number: u64,
     pub(super) sequence: Sequence,
     pub(super) version: Version,
-    /// The log segment that was written to when the state was set aside.
+    /// The log segment that was written to when the state was set aside; 0 when there was none yet.
     pub(super) segment: u64,
     pub(super) users: u32,
     pub(super) last_file: u32,

@@ -13,7 +13,7 @@ const REGISTERED: u8 = 1 << 5;
 const CHANGED: u8 = 1 << 6;
 
 pub(super) fn encode(user: &User) -> Box<[u8]> {
-    let named = user.id.as_number().is_none();
+    let named = user.id.as_number() != Some(user.key.0);
     let registered = user.registered_at != user.created.millis();
     let changed = user.version != user.created;
     let flags = [

@@ -56,10 +56,7 @@ fn open_files(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
     }
     for entry in &manifest.files {
         let name = file_name(entry.family, entry.number);
-        let file = engine.disk.open(&name).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Fault::damaged(&name, 0, "the file is missing"),
-            _ => error.into(),
-        })?;
+        let file = engine.disk.open(&name).map_err(|error| Fault::opening(&name, error))?;
         let found = file.size()?;
         if found < entry.size {
             return Err(Fault::damaged(
@@ -178,7 +175,8 @@ fn remove_leftovers(engine: &Engine, manifest: &Manifest, names: &[String]) -> R
         let ours = is_block_file(name)
             || is_record_file(name)
             || manifest::parse_name(name).is_some()
-            || manifest::is_unfinished(name);
+            || manifest::is_unfinished(name)
+            || log::is_unfinished(name);
         if ours && !known.contains(name) {
             engine.disk.remove(name)?;
         }
@@ -199,20 +197,19 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
     let mut files: Vec<(u64, Arc<dyn DiskFile>, u64)> = Vec::new();
     for number in numbers {
         let file = engine.disk.open(&log::segment_name(number))?;
-        match log::check_segment(&*file, engine.epoch(), number)? {
-            Some(size) => files.push((number, file, size)),
-            None => engine.disk.remove(&log::segment_name(number))?,
-        }
+        let size = log::check_segment(&*file, engine.epoch(), number)?;
+        files.push((number, file, size));
     }
     if let Some(pair) = files.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
         return Err(Fault::damaged(log::segment_name(pair[0].0 + 1), 0, "the segment is missing"));
     }
-    if manifest.number > 0 && files.first().is_none_or(|(first, ..)| *first > manifest.segment) {
+    if manifest.segment > 0 && files.first().is_none_or(|(first, ..)| *first > manifest.segment) {
         return Err(Fault::damaged(log::segment_name(manifest.segment), 0, "the segment is missing"));
     }
     let covered = manifest.sequence;
     let mut segments = summarize(engine, files, covered)?;
-    let from = segments.iter().rposition(|segment| segment.before <= covered).unwrap_or(0);
+    // Records without changes count no sequence, so the place where the checkpoint was taken is told by its segment.
+    let from = segments.iter().position(|segment| segment.number >= manifest.segment).unwrap_or(0);
     if segments.first().is_some_and(|first| first.before > covered) {
         return Err(Fault::damaged(log::segment_name(segments[0].number), 0, "the log begins after the checkpoint"));
     }
@@ -265,6 +262,13 @@ fn summarize(
             earlier.end = earlier.size;
         }
         segments.push(Segment::new(number, file, size, before));
+    }
+    let readable = |segment: &Segment| segment.before.0 != u64::MAX;
+    if let Some(broken) = segments.iter().position(|segment| !readable(segment))
+        && segments[broken..].iter().any(readable)
+    {
+        let name = log::segment_name(segments[broken].number);
+        return Err(Fault::damaged(name, SEGMENT_HEADER, "the first frame, though later segments have frames"));
     }
     // A log without a single readable frame begins where the checkpoint ends.
     if let Some(first) = segments.first_mut().filter(|first| first.before.0 == u64::MAX) {

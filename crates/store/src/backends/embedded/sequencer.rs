@@ -292,7 +292,9 @@ impl Sequencer {
         let (fits, number) = {
             let segments = self.engine.segments.lock();
             let active = segments.all.back();
-            let fits = active.filter(|segment| segment.end + bytes as u64 <= segment.size).cloned();
+            // A seal must fit behind it.
+            let bytes = (bytes + log::FRAME_HEADER) as u64;
+            let fits = active.filter(|segment| segment.end + bytes <= segment.size).cloned();
             (fits, active.map_or(1, |segment| segment.number + 1))
         };
         if let Some(segment) = fits {
@@ -349,7 +351,7 @@ impl Sequencer {
         let groups = self.engine.state.freeze();
         self.engine.idempotency.freeze();
         let users = self.engine.state.users();
-        let segment = self.engine.segments.lock().all.back().map_or(1, |segment| segment.number);
+        let segment = self.engine.segments.lock().all.back().map_or(0, |segment| segment.number);
         let (sequence, version) = (self.last, self.versions.last());
         checkpoint.frozen = Some(Frozen { sequence, version, segment, users, groups });
         self.engine.checkpoint_changed.notify_all();

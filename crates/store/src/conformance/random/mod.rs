@@ -3,11 +3,17 @@
 //! `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` makes runs fifty times as long.
 
 mod compare;
+#[cfg(test)]
+mod coverage;
 mod draw;
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt,
+    sync::Arc,
+};
 
-use entourage_model::{Error, Outcome, Write};
+use entourage_model::{Code, Error, Outcome, Write};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use self::{compare::Comparison, draw::Draw};
@@ -27,6 +33,14 @@ impl Plan {
     pub fn new(seed: u64, steps: usize) -> Self {
         Self { seed, steps, compare_every: 40 }
     }
+}
+
+/// What a run met.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// In the order of their commits.
+    pub outcomes: Vec<Outcome>,
+    pub refusals: HashSet<Code>,
 }
 
 /// Where the store and the rules parted.
@@ -56,15 +70,15 @@ pub async fn straight_on(_step: usize, store: Arc<dyn Store>) -> Arc<dyn Store> 
 }
 
 /// Runs a plan. `between` gets the store before each step and hands one back: the same, or another opened on the
-/// same place. Returns the outcomes in their order.
+/// same place.
 pub async fn run(
     store: Arc<dyn Store>,
     plan: Plan,
     mut between: impl AsyncFnMut(usize, Arc<dyn Store>) -> Arc<dyn Store>,
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Run, Failure> {
     let mut draw = Draw::new(plan.seed, &store.identity().secret);
-    let mut comparison = Comparison::new(plan.seed, draw.everyone());
-    let (mut reference, mut outcomes, mut recent) = (Reference::default(), Vec::new(), VecDeque::new());
+    let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.profile().numbered);
+    let (mut reference, mut met, mut recent) = (Reference::default(), Run::default(), VecDeque::new());
     let mut store = store;
     for step in 0..plan.steps {
         store = between(step, store).await;
@@ -79,10 +93,15 @@ pub async fn run(
             if wrong.is_none() {
                 wrong = reference.step(write, &result).err();
             }
-            if let Ok(outcome) = result {
-                draw.saw(outcome.version);
-                comparison.saw(&outcome);
-                outcomes.push(outcome);
+            match result {
+                Ok(outcome) => {
+                    draw.saw(outcome.version);
+                    comparison.saw(&outcome);
+                    met.outcomes.push(outcome);
+                }
+                Err(error) => {
+                    met.refusals.insert(error.code());
+                }
             }
         }
         let full = step % plan.compare_every == plan.compare_every - 1 || step + 1 == plan.steps;
@@ -93,7 +112,7 @@ pub async fn run(
             return Err(Failure { plan, step, wrong, recent });
         }
     }
-    Ok(outcomes)
+    Ok(met)
 }
 
 async fn commit(store: &dyn Store, writes: &[Write]) -> Vec<Result<Outcome, Error>> {

@@ -1,0 +1,48 @@
+//! Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 unreachable.
+
+use std::{io::Write, process::ExitCode};
+
+use entourage_model::Code;
+use entourage_server::config::ConfigError;
+
+const FAILURE: u8 = 1;
+const USAGE: u8 = 2;
+const NOT_FOUND: u8 = 3;
+const UNREACHABLE: u8 = 4;
+
+/// Prints what went wrong, if anything, and chooses the code.
+pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // Nobody is left to hear about a standard error that cannot be written to.
+    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::from(number(&error))
+}
+
+fn number(error: &anyhow::Error) -> u8 {
+    if error.is::<ConfigError>() {
+        return USAGE;
+    }
+    match error.downcast_ref::<entourage_model::Error>().map(entourage_model::Error::code) {
+        Some(Code::InvalidRequest | Code::InvalidId) => USAGE,
+        Some(Code::NotFound | Code::UserNotFound) => NOT_FOUND,
+        Some(Code::Unavailable) => UNREACHABLE,
+        _ => FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_choose_their_code() {
+        let model = |code| anyhow::Error::from(entourage_model::Error::new(code, "why"));
+        assert_eq!(number(&model(Code::InvalidRequest)), USAGE);
+        assert_eq!(number(&model(Code::UserNotFound)), NOT_FOUND);
+        assert_eq!(number(&model(Code::Unavailable).context("opening the store")), UNREACHABLE);
+        assert_eq!(number(&model(Code::Internal)), FAILURE);
+        assert_eq!(number(&anyhow::anyhow!("anything")), FAILURE);
+        let unknown = ConfigError::Unknown { name: "x".to_owned(), origin: "y".to_owned() };
+        assert_eq!(number(&anyhow::Error::from(unknown)), USAGE);
+    }
+}

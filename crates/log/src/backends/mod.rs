@@ -1,0 +1,3 @@
+//! What carries events.
+
+pub mod in_store;

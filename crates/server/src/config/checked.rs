@@ -1,0 +1,105 @@
+//! Settings as values, each checked before anything starts.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use super::{
+    ConfigError, Raw,
+    units::{bytes, duration},
+};
+
+/// Where the machine's memory cannot be asked for.
+const MEMORY_BUDGET_FALLBACK_BYTES: u64 = 2 << 30;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub auto_create: bool,
+    /// `None` is no bound.
+    pub following_max: Option<u64>,
+    pub http_listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub store_url: String,
+    pub log_retention: Duration,
+    pub log_retain_bytes: u64,
+    pub idempotency_ttl: Duration,
+    pub memory_budget_bytes: u64,
+}
+
+impl Settings {
+    pub fn check(raw: &Raw) -> Result<Self, ConfigError> {
+        let above_zero = |time: &Duration| !time.is_zero();
+        let following_max =
+            raw.checked("limits.following_max", "a whole number, 0 for no bound", |text| text.parse().ok())?;
+        Ok(Self {
+            auto_create: raw.checked("users.auto_create", "true or false", |text| text.parse().ok())?,
+            following_max: (following_max > 0).then_some(following_max),
+            http_listen: raw.checked("http.listen", "an address such as 127.0.0.1:7070", |text| text.parse().ok())?,
+            data_dir: raw.checked("data.dir", "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))?,
+            store_url: raw.checked("store.url", "embedded:, memory: or postgres://…", |text| {
+                text.contains(':').then(|| text.to_owned())
+            })?,
+            log_retention: raw
+                .checked("log.retention", "a time such as 7d", |text| duration(text).filter(above_zero))?,
+            log_retain_bytes: raw.checked("log.retain_bytes", "a size such as 16GiB", bytes)?,
+            idempotency_ttl: raw
+                .checked("idempotency.ttl", "a time such as 24h", |text| duration(text).filter(above_zero))?,
+            memory_budget_bytes: raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
+                "auto" => Some(half_of_memory()),
+                _ => bytes(text).filter(|size| *size > 0),
+            })?,
+        })
+    }
+}
+
+fn half_of_memory() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok();
+    let total_kib = machine.as_deref().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    });
+    total_kib.map_or(MEMORY_BUDGET_FALLBACK_BYTES, |kib| kib * 1024 / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        let settings = Settings::check(&Raw::default()).unwrap();
+        assert_eq!(settings.following_max, Some(10_000));
+        assert_eq!(settings.http_listen.port(), 7070);
+        assert_eq!(settings.log_retain_bytes, 16 << 30);
+        assert_eq!(settings.idempotency_ttl, Duration::from_secs(86_400));
+        assert!(settings.memory_budget_bytes > 0);
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_name_and_origin() {
+        let cases = [
+            ("users.auto_create", "yes"),
+            ("limits.following_max", "-1"),
+            ("http.listen", "localhost"),
+            ("data.dir", ""),
+            ("store.url", "memory"),
+            ("log.retention", "7"),
+            ("log.retention", "0d"),
+            ("log.retain_bytes", "16GB"),
+            ("idempotency.ttl", "a day"),
+            ("memory.budget", "0"),
+        ];
+        for (name, text) in cases {
+            let mut raw = Raw::default();
+            raw.set(name, text, Origin::File("a.toml".to_owned())).unwrap();
+            let error = Settings::check(&raw).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("a.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_bound_is_zero() {
+        let mut raw = Raw::default();
+        raw.set("limits.following_max", "0", Origin::Flag("--set")).unwrap();
+        assert_eq!(Settings::check(&raw).unwrap().following_max, None);
+    }
+}

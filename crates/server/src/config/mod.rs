@@ -1,0 +1,22 @@
+//! Configuration in two steps: raw text by name with its origin, then checked values.
+//! Flag beats environment beats file beats default.
+
+mod checked;
+mod raw;
+mod table;
+mod units;
+
+pub use checked::Settings;
+pub use raw::{Origin, Raw, RawValue};
+pub use table::{SETTINGS, Setting};
+
+/// What is wrong with a configuration, said so that it can be put right.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{origin}: there is no setting {name}; `entourage config print` lists them all")]
+    Unknown { name: String, origin: String },
+    #[error("{origin}: {name} = {text:?} is not valid: expected {expected}")]
+    Invalid { name: &'static str, text: String, expected: &'static str, origin: String },
+    #[error("{file}: {detail}")]
+    File { file: String, detail: String },
+}

@@ -1,0 +1,86 @@
+//! Answers: JSON with its headers, and problems as RFC 9457 says them.
+
+use axum::{
+    Json,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use entourage_model::{Code, Error, FieldError};
+use entourage_service::Receipt;
+use serde::Serialize;
+
+pub(super) const TOKEN: HeaderName = HeaderName::from_static("entourage-token");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+pub(super) type Answer = Result<Response, Failure>;
+
+/// An error on its way out. It becomes a problem where the request's id is known.
+pub(super) struct Failure(pub(super) Error);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self.0);
+        response
+    }
+}
+
+pub(super) fn json(status: StatusCode, body: impl Serialize) -> Answer {
+    Ok((status, Json(body)).into_response())
+}
+
+/// The reply of a write carries its token.
+pub(super) fn written(status: StatusCode, body: impl Serialize, receipt: &Receipt) -> Answer {
+    let mut headers = HeaderMap::new();
+    if let Ok(token) = HeaderValue::from_str(&receipt.token) {
+        headers.insert(TOKEN, token);
+    }
+    if receipt.replayed {
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok((status, headers, Json(body)).into_response())
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    code: &'static str,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldError],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resume_cursor: Option<&'a str>,
+}
+
+pub(super) fn problem(error: &Error, request_id: &str) -> Response {
+    let code = error.code();
+    let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let problem = Problem {
+        r#type: code.docs_anchor(),
+        title: code.title(),
+        status: status.as_u16(),
+        // What went wrong inside is for the log, not for whoever asked.
+        detail: if code == Code::Internal { "the log has more under this request_id" } else { error.detail() },
+        code: code.as_str(),
+        request_id,
+        errors: error.fields(),
+        resume_cursor: error.resume(),
+    };
+    let mut response = (status, Json(problem)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if let Some(delay) = error.retry_delay() {
+        let seconds = delay.as_millis().div_ceil(1_000).max(1);
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
+    }
+    response
+}

@@ -1,0 +1,102 @@
+//! A request as a handler sees it: ids from the path, the caller's frame, query and body on demand.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
+    http::{HeaderMap, HeaderName, Method, Uri, request::Parts},
+};
+use entourage_model::{Code, Error, Result, UserId};
+use entourage_service::{Actor, Call, Retry};
+use serde::de::DeserializeOwned;
+
+use super::{
+    answer::{Failure, TOKEN},
+    body,
+};
+
+const ACTOR: HeaderName = HeaderName::from_static("entourage-actor");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+pub(super) struct Asked {
+    pub(super) call: Call,
+    pub(super) uri: Uri,
+    ids: Vec<UserId>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Asked {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
+        let (mut parts, body) = request.into_parts();
+        let ids = path_ids(&mut parts, state).await?;
+        let body = Bytes::from_request(Request::new(body), state)
+            .await
+            .map_err(|_| Error::invalid("the body could not be read"))?;
+        let call = call(&parts, &body)?;
+        Ok(Self { call, uri: parts.uri, ids, headers: parts.headers, body })
+    }
+}
+
+impl Asked {
+    /// The ids in the path, in their order.
+    pub(super) fn ids<const N: usize>(&self) -> Result<&[UserId; N]> {
+        self.ids.as_slice().try_into().map_err(|_| Error::internal("the route has another number of ids"))
+    }
+
+    pub(super) fn body<T: DeserializeOwned>(&self) -> Result<T> {
+        body::parse(&self.headers, &self.body)
+    }
+
+    /// No body at all says the same as an empty object.
+    pub(super) fn optional_body<T: DeserializeOwned + Default>(&self) -> Result<T> {
+        if self.body.is_empty() { Ok(T::default()) } else { self.body() }
+    }
+
+    pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {
+        let invalid = |text: String| {
+            let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            Error::invalid(format!("the query is not valid: {detail}"))
+        };
+        let Query(query) = Query::try_from_uri(&self.uri).map_err(|error| invalid(error.body_text()))?;
+        Ok(query)
+    }
+}
+
+async fn path_ids<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Vec<UserId>> {
+    let params = RawPathParams::from_request_parts(parts, state)
+        .await
+        .map_err(|_| Error::new(Code::InvalidId, "an id in the path is not UTF-8 once decoded"))?;
+    params.iter().map(|(_, text)| UserId::try_from(text)).collect()
+}
+
+fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
+    let actor = match text(&parts.headers, &ACTOR)? {
+        Some(id) => Actor::User(UserId::try_from(id)?),
+        None => Actor::Service,
+    };
+    let token = match text(&parts.headers, &TOKEN) {
+        Ok(token) => token.map(str::to_owned),
+        Err(error) => return Err(Error::new(Code::InvalidToken, error.detail().to_owned())),
+    };
+    let retry = match text(&parts.headers, &IDEMPOTENCY_KEY)? {
+        Some(key) if !matches!(parts.method, Method::GET | Method::HEAD) => {
+            Some(Retry::new(key, parts.method.as_str(), parts.uri.path(), body)?)
+        }
+        _ => None,
+    };
+    Ok(Call { actor, token, retry })
+}
+
+/// A header's text. Ids are UTF-8, so headers are read as such; one that stands twice says nothing certain.
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Error::invalid(format!("the header {name} stands twice")));
+    }
+    std::str::from_utf8(first.as_bytes())
+        .map(Some)
+        .map_err(|_| Error::invalid(format!("the header {name} is not UTF-8")))
+}

@@ -1,0 +1,90 @@
+//! Is-following in three shapes: one pair, one against many, any pairs.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use axum::{extract::State, http::StatusCode};
+use entourage_model::UserId;
+use entourage_service::Service;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, IgnoredAny, SeqAccess, Visitor},
+};
+
+use super::{
+    answer::{Answer, json},
+    asked::Asked,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetsBody {
+    targets: Vec<UserId>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PairsBody {
+    pairs: Vec<Pair>,
+}
+
+/// `[follower, target]`. Told apart from a tuple so that a third id is refused where it stands.
+struct Pair(UserId, UserId);
+
+impl<'de> Deserialize<'de> for Pair {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(PairVisitor)
+    }
+}
+
+struct PairVisitor;
+
+impl<'de> Visitor<'de> for PairVisitor {
+    type Value = Pair;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[follower, target]")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut ids: A) -> Result<Pair, A::Error> {
+        let follower = ids.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
+        let target = ids.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
+        if ids.next_element::<IgnoredAny>()?.is_some() {
+            return Err(A::Error::invalid_length(3, &self));
+        }
+        Ok(Pair(follower, target))
+    }
+}
+
+#[derive(Serialize)]
+struct CheckJson {
+    following: bool,
+    is_following: bool,
+    since: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ResultsJson<T> {
+    results: T,
+}
+
+pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [follower, target] = asked.ids()?;
+    let found = service.is_following(&asked.call, follower, target).await?;
+    let since = found.since.map(|since| since.to_rfc3339());
+    json(StatusCode::OK, CheckJson { following: found.following, is_following: found.following, since })
+}
+
+pub(super) async fn each(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [follower] = asked.ids()?;
+    let TargetsBody { targets } = asked.body()?;
+    let found = service.is_following_each(&asked.call, follower, &targets).await?;
+    let results: BTreeMap<&str, bool> = targets.iter().map(UserId::as_str).zip(found).collect();
+    json(StatusCode::OK, ResultsJson { results })
+}
+
+pub(super) async fn pairs(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let PairsBody { pairs } = asked.body()?;
+    let pairs: Vec<_> = pairs.iter().map(|Pair(follower, target)| (follower, target)).collect();
+    let results = service.checks(&asked.call, &pairs).await?;
+    json(StatusCode::OK, ResultsJson { results })
+}

@@ -1,0 +1,53 @@
+//! REST: bytes to one service method to bytes. Nothing here decides anything.
+
+mod answer;
+mod asked;
+mod blocks;
+mod body;
+mod checks;
+mod events;
+mod follows;
+mod lists;
+mod probes;
+mod receive;
+mod users;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    routing::{delete, get, post, put},
+};
+use entourage_model::{Code, Error};
+use entourage_service::Service;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use self::answer::Failure;
+
+/// The whole HTTP front.
+pub fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/api/v1/users/{id}", put(users::put).patch(users::patch).get(users::get))
+        .route("/api/v1/users/{id}/follow", post(follows::follow_as_actor).delete(follows::unfollow_as_actor))
+        .route("/api/v1/users/{id}/following/{other}", put(follows::follow).get(follows::get).delete(follows::unfollow))
+        .route("/api/v1/users/{id}/followers", get(lists::followers))
+        .route("/api/v1/users/{id}/following", get(lists::following))
+        .route("/api/v1/users/{id}/is-following/{other}", get(checks::one))
+        .route("/api/v1/users/{id}/is-following", post(checks::each))
+        .route("/api/v1/checks", post(checks::pairs))
+        .route("/api/v1/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
+        .route("/api/v1/users/{id}/blocks", get(blocks::list))
+        .route("/api/v1/events", get(events::list))
+        .route("/healthz", get(probes::healthz))
+        .route("/readyz", get(probes::readyz))
+        .route("/version", get(probes::version))
+        .route("/metrics", get(probes::metrics))
+        .fallback(async || Failure(Error::new(Code::NotFound, "no such route")))
+        .method_not_allowed_fallback(async || {
+            Failure(Error::new(Code::MethodNotAllowed, "the header Allow lists the methods of this route"))
+        })
+        .layer(axum::middleware::from_fn(receive::collect_body))
+        .layer(CatchPanicLayer::custom(receive::answer_panic))
+        .layer(axum::middleware::from_fn(receive::observe))
+        .with_state(service)
+}

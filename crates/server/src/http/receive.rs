@@ -1,0 +1,134 @@
+//! What every request passes through: its id, its limits, its deadline, its measures.
+
+use std::{any::Any, time::Duration, time::Instant};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{MatchedPath, Request},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bytes::BytesMut;
+use entourage_model::{Code, Error};
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use super::answer::{Failure, problem};
+use crate::metrics;
+
+const URI_MAX_BYTES: usize = 8 * 1024;
+const BODY_MAX_BYTES: usize = 64 * 1024;
+const CHECKS_BODY_MAX_BYTES: usize = 1024 * 1024;
+const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
+const REQUEST_ID_MAX_BYTES: usize = 128;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const BODY_TIMEOUT: Duration = Duration::from_secs(8);
+const DEADLINE: Duration = Duration::from_secs(10);
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// Outermost: turns whatever happened inside into an answer with an id, and measures it.
+pub(super) async fn observe(request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let request_id = request_id(request.headers());
+    let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
+    let method = request.method().clone();
+    let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
+        Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
+    } else {
+        timeout(DEADLINE, next.run(request)).await.unwrap_or_else(|_| late(&method))
+    };
+    if let Some(error) = response.extensions_mut().remove::<Error>() {
+        let allow = response.headers_mut().remove(header::ALLOW);
+        report(&error, &request_id);
+        response = problem(&error, &request_id);
+        response.headers_mut().extend(allow.map(|allow| (header::ALLOW, allow)));
+    }
+    let elapsed = started.elapsed();
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    if let Ok(value) = HeaderValue::from_str(&format!("app;dur={:.3}", elapsed.as_secs_f64() * 1_000.0)) {
+        headers.insert(SERVER_TIMING, value);
+    }
+    metrics::request(route, &method, response.status(), elapsed);
+    response
+}
+
+/// Reads the body before anything looks at it, so that the limit holds for every route.
+pub(super) async fn collect_body(request: Request, next: Next) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let max_bytes = match parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str) {
+        Some("/api/v1/checks" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
+        _ => BODY_MAX_BYTES,
+    };
+    let bytes = timeout(BODY_TIMEOUT, read(body, max_bytes))
+        .await
+        .map_err(|_| Error::invalid(format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs())))??;
+    Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
+}
+
+async fn read(mut body: Body, max_bytes: usize) -> Result<Bytes, Error> {
+    let mut kept = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Error::invalid("the body ended early"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if kept.len() + data.len() > max_bytes {
+            // Either way the answer is the same.
+            let _ = timeout(DRAIN_TIMEOUT, drain(body)).await;
+            return Err(Error::new(Code::PayloadTooLarge, format!("a body has at most {max_bytes} bytes here")));
+        }
+        kept.extend_from_slice(&data);
+    }
+    Ok(kept.freeze())
+}
+
+/// Reads on for a while and drops it: a client that is cut off while it sends would see a broken connection
+/// instead of the answer.
+async fn drain(mut body: Body) {
+    let mut dropped = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        dropped += frame.data_ref().map_or(0, Bytes::len);
+        if dropped > DRAINED_MAX_BYTES {
+            return;
+        }
+    }
+}
+
+pub(super) fn answer_panic(_: Box<dyn Any + Send + 'static>) -> Response {
+    Failure(Error::internal("a panic ended the request")).into_response()
+}
+
+fn late(method: &Method) -> Response {
+    let detail = if method.is_safe() {
+        "no answer within 10 seconds"
+    } else {
+        "no answer within 10 seconds; the write may or may not have happened"
+    };
+    Failure(Error::new(Code::Overloaded, detail)).into_response()
+}
+
+fn report(error: &Error, request_id: &str) {
+    metrics::refusal(error.code());
+    if error.code().http_status() >= 500 {
+        let source = std::error::Error::source(error).map(ToString::to_string);
+        tracing::error!(request_id, code = error.code().as_str(), source, "{}", error.detail());
+    }
+}
+
+fn uri_bytes(uri: &Uri) -> usize {
+    uri.path().len() + uri.query().map_or(0, |query| query.len() + 1)
+}
+
+/// The client's own id when it is one that can go into a log, else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let sane = |text: &&str| {
+        (1..=REQUEST_ID_MAX_BYTES).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+    };
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
+    given.map_or_else(|| format!("{:032x}", rand::random::<u128>()), str::to_owned)
+}

@@ -1,0 +1,68 @@
+//! From settings to a running service: the only file that names a backend.
+
+use std::sync::Arc;
+
+use entourage_log::backends::in_store;
+use entourage_model::{Error, Result};
+use entourage_service::{Rules, Service};
+use entourage_store::{
+    Store, SystemClock,
+    backends::{embedded, memory, postgres},
+    disk::RealDisk,
+};
+
+use crate::config::Settings;
+
+const POSTGRES_SCHEMA: &str = "entourage";
+
+/// What `serve` needs, and where its data is, in words for a person.
+pub struct Wired {
+    pub store: Arc<dyn Store>,
+    pub service: Arc<Service>,
+    pub place: String,
+}
+
+pub async fn wire(settings: &Settings) -> Result<Wired> {
+    let (store, place) = open_store(settings).await?;
+    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
+    let rules = Rules { auto_create: settings.auto_create, following_max: settings.following_max };
+    let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
+    Ok(Wired { store, service, place })
+}
+
+async fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
+    match settings.store_url.split_once(':') {
+        Some(("embedded", "")) => {
+            let place = settings.data_dir.display().to_string();
+            Ok((Arc::new(open_embedded(settings, &place)?), place))
+        }
+        Some(("memory", "")) => {
+            let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock));
+            Ok((Arc::new(store), "memory (gone when the process ends)".to_owned()))
+        }
+        Some(("postgres" | "postgresql", _)) => {
+            let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, Arc::new(SystemClock)).await?;
+            Ok((Arc::new(store), format!("PostgreSQL, schema {POSTGRES_SCHEMA}")))
+        }
+        // The rest of the text may hold a password.
+        other => {
+            let scheme = other.map_or("", |(scheme, _)| scheme);
+            Err(Error::invalid(format!(
+                "store.url: there is no store {scheme}:; use embedded:, postgres://… or memory:"
+            )))
+        }
+    }
+}
+
+fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
+    let options = embedded::Options {
+        memory_budget: settings.memory_budget_bytes,
+        log_retention: settings.log_retention,
+        log_retain_bytes: settings.log_retain_bytes,
+        idempotency_ttl: settings.idempotency_ttl,
+        ..embedded::Options::default()
+    };
+    let disk = RealDisk::new(&settings.data_dir)
+        .map_err(|error| Error::unavailable(format!("data.dir {place}: {error}")).caused_by(error))?;
+    Ok(embedded::Store::open(Arc::new(disk), place, options, Arc::new(SystemClock))?)
+}

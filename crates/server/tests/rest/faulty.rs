@@ -1,0 +1,150 @@
+//! A store that does what it is told to go wrong: it stops, refuses, panics, lags behind or is poisoned.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use entourage_model::{
+    Code, Counts, EdgeValue, Error, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, User, Write,
+};
+use entourage_store::{Answer, Health, Identity, Profile, Report, Store};
+use tokio::sync::Semaphore;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fault {
+    None,
+    /// Commits wait until [`Faulty::let_go`].
+    Hang,
+    Refuse(Code),
+    Panic,
+    Behind,
+    Expired(u64),
+    Degraded(&'static str),
+}
+
+pub(crate) struct Faulty {
+    inner: Arc<dyn Store>,
+    fault: Mutex<Fault>,
+    gate: Semaphore,
+    waiting: AtomicUsize,
+    pub(crate) closed: Mutex<bool>,
+}
+
+impl Faulty {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            fault: Mutex::new(Fault::None),
+            gate: Semaphore::new(0),
+            waiting: AtomicUsize::new(0),
+            closed: Mutex::new(false),
+        })
+    }
+
+    pub(crate) fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.set(Fault::None);
+        self.gate.add_permits(1_000);
+    }
+
+    /// Returns when a commit hangs.
+    pub(crate) fn wait_for_a_commit(&self) {
+        while self.waiting.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        *self.fault.lock().unwrap()
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    fn profile(&self) -> Profile {
+        self.inner.profile()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.inner.identity()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        match self.fault() {
+            Fault::Hang => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                drop(self.gate.acquire().await);
+            }
+            Fault::Refuse(code) => return Err(Error::new(code, "told to")),
+            Fault::Panic => panic!("told to panic"),
+            _ => {}
+        }
+        self.inner.commit(write).await
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        self.inner.commit_all(writes).await
+    }
+
+    /// Memory that knows nothing: every check must end at the store.
+    fn peek(&self, _: Kind, _: Key, _: Key) -> Answer {
+        Answer::Unknown
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        self.inner.get_edges(kind, pairs).await
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.inner.get_users(keys).await
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        self.inner.get_counts(user).await
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.inner.scan(list, after, limit).await
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        self.inner.sweep_users(after, limit).await
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        match self.fault() {
+            Fault::Expired(first) if after.0 < first => {
+                Err(Error::new(Code::EventsExpired, "told to").resume_from(first.to_string()))
+            }
+            _ => self.inner.events(after, limit).await,
+        }
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        Ok(self.fault() != Fault::Behind && self.inner.covers(watermark).await?)
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        self.inner.verify().await
+    }
+
+    async fn health(&self) -> Health {
+        match self.fault() {
+            Fault::Degraded(reason) => Health::Degraded(reason.to_owned()),
+            _ => self.inner.health().await,
+        }
+    }
+
+    async fn close(&self) -> Result<()> {
+        *self.closed.lock().unwrap() = true;
+        self.inner.close().await
+    }
+}

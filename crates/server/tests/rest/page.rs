@@ -1,0 +1,43 @@
+//! The documentation's own examples, run from top to bottom, and its table of codes.
+
+use entourage_model::Code;
+
+use super::server::Server;
+
+const PAGE: &str = include_str!("../../../../docs/api.md");
+
+/// Codes that no route of this version answers with.
+const LATER: &[Code] = &[
+    Code::Unauthenticated,
+    Code::ChallengeRequired,
+    Code::FollowSuspended,
+    Code::PostNotFound,
+    Code::GroupNotFound,
+    Code::GroupLimit,
+    Code::RateLimited,
+    Code::CoolingDown,
+];
+
+#[test]
+fn every_example_is_true() {
+    let server = Server::start();
+    let blocks = PAGE.split("```rest\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let mut lines = blocks.flat_map(str::lines);
+    let mut examples = 0;
+    while let Some(request) = lines.next() {
+        let request = request.strip_prefix("> ").unwrap_or_else(|| panic!("{request} is no request"));
+        let expected = lines.next().and_then(|line| line.strip_prefix("< "));
+        server.check(request, expected.unwrap_or_else(|| panic!("{request} has no answer")));
+        examples += 1;
+    }
+    assert!(examples > 50, "only {examples} examples were found");
+}
+
+#[test]
+fn every_code_is_explained_where_its_type_points() {
+    for code in Code::ALL {
+        let anchor = code.docs_anchor().replace("/docs#", "");
+        let row = format!("| <a id=\"{anchor}\"></a>`{}` | {} | ", code.as_str(), code.http_status());
+        assert_eq!(PAGE.contains(&row), !LATER.contains(code), "{row}");
+    }
+}

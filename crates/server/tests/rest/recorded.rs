@@ -1,0 +1,112 @@
+//! A store that remembers its last commit: what a front asked for, and what came of it. It can be told to lie, to
+//! prove that whoever compares it with the truth would notice.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use entourage_model::{Counts, EdgeValue, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, User, Write};
+use entourage_store::{Answer, Health, Identity, Profile, Report, Store};
+
+type Commit = (Write, Result<Outcome>);
+
+pub(crate) struct Recorded {
+    inner: Arc<dyn Store>,
+    last: Mutex<Option<Commit>>,
+    lie: Option<Lie>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Lie {
+    /// Lists leave their last edge out.
+    ShortLists,
+    /// Counts are one too high.
+    Counts,
+    /// Edges have the other flag.
+    Quiet,
+}
+
+impl Recorded {
+    pub(crate) fn new(inner: Arc<dyn Store>, lie: Option<Lie>) -> Arc<Self> {
+        Arc::new(Self { inner, last: Mutex::default(), lie })
+    }
+
+    /// The last commit, once.
+    pub(crate) fn take(&self) -> Option<Commit> {
+        self.last.lock().unwrap().take()
+    }
+}
+
+#[async_trait]
+impl Store for Recorded {
+    fn profile(&self) -> Profile {
+        self.inner.profile()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.inner.identity()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        let result = self.inner.commit(write.clone()).await;
+        *self.last.lock().unwrap() = Some((write, result.clone()));
+        result
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        self.inner.commit_all(writes).await
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        self.inner.peek(kind, follower, target)
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        let mut edges = self.inner.get_edges(kind, pairs).await?;
+        for edge in edges.iter_mut().flatten() {
+            edge.quiet ^= self.lie == Some(Lie::Quiet);
+        }
+        Ok(edges)
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.inner.get_users(keys).await
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        let counts = self.inner.get_counts(user).await?;
+        let more = u64::from(self.lie == Some(Lie::Counts));
+        Ok(counts.map(|counts| Counts { following: counts.following + more, ..counts }))
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let mut page = self.inner.scan(list, after, limit).await?;
+        if self.lie == Some(Lie::ShortLists) {
+            page.edges.pop();
+        }
+        Ok(page)
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        self.inner.sweep_users(after, limit).await
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        self.inner.events(after, limit).await
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        self.inner.covers(watermark).await
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        self.inner.verify().await
+    }
+
+    async fn health(&self) -> Health {
+        self.inner.health().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,67 @@
+//! A server on a free port of loopback, with a stop signal that the test owns.
+
+use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
+
+use entourage_log::backends::in_store;
+use entourage_model::Secret;
+use entourage_server::{Stopped, bind, serve};
+use entourage_service::{Rules, Service};
+use entourage_store::{Identity, Store, SystemClock, backends::memory};
+use tokio::sync::oneshot;
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) agent: ureq::Agent,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Stopped>>,
+}
+
+pub(crate) fn memory_store(seed: u8) -> Arc<dyn Store> {
+    let identity = Identity { epoch: u64::from(seed), secret: Secret::from_bytes([seed; 32]) };
+    Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(memory_store(1), Rules::default())
+    }
+
+    pub(crate) fn with(store: Arc<dyn Store>, rules: Rules) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (started, address) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+                started.send(listener.local_addr().unwrap()).unwrap();
+                let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
+                let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
+                let shutdown = async move {
+                    let _ = stopped.await;
+                };
+                serve(listener, service, store, shutdown).await
+            })
+        });
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60)));
+        let agent = config.build().new_agent();
+        Self { address: address.recv().unwrap(), agent, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn ask_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    pub(crate) fn wait(&mut self) -> Stopped {
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ask_to_stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use std::{sync::Arc, time::Duration};
+
+use entourage_server::{Stopped, bind};
+
+use super::{
+    faulty::{Fault, Faulty},
+    server::{Server, memory_store},
+};
+
+#[test]
+fn stopping_answers_what_has_begun_and_closes_the_store() {
+    let store = Faulty::new(memory_store(1));
+    let mut server = Server::with(Arc::clone(&store) as _, Default::default());
+    server.check("PUT /users/a", "201");
+    store.set(Fault::Hang);
+    let (agent, address) = (server.agent.clone(), server.address);
+    let begun = std::thread::spawn(move || {
+        agent.put(format!("http://{address}/api/v1/users/b")).send_empty().unwrap().status().as_u16()
+    });
+    store.wait_for_a_commit();
+    server.ask_to_stop();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!*store.closed.lock().unwrap(), "closed while a request was running");
+    assert!(std::net::TcpStream::connect(address).is_err(), "still accepting");
+    store.let_go();
+    assert_eq!(begun.join().unwrap(), 201);
+    assert!(matches!(server.wait(), Stopped::AsAsked));
+    assert!(*store.closed.lock().unwrap());
+}
+
+#[test]
+fn a_poisoned_store_ends_the_server_and_a_degraded_one_does_not() {
+    let store = Faulty::new(memory_store(1));
+    let mut server = Server::with(Arc::clone(&store) as _, Default::default());
+    store.set(Fault::Degraded("the disk is full"));
+    std::thread::sleep(Duration::from_millis(700));
+    server.check("GET //healthz", "200");
+    store.set(Fault::Degraded("poisoned: fsync failed"));
+    match server.wait() {
+        Stopped::Poisoned(reason) => assert_eq!(reason, "poisoned: fsync failed"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn only_loopback_is_bound_without_credentials() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let error = bind(address.parse().unwrap()).await.unwrap_err().to_string();
+        assert!(error.contains("no credentials are configured") && error.contains("--http 127.0.0.1"), "{error}");
+    }
+    bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+}

@@ -1,0 +1,359 @@
+//! Random runs through REST: a store whose writes go over HTTP where there is a route, and whose reads are believed
+//! only when HTTP says the same. The driver and the reference model are those of the conformance suite.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use entourage_model::{
+    Counts, EdgeValue, Event, Key, KeyHasher, Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place, Plane,
+    Reply as Said, Result, Sequence, Side, State, User, UserId, UserPatch, Version, Write,
+};
+use entourage_service::Rules;
+use entourage_store::{Answer, Health, Identity, Profile, Report, Store, conformance::random::run_seeds};
+use serde_json::{Map, Value, json};
+
+use super::{
+    recorded::{Lie, Recorded},
+    server::{Server, memory_store},
+    table::Reply,
+};
+
+#[test]
+fn random_runs_agree_with_the_reference() {
+    run_seeds(4, 250, async || Arc::new(RestStore::new(None)) as Arc<dyn Store>);
+}
+
+#[test]
+fn the_comparison_notices_lies() {
+    for lie in [Lie::ShortLists, Lie::Counts, Lie::Quiet] {
+        let run = || run_seeds(2, 120, async || Arc::new(RestStore::new(Some(lie))) as Arc<dyn Store>);
+        assert!(std::panic::catch_unwind(run).is_err(), "{lie:?} went unnoticed");
+    }
+}
+
+struct RestStore {
+    server: Server,
+    /// What the server was given.
+    served: Arc<Recorded>,
+    /// What is behind that.
+    store: Arc<dyn Store>,
+    hasher: KeyHasher,
+    /// Everybody who was ever written, and nobody else: the others have no id to ask for.
+    ids: Mutex<HashMap<Key, UserId>>,
+    steps: Mutex<usize>,
+}
+
+impl RestStore {
+    fn new(lie: Option<Lie>) -> Self {
+        let store = memory_store(1);
+        let served = Recorded::new(Arc::clone(&store), lie);
+        let rules = Rules { following_max: None, ..Rules::default() };
+        let server = Server::with(Arc::clone(&served) as _, rules);
+        let hasher = KeyHasher::new(&store.identity().secret);
+        Self { server, served, store, hasher, ids: Mutex::default(), steps: Mutex::default() }
+    }
+
+    /// The id of a key as it stands in a path.
+    fn path_id(&self, key: Key) -> Option<String> {
+        let id = self.ids.lock().unwrap().get(&key).cloned();
+        let id = id.or_else(|| (key >= Key(0)).then(|| UserId::from(key.0)))?;
+        Some(id.as_str().bytes().map(|byte| format!("%{byte:02X}")).collect())
+    }
+
+    /// The request that asks for this write, if there is one. Requests by the actor and for them take turns.
+    fn request(&self, write: &Write) -> Option<String> {
+        if write.idempotency.is_some() || write.floor != Version::ZERO {
+            return None;
+        }
+        let turn = {
+            let mut steps = self.steps.lock().unwrap();
+            *steps += 1;
+            steps.is_multiple_of(2)
+        };
+        let pair = |a, b| Some((self.path_id(a)?, self.path_id(b)?));
+        match &write.operation {
+            Operation::PutUser { key, id, patch, overwrite } => {
+                let method = match overwrite {
+                    Overwrite::Replace => "PUT",
+                    Overwrite::Merge => "PATCH",
+                    Overwrite::Keep => return None,
+                };
+                (self.hasher.key(id) == *key)
+                    .then(|| Some(format!("{method} /users/{} {}", self.path_id(*key)?, patch_json(patch))))?
+            }
+            Operation::Follow { follower, target, quiet, cap: None } => {
+                let (a, b) = pair(*follower, *target)?;
+                let body = json!({ "quiet": quiet });
+                Some(match numeric(*follower).filter(|_| turn) {
+                    Some(actor) => format!("@{actor} POST /users/{b}/follow {body}"),
+                    None => format!("PUT /users/{a}/following/{b} {body}"),
+                })
+            }
+            Operation::Unfollow { follower, target } => {
+                let (a, b) = pair(*follower, *target)?;
+                Some(match numeric(*follower).filter(|_| turn) {
+                    Some(actor) => format!("@{actor} DELETE /users/{b}/follow"),
+                    None => format!("DELETE /users/{a}/following/{b}"),
+                })
+            }
+            Operation::Block { actor, target } => {
+                pair(*actor, *target).map(|(a, b)| format!("PUT /users/{a}/blocks/{b}"))
+            }
+            Operation::Unblock { actor, target } => {
+                pair(*actor, *target).map(|(a, b)| format!("DELETE /users/{a}/blocks/{b}"))
+            }
+            _ => None,
+        }
+    }
+
+    fn get(&self, path: &str) -> Reply {
+        self.server.ask(&format!("GET {path}"))
+    }
+
+    /// Panics unless the list reads the same over HTTP, page by page.
+    fn compare_list(&self, list: List, page: &Page, limit: usize, after: Option<Place>) {
+        let name = match (list.plane, list.side) {
+            (Plane::Follow, Side::Followers) => "followers",
+            (Plane::Follow, Side::Following) => "following",
+            (Plane::Block, Side::Following) => "blocks",
+            _ => return,
+        };
+        let Some(id) = self.path_id(list.user).filter(|_| after.is_none()) else { return };
+        let reply = self.get(&format!("/users/{id}/{name}?limit={limit}"));
+        if !self.ids.lock().unwrap().contains_key(&list.user) {
+            assert_eq!(reply.body["code"], "user_not_found");
+            return;
+        }
+        let ids = self.ids.lock().unwrap();
+        let expected: Vec<Value> = page
+            .edges
+            .iter()
+            .map(|edge| json!([ids[&list.other(edge)].as_str(), edge.value.position.millis().to_rfc3339()]))
+            .collect();
+        let rows = reply.body["data"].as_array().unwrap();
+        let found: Vec<Value> = rows.iter().map(|row| json!([row["id"], row["created_at"]])).collect();
+        assert_eq!(found, expected, "{list:?}");
+        assert_eq!(reply.body["total"], page.total, "{list:?}");
+        assert_eq!(reply.body["has_more"], page.more, "{list:?}");
+    }
+}
+
+#[async_trait]
+impl Store for RestStore {
+    fn profile(&self) -> Profile {
+        self.store.profile()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.store.identity()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        if let Operation::PutUser { key, id, .. } = &write.operation
+            && self.hasher.key(id) == *key
+        {
+            let known = self.store.get_users(&[*key]).await?;
+            self.ids.lock().unwrap().insert(*key, id.clone());
+            let result = self.commit_as(&write).await;
+            if known == [None] && result.is_err() {
+                self.ids.lock().unwrap().remove(key);
+            }
+            return result;
+        }
+        self.commit_as(&write).await
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let mut results = Vec::new();
+        for write in writes {
+            results.push(self.commit(write).await);
+        }
+        results
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        let answer = self.store.peek(kind, follower, target);
+        if let (Kind::Follow, Some(a), Some(b)) = (kind, self.path_id(follower), self.path_id(target)) {
+            let reply = self.get(&format!("/users/{a}/is-following/{b}"));
+            assert_eq!(reply.body["following"], answer == Answer::Yes, "{follower} → {target}");
+        }
+        answer
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        let edges = self.store.get_edges(kind, pairs).await?;
+        if kind != Kind::Follow {
+            return Ok(edges);
+        }
+        for (&(follower, target), edge) in pairs.iter().zip(&edges) {
+            let (Some(a), Some(b)) = (self.path_id(follower), self.path_id(target)) else { continue };
+            let reply = self.get(&format!("/users/{a}/following/{b}"));
+            match edge {
+                Some(edge) => assert_edge(&reply, edge),
+                None => assert_eq!(reply.body["code"], "not_found"),
+            }
+        }
+        Ok(edges)
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        let users = self.store.get_users(keys).await?;
+        for (key, user) in keys.iter().zip(&users) {
+            let Some(id) = self.path_id(*key) else { continue };
+            let reply = self.get(&format!("/users/{id}"));
+            match user {
+                Some(user) => assert_user(&reply, user),
+                None => assert_eq!(reply.body["code"], "user_not_found"),
+            }
+        }
+        Ok(users)
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        let counts = self.store.get_counts(user).await?;
+        if let (Some(counts), Some(id)) = (counts, self.path_id(user)) {
+            let reply = self.get(&format!("/users/{id}"));
+            assert_eq!(reply.body["counts"], serde_json::to_value(counts).unwrap());
+        }
+        Ok(counts)
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let page = self.store.scan(list, after, limit).await?;
+        self.compare_list(list, &page, limit, after);
+        Ok(page)
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        self.store.sweep_users(after, limit).await
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        let events = self.store.events(after, limit).await?;
+        if after == Sequence::ZERO {
+            let reply = self.get(&format!("/events?limit={}", limit.min(200)));
+            let expected: Vec<_> =
+                events.iter().take(200).map(|event| json!([event.name(), event.version.to_string()])).collect();
+            let rows = reply.body["data"].as_array().unwrap();
+            let found: Vec<_> = rows.iter().map(|row| json!([row["type"], row["version"]])).collect();
+            assert_eq!(found, expected);
+        }
+        Ok(events)
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        self.store.covers(watermark).await
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        self.store.verify().await
+    }
+
+    async fn health(&self) -> Health {
+        self.store.health().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.close().await
+    }
+}
+
+impl RestStore {
+    /// Over HTTP where there is a route; then the reply must say what the commit behind it came to.
+    async fn commit_as(&self, write: &Write) -> Result<Outcome> {
+        let Some(request) = self.request(write) else { return self.store.commit(write.clone()).await };
+        let reply = self.server.ask(&request);
+        let (committed, result) = self.served.take().unwrap_or_else(|| panic!("{request}: nothing was committed"));
+        assert_eq!(committed, *write, "{request}");
+        match &result {
+            Ok(outcome) => assert_said(&request, &reply, outcome),
+            Err(error) => {
+                assert_eq!(reply.body["code"], error.code().as_str(), "{request}: {}", reply.text);
+                assert_eq!(reply.status, error.code().http_status());
+            }
+        }
+        result
+    }
+}
+
+fn assert_said(request: &str, reply: &Reply, outcome: &Outcome) {
+    assert!(!reply.token().is_empty(), "{request}");
+    match outcome.reply {
+        Said::User { created, changed } => {
+            assert_eq!(reply.status, if created { 201 } else { 200 }, "{request}");
+            assert_eq!(reply.body["changed"], changed, "{request}");
+            assert_eq!(reply.body["version"].is_null(), !changed, "{request}");
+        }
+        Said::Edge { value, created, .. } if reply.body["blocking"] == true => {
+            assert_eq!(reply.status, if created { 201 } else { 200 }, "{request}");
+            assert_eq!(reply.body["version"], value.version.to_string(), "{request}");
+        }
+        Said::Edge { value, created, .. } => {
+            assert_edge(reply, &value);
+            let status = if value.state != State::Active {
+                202
+            } else if created {
+                201
+            } else {
+                200
+            };
+            assert_eq!(reply.status, status, "{request}");
+        }
+        Said::Gone { changed } => {
+            assert_eq!(reply.status, 200, "{request}");
+            assert_eq!(reply.body["changed"], changed, "{request}");
+        }
+    }
+}
+
+fn assert_edge(reply: &Reply, edge: &EdgeValue) {
+    let expected = json!({
+        "following": edge.state == State::Active,
+        "state": edge.state.as_str(),
+        "created_at": edge.position.millis().to_rfc3339(),
+        "version": edge.version.to_string(),
+        "quiet": edge.quiet,
+    });
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(reply.body[name], *value, "{name} of {}", reply.text);
+    }
+}
+
+fn assert_user(reply: &Reply, user: &User) {
+    let expected = json!({
+        "id": user.id.as_str(),
+        "name": user.name,
+        "avatar_url": user.avatar_url,
+        "private": user.private,
+        "hide_lists": user.hide_lists,
+        "registered_at": user.registered_at.to_rfc3339(),
+        "created_at": user.created.millis().to_rfc3339(),
+        "version": user.version.to_string(),
+    });
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(reply.body[name], *value, "{name} of {}", reply.text);
+    }
+}
+
+/// Headers are plain here, so only numbers act for themselves.
+fn numeric(key: Key) -> Option<i64> {
+    (key >= Key(0)).then_some(key.0)
+}
+
+fn patch_json(patch: &UserPatch) -> Value {
+    let mut body = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value);
+        }
+    };
+    put("name", patch.name.as_ref().map(|name| json!(name)));
+    put("avatar_url", patch.avatar_url.as_ref().map(|url| json!(url)));
+    put("private", patch.private.map(Value::from));
+    put("hide_lists", patch.hide_lists.map(Value::from));
+    put("registered_at", patch.registered_at.map(Millis::to_rfc3339).map(Value::from));
+    Value::Object(body)
+}

@@ -1,0 +1,124 @@
+//! Is-following, in three shapes. Most answers are "no", so that path comes first and asks nothing twice.
+
+use entourage_model::{Code, EdgeValue, Error, Key, Kind, Millis, Result, State, UserId};
+use entourage_store::Answer;
+
+use crate::{Call, Service, visibility::shows_edge};
+
+/// How many pairs one request may ask for.
+pub const CHECKS_MAX: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    pub following: bool,
+    pub since: Option<Millis>,
+}
+
+impl Service {
+    pub async fn is_following(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Checked> {
+        self.catch_up(call).await?;
+        let found = self.check(call, &[(follower, target)], true).await?;
+        let edge = found.into_iter().flatten().next();
+        Ok(Checked { following: edge.is_some(), since: edge.flatten().map(|edge| edge.position.millis()) })
+    }
+
+    /// One answer for each target, in their order.
+    pub async fn is_following_each(&self, call: &Call, follower: &UserId, targets: &[UserId]) -> Result<Vec<bool>> {
+        let pairs: Vec<_> = targets.iter().map(|target| (follower, target)).collect();
+        self.check_pairs(call, &pairs, "/targets").await
+    }
+
+    /// One answer for each pair, in their order.
+    pub async fn checks(&self, call: &Call, pairs: &[(&UserId, &UserId)]) -> Result<Vec<bool>> {
+        self.check_pairs(call, pairs, "/pairs").await
+    }
+
+    async fn check_pairs(&self, call: &Call, pairs: &[(&UserId, &UserId)], pointer: &str) -> Result<Vec<bool>> {
+        if pairs.len() > CHECKS_MAX {
+            return Err(Error::new(Code::InvalidRequest, "too many checks in one request")
+                .at(pointer, format!("at most {CHECKS_MAX}")));
+        }
+        self.catch_up(call).await?;
+        let found = self.check(call, pairs, false).await?;
+        Ok(found.into_iter().map(|edge| edge.is_some()).collect())
+    }
+
+    /// For each pair `Some` when the viewer may know that it follows; the value is there when it was needed
+    /// or `with_values` asks for it.
+    async fn check(
+        &self,
+        call: &Call,
+        pairs: &[(&UserId, &UserId)],
+        with_values: bool,
+    ) -> Result<Vec<Option<Option<EdgeValue>>>> {
+        let viewer = self.viewer(call).await?;
+        let mut found = vec![None; pairs.len()];
+        let mut open = Vec::new();
+        for (index, (follower, target)) in pairs.iter().enumerate() {
+            let (from, to) = (self.keys.key(follower), self.keys.key(target));
+            // Memory does not know whether a hit is quiet: only those who may see quiet edges take its word.
+            let sees_all = viewer.is_none_or(|viewer| viewer == from);
+            match self.store.peek(Kind::Follow, from, to) {
+                Answer::No => {}
+                Answer::Yes if sees_all && !with_values => found[index] = Some(None),
+                Answer::Yes | Answer::Unknown => open.push((index, (from, to))),
+            }
+        }
+        self.ask_store(viewer, &open, &mut found).await?;
+        self.confirm(viewer, pairs, &mut found).await?;
+        Ok(found)
+    }
+
+    async fn ask_store(
+        &self,
+        viewer: Option<Key>,
+        open: &[(usize, (Key, Key))],
+        found: &mut [Option<Option<EdgeValue>>],
+    ) -> Result<()> {
+        if open.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<_> = open.iter().map(|&(_, pair)| pair).collect();
+        let edges = self.store.get_edges(Kind::Follow, &keys).await?;
+        for (&(index, (follower, _)), edge) in open.iter().zip(edges) {
+            let shown = edge.filter(|edge| edge.state == State::Active && shows_edge(viewer, follower, edge));
+            if let Some(slot) = found.get_mut(index) {
+                *slot = shown.map(Some);
+            }
+        }
+        Ok(())
+    }
+
+    /// A hit counts only between users with these very ids, and where a list would show it.
+    async fn confirm(
+        &self,
+        viewer: Option<Key>,
+        pairs: &[(&UserId, &UserId)],
+        found: &mut [Option<Option<EdgeValue>>],
+    ) -> Result<()> {
+        let hits = || pairs.iter().zip(found.iter()).filter(|(_, edge)| edge.is_some()).map(|(pair, _)| pair);
+        // A number is its own key: a service's hit between numbers needs no second look.
+        let is_doubtful = |id: &UserId| viewer.is_some() || self.keys.key(id) < Key(0);
+        let ids = hits().flat_map(|(follower, target)| [follower, target]).filter(|id| is_doubtful(id));
+        let mut keys: Vec<Key> = ids.map(|id| self.keys.key(id)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let users = self.users_by_key(&keys).await?;
+        for ((follower, target), slot) in pairs.iter().zip(found.iter_mut()).filter(|(_, slot)| slot.is_some()) {
+            let is_same =
+                |id: &UserId| !is_doubtful(id) || users.get(&self.keys.key(id)).is_some_and(|user| user.id == *id);
+            if !is_same(follower) || !is_same(target) {
+                *slot = None;
+                continue;
+            }
+            let ends = (users.get(&self.keys.key(follower)), users.get(&self.keys.key(target)));
+            if let (Some(from), Some(to)) = ends
+                && viewer.is_some_and(|viewer| viewer != from.key && viewer != to.key)
+                && !self.shows_either_list(viewer, from, to).await?
+            {
+                *slot = None;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Events as services read them: ids instead of keys, and a cursor to go on from.
+
+use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Result, Sequence, UserId};
+
+use crate::{Call, Limit, Service, ids::shown_id};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    pub cursor: String,
+    pub event: Event,
+    /// The ends of an edge; `None` for other events, and for users that were erased.
+    pub follower: Option<UserId>,
+    pub target: Option<UserId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPage {
+    pub rows: Vec<EventRow>,
+    /// Where to go on, also when nothing more is there yet.
+    pub next_cursor: Option<String>,
+    pub has_more: bool,
+}
+
+impl Service {
+    pub async fn events(&self, call: &Call, after: Option<&str>, limit: Limit) -> Result<EventPage> {
+        call.actor.must_be_service()?;
+        self.catch_up(call).await?;
+        let start = match after {
+            Some(text) => EventCursor::decode(text, &self.signer, self.epoch())?.sequence,
+            None => Sequence::ZERO,
+        };
+        let read = self.log.read(start, limit.get() + 1).await;
+        let mut events = read.map_err(|error| self.with_signed_resume(error))?;
+        let has_more = events.len() > limit.get();
+        events.truncate(limit.get());
+        let rows = self.rows_of(events).await?;
+        let next_cursor = rows.last().map(|row| row.cursor.clone()).or_else(|| after.map(str::to_owned));
+        Ok(EventPage { rows, next_cursor, has_more })
+    }
+
+    async fn rows_of(&self, events: Vec<Event>) -> Result<Vec<EventRow>> {
+        let ends = |event: &Event| match event.body {
+            EventBody::Edge { follower, target, .. } => [Some(follower), Some(target)],
+            EventBody::User { .. } => [None, None],
+        };
+        let mut keys: Vec<Key> = events.iter().flat_map(ends).flatten().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let users = self.users_by_key(&keys).await?;
+        let id_of = |key: Option<Key>| key.and_then(|key| shown_id(key, users.get(&key)));
+        let row = |event: Event| {
+            let [follower, target] = ends(&event).map(id_of);
+            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target }
+        };
+        Ok(events.into_iter().map(row).collect())
+    }
+
+    fn event_cursor(&self, sequence: Sequence) -> String {
+        EventCursor { epoch: self.epoch(), sequence }.encode(&self.signer)
+    }
+
+    /// Stores name the sequence to resume from as a number; readers get it as a cursor.
+    fn with_signed_resume(&self, error: Error) -> Error {
+        match error.resume().map(str::parse) {
+            Some(Ok(sequence)) if error.code() == Code::EventsExpired => {
+                error.resume_from(self.event_cursor(Sequence(sequence)))
+            }
+            _ => error,
+        }
+    }
+}

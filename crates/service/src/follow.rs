@@ -1,0 +1,69 @@
+//! Follow, unfollow, and one edge by its two ends.
+
+use entourage_model::{Code, EdgeValue, Error, Kind, Operation, Reply, Result, State, UserId};
+
+use crate::{Call, Receipt, Service, service::unexpected, visibility::shows_edge};
+
+/// An edge that stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    pub follower: UserId,
+    pub target: UserId,
+    pub edge: EdgeValue,
+    /// This write made it.
+    pub created: bool,
+    /// `None` when it was read, not written.
+    pub receipt: Option<Receipt>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfollowed {
+    pub changed: bool,
+    pub receipt: Receipt,
+}
+
+impl Service {
+    pub async fn follow(&self, call: &Call, follower: &UserId, target: &UserId, quiet: bool) -> Result<Followed> {
+        call.actor.may_change(follower)?;
+        let (follower_key, target_key) = self.write_keys(follower, target, true).await?;
+        let cap = self.rules.following_max;
+        let operation = Operation::Follow { follower: follower_key, target: target_key, quiet, cap };
+        match self.commit(call, operation).await? {
+            (Reply::Edge { value: edge, created, .. }, receipt) => {
+                let (follower, target) = (follower.clone(), target.clone());
+                Ok(Followed { follower, target, edge, created, receipt: Some(receipt) })
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Unfollowed> {
+        call.actor.may_change(follower)?;
+        let (follower_key, target_key) = self.write_keys(follower, target, false).await?;
+        let operation = Operation::Unfollow { follower: follower_key, target: target_key };
+        match self.commit(call, operation).await? {
+            (Reply::Gone { changed }, receipt) => Ok(Unfollowed { changed, receipt }),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The live edge; a request is there for its two ends and for services only.
+    pub async fn get_follow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Followed> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let none = || Error::new(Code::NotFound, "the one does not follow the other");
+        let (Some(from), Some(to)) = (self.find_user(follower).await?, self.find_user(target).await?) else {
+            return Err(none());
+        };
+        let edges = self.store.get_edges(Kind::Follow, &[(from.key, to.key)]).await?;
+        let edge = edges.into_iter().flatten().next().ok_or_else(none)?;
+        let is_end = viewer.is_none_or(|viewer| viewer == from.key || viewer == to.key);
+        let shown = shows_edge(viewer, from.key, &edge)
+            && (is_end || edge.state == State::Active)
+            && self.shows_either_list(viewer, &from, &to).await?;
+        if !shown {
+            return Err(none());
+        }
+        Ok(Followed { follower: follower.clone(), target: target.clone(), edge, created: false, receipt: None })
+    }
+}

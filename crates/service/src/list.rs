@@ -1,0 +1,127 @@
+//! Lists of users: newest first, by cursor, as the viewer may see them.
+
+use entourage_model::{Cursor, CursorScope, Edge, Error, Key, List, Millis, Place, Result, UserId};
+
+use crate::{
+    Call, Service,
+    ids::shown_id,
+    visibility::{lists_hidden, shows_row, visible_total},
+};
+
+/// How often one request asks the store again because a page was full of rows the viewer may not see.
+const ROUNDS_MAX: usize = 4;
+
+/// How many rows a page may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit(usize);
+
+impl Limit {
+    pub const DEFAULT: Self = Self(50);
+    pub const MAX: usize = 200;
+
+    pub fn parse(text: Option<&str>) -> Result<Self> {
+        let Some(text) = text else { return Ok(Self::DEFAULT) };
+        match text.parse() {
+            Ok(number @ 1..=Self::MAX) => Ok(Self(number)),
+            _ => Err(Error::invalid("the limit is not valid").at("/limit", "a whole number from 1 to 200")),
+        }
+    }
+
+    pub const fn get(self) -> usize {
+        self.0
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserRow {
+    pub id: UserId,
+    pub name: Option<Box<str>>,
+    pub avatar_url: Option<Box<str>>,
+    pub created_at: Millis,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserPage {
+    pub rows: Vec<UserRow>,
+    /// `None` at the end of the list.
+    pub next_cursor: Option<String>,
+    pub total: u64,
+}
+
+impl Service {
+    pub async fn followers(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
+        self.follow_list(call, id, List::followers, cursor, limit).await
+    }
+
+    pub async fn following(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
+        self.follow_list(call, id, List::following, cursor, limit).await
+    }
+
+    async fn follow_list(
+        &self,
+        call: &Call,
+        id: &UserId,
+        list_of: fn(Key) -> List,
+        cursor: Option<&str>,
+        limit: Limit,
+    ) -> Result<UserPage> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let owner = self.stored_user(id).await?;
+        if !self.shows_lists(viewer, &owner).await? {
+            return Err(lists_hidden());
+        }
+        self.page(list_of(owner.key), viewer, cursor, limit).await
+    }
+
+    pub(crate) async fn page(
+        &self,
+        list: List,
+        viewer: Option<Key>,
+        cursor: Option<&str>,
+        limit: Limit,
+    ) -> Result<UserPage> {
+        let scope = CursorScope { list, viewer };
+        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let (edges, next, total) = self.visible_edges(list, viewer, after.map(|cursor| cursor.0), limit.get()).await?;
+        Ok(UserPage {
+            rows: self.rows(list, &edges).await?,
+            next_cursor: next.map(|place| Cursor(place).encode(&self.signer, &scope)),
+            total,
+        })
+    }
+
+    async fn visible_edges(
+        &self,
+        list: List,
+        viewer: Option<Key>,
+        mut after: Option<Place>,
+        limit: usize,
+    ) -> Result<(Vec<Edge>, Option<Place>, u64)> {
+        let mut edges: Vec<Edge> = Vec::new();
+        let mut total = 0;
+        for round in 0..ROUNDS_MAX {
+            let page = self.store.scan(list, after, limit - edges.len()).await?;
+            if round == 0 {
+                total = visible_total(viewer, list, &page);
+            }
+            after = page.edges.last().map(|edge| list.place(edge)).filter(|_| page.more);
+            edges.extend(page.edges.into_iter().filter(|edge| shows_row(viewer, edge)));
+            if after.is_none() || edges.len() >= limit {
+                break;
+            }
+        }
+        Ok((edges, after, total))
+    }
+
+    async fn rows(&self, list: List, edges: &[Edge]) -> Result<Vec<UserRow>> {
+        let keys: Vec<Key> = edges.iter().map(|edge| list.other(edge)).collect();
+        let users = if keys.is_empty() { Vec::new() } else { self.store.get_users(&keys).await? };
+        let rows = edges.iter().zip(keys).zip(users).filter_map(|((edge, key), user)| {
+            let id = shown_id(key, user.as_ref())?;
+            let (name, avatar_url) = user.map_or((None, None), |user| (user.name, user.avatar_url));
+            Some(UserRow { id, name, avatar_url, created_at: edge.value.position.millis() })
+        });
+        Ok(rows.collect())
+    }
+}

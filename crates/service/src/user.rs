@@ -1,0 +1,113 @@
+//! Users: create, replace, merge, show.
+
+use entourage_model::{Code, Counts, Error, Operation, Overwrite, Reply, Result, User, UserId, UserPatch};
+
+use crate::{Actor, Call, Receipt, Service, service::unexpected};
+
+pub const NAME_MAX_BYTES: usize = 512;
+pub const AVATAR_URL_MAX_BYTES: usize = 2_048;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserWritten {
+    pub id: UserId,
+    pub created: bool,
+    pub changed: bool,
+    pub receipt: Receipt,
+}
+
+/// A user as the viewer may see them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserView {
+    pub user: User,
+    pub counts: VisibleCounts,
+}
+
+/// Counts as the viewer may see them; what is `None` is not the viewer's to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VisibleCounts {
+    pub followers: u64,
+    pub following: u64,
+    pub followers_quiet: Option<u64>,
+    pub following_quiet: Option<u64>,
+    pub requests: Option<u64>,
+    pub requested: Option<u64>,
+}
+
+impl Service {
+    pub async fn put_user(&self, call: &Call, id: UserId, patch: UserPatch) -> Result<UserWritten> {
+        self.write_user(call, id, patch, Overwrite::Replace).await
+    }
+
+    pub async fn patch_user(&self, call: &Call, id: UserId, patch: UserPatch) -> Result<UserWritten> {
+        self.write_user(call, id, patch, Overwrite::Merge).await
+    }
+
+    async fn write_user(&self, call: &Call, id: UserId, patch: UserPatch, overwrite: Overwrite) -> Result<UserWritten> {
+        call.actor.may_change(&id)?;
+        if patch.registered_at.is_some() && call.actor != Actor::Service {
+            let error = Error::new(Code::Forbidden, "only a service may say when a user registered");
+            return Err(error.at("/registered_at", "leave it out"));
+        }
+        check_text(&patch.name, "/name", NAME_MAX_BYTES)?;
+        check_text(&patch.avatar_url, "/avatar_url", AVATAR_URL_MAX_BYTES)?;
+        let operation = Operation::PutUser { key: self.keys.key(&id), id: id.clone(), patch, overwrite };
+        match self.commit(call, operation).await? {
+            (Reply::User { created, changed }, receipt) => Ok(UserWritten { id, created, changed, receipt }),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    pub async fn get_user(&self, call: &Call, id: &UserId) -> Result<UserView> {
+        self.catch_up(call).await?;
+        let user = self.stored_user(id).await?;
+        let counts = self.store.get_counts(user.key).await?.unwrap_or_default();
+        let counts = match &call.actor {
+            Actor::Service => service_counts(counts),
+            Actor::User(viewer) if viewer == id => own_counts(counts),
+            Actor::User(_) => public_counts(counts),
+        };
+        Ok(UserView { user, counts })
+    }
+}
+
+fn service_counts(counts: Counts) -> VisibleCounts {
+    VisibleCounts {
+        followers: counts.followers,
+        following: counts.following,
+        followers_quiet: Some(counts.followers_quiet),
+        following_quiet: Some(counts.following_quiet),
+        requests: Some(counts.requests),
+        requested: Some(counts.requested),
+    }
+}
+
+fn own_counts(counts: Counts) -> VisibleCounts {
+    VisibleCounts {
+        followers: counts.followers.saturating_sub(counts.followers_quiet),
+        followers_quiet: None,
+        ..service_counts(counts)
+    }
+}
+
+fn public_counts(counts: Counts) -> VisibleCounts {
+    VisibleCounts {
+        followers: counts.followers.saturating_sub(counts.followers_quiet),
+        following: counts.following.saturating_sub(counts.following_quiet),
+        followers_quiet: None,
+        following_quiet: None,
+        requests: None,
+        requested: None,
+    }
+}
+
+fn check_text(field: &Option<Option<Box<str>>>, pointer: &str, max_bytes: usize) -> Result<()> {
+    let Some(Some(text)) = field else { return Ok(()) };
+    let problem = if text.len() > max_bytes {
+        format!("at most {max_bytes} bytes")
+    } else if text.chars().any(char::is_control) {
+        "no control characters".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid("a field of the user is not valid").at(pointer, problem))
+}

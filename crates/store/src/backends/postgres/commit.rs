@@ -1,0 +1,187 @@
+//! One transaction for each write: lock, load, decide, store.
+
+use deadpool_postgres::Transaction;
+use entourage_model::{Change, EdgeChange, Error, Operation, Outcome, Result, Sequence, User, Version, Write, resolve};
+use parking_lot::Mutex;
+
+use super::{
+    Store,
+    counts::{self, Delta},
+    error::{Failure, retrying, unreadable},
+    row,
+    view::Loaded,
+};
+
+const EDGES: &str = "INSERT INTO edges (kind, follower, target, state, quiet, version, position) \
+     SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::boolean[], $6::bigint[], \
+     $7::bigint[]) \
+     ON CONFLICT (follower, target, kind) DO UPDATE SET state = excluded.state, quiet = excluded.quiet, \
+     version = excluded.version, position = excluded.position WHERE edges.version < excluded.version";
+const USER: &str = "INSERT INTO users \
+     (key, id, name, avatar_url, private, hide_lists, registered_at, created, version) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+     ON CONFLICT (key) DO UPDATE SET id = excluded.id, name = excluded.name, avatar_url = excluded.avatar_url, \
+     private = excluded.private, hide_lists = excluded.hide_lists, registered_at = excluded.registered_at, \
+     created = excluded.created, version = excluded.version WHERE users.version < excluded.version";
+const OUTBOX: &str = "INSERT INTO outbox (version, change) \
+     SELECT $1, change::jsonb FROM unnest($2::text[]) WITH ORDINALITY AS made (change, place) ORDER BY place";
+const IDEMPOTENCY: &str = "INSERT INTO idempotency (scope, request, version, reply) VALUES ($1, $2, $3, $4::text::jsonb) \
+     ON CONFLICT (scope) DO UPDATE SET request = excluded.request, version = excluded.version, reply = excluded.reply";
+const WATERMARK: &str = "SELECT pg_current_xact_id()::text";
+
+impl Store {
+    pub(super) async fn commit_one(&self, write: &Write) -> Result<Outcome> {
+        self.refuse_when_closed()?;
+        refuse_nul(&write.operation)?;
+        retrying(|| self.keep_lease()).await?;
+        let version = Mutex::new(Version::ZERO);
+        Ok(retrying(|| self.attempt(write, &version)).await?)
+    }
+
+    async fn attempt(&self, write: &Write, version: &Mutex<Version>) -> Result<Outcome, Failure> {
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await?;
+        self.locks.take(&transaction, write).await?;
+        let view = Loaded::load(&transaction, write).await?;
+        let floor = view.floor().max(write.floor);
+        let version = self.version_above(floor, &mut version.lock());
+        let mut outcome = resolve(&view, write, version, Sequence::ZERO)?;
+        let deltas = counts::deltas(&outcome.changes);
+        outcome.watermark = put(&transaction, &outcome, &deltas).await?;
+        transaction.commit().await.map_err(Failure::of_commit)?;
+        drop(client);
+        self.fold_sometimes(deltas.len() as u64).await;
+        Ok(outcome)
+    }
+
+    /// A repeated attempt keeps its version unless somebody has written above it meanwhile.
+    fn version_above(&self, floor: Version, earlier: &mut Version) -> Version {
+        if *earlier <= floor {
+            *earlier = self.versions.lock().next(self.clock.now(), floor);
+        }
+        *earlier
+    }
+}
+
+/// Stores all of an outcome, in one round trip, and says what number its transaction has.
+async fn put(transaction: &Transaction<'_>, outcome: &Outcome, deltas: &[Delta]) -> Result<Sequence, Failure> {
+    let stored = tokio::join!(
+        watermark(transaction),
+        put_edges(transaction, outcome),
+        put_users(transaction, outcome),
+        counts::put(transaction, deltas),
+        put_outbox(transaction, outcome),
+        put_idempotency(transaction, outcome),
+    );
+    match stored {
+        (Ok(watermark), Ok(()), Ok(()), Ok(()), Ok(()), Ok(())) => Ok(watermark),
+        (a, b, c, d, e, f) => Err(Failure::cause([a.err(), b.err(), c.err(), d.err(), e.err(), f.err()])),
+    }
+}
+
+/// PostgreSQL's text holds every character but this one.
+fn refuse_nul(operation: &Operation) -> Result<()> {
+    let Operation::PutUser { patch, .. } = operation else { return Ok(()) };
+    for (pointer, field) in [("/name", &patch.name), ("/avatar_url", &patch.avatar_url)] {
+        if field.iter().flatten().any(|text| text.contains('\0')) {
+            return Err(Error::invalid("a text has a NUL character").at(pointer, "must not contain NUL"));
+        }
+    }
+    Ok(())
+}
+
+/// The transaction's own number: whoever sees it sees all of the outcome.
+async fn watermark(transaction: &Transaction<'_>) -> Result<Sequence, Failure> {
+    let statement = transaction.prepare_cached(WATERMARK).await?;
+    let number: String = transaction.query_one(&statement, &[]).await?.get(0);
+    Ok(Sequence(number.parse().map_err(|_| unreadable("transaction number"))?))
+}
+
+async fn put_edges(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
+    let edge = |change| match change {
+        &Change::Edge(edge) => Some(edge),
+        Change::User(_) => None,
+    };
+    let edges: Vec<EdgeChange> = outcome.changes.iter().filter_map(edge).collect();
+    if edges.is_empty() {
+        return Ok(());
+    }
+    let kinds: Vec<i16> = edges.iter().map(|edge| edge.kind as i16).collect();
+    let followers: Vec<i64> = edges.iter().map(|edge| edge.follower.0).collect();
+    let targets: Vec<i64> = edges.iter().map(|edge| edge.target.0).collect();
+    let states: Vec<i16> = edges.iter().map(|edge| edge.after.state as i16).collect();
+    let quiet: Vec<bool> = edges.iter().map(|edge| edge.after.quiet).collect();
+    let versions: Vec<i64> = edges.iter().map(|edge| row::from_version(edge.after.version)).collect();
+    let positions: Vec<i64> = edges.iter().map(|edge| row::from_version(edge.after.position)).collect();
+    let statement = transaction.prepare_cached(EDGES).await?;
+    let written = transaction
+        .execute(&statement, &[&kinds, &followers, &targets, &states, &quiet, &versions, &positions])
+        .await?;
+    all_written(written, edges.len())
+}
+
+async fn put_users(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
+    for change in &outcome.changes {
+        if let Change::User(change) = change
+            && let Some(user) = &change.after
+        {
+            put_user(transaction, user).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn put_user(transaction: &Transaction<'_>, user: &User) -> Result<(), Failure> {
+    let statement = transaction.prepare_cached(USER).await?;
+    let written = transaction
+        .execute(
+            &statement,
+            &[
+                &user.key.0,
+                &user.id.as_str(),
+                &user.name.as_deref(),
+                &user.avatar_url.as_deref(),
+                &user.private,
+                &user.hide_lists,
+                &row::from_millis(user.registered_at),
+                &row::from_version(user.created),
+                &row::from_version(user.version),
+            ],
+        )
+        .await?;
+    all_written(written, 1)
+}
+
+/// A row that did not take its new version would mean that the locks let somebody in.
+fn all_written(written: u64, wanted: usize) -> Result<(), Failure> {
+    if written == wanted as u64 {
+        return Ok(());
+    }
+    Err(Error::internal(format!("{written} of {wanted} rows took their new version; nothing was written")).into())
+}
+
+async fn put_outbox(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
+    if outcome.changes.is_empty() {
+        return Ok(());
+    }
+    let changes: Vec<String> = outcome
+        .changes
+        .iter()
+        .map(serde_json::to_string)
+        .collect::<Result<_, _>>()
+        .map_err(|error| Error::internal("a change cannot be written as JSON").caused_by(error))?;
+    let statement = transaction.prepare_cached(OUTBOX).await?;
+    transaction.execute(&statement, &[&row::from_version(outcome.version), &changes]).await?;
+    Ok(())
+}
+
+async fn put_idempotency(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
+    let Some(record) = outcome.idempotency.filter(|_| !outcome.replayed) else { return Ok(()) };
+    let reply = serde_json::to_string(&record.reply)
+        .map_err(|error| Error::internal("a reply cannot be written as JSON").caused_by(error))?;
+    let statement = transaction.prepare_cached(IDEMPOTENCY).await?;
+    let request = record.key.request as i64;
+    let version = row::from_version(record.version);
+    transaction.execute(&statement, &[&record.key.scope.as_slice(), &request, &version, &reply]).await?;
+    Ok(())
+}

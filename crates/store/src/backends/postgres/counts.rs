@@ -1,0 +1,152 @@
+//! Counts without a hot row: commits insert deltas, and now and then somebody folds them.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering};
+
+use deadpool_postgres::Transaction;
+use entourage_model::{Change, EdgeChange, EdgeValue, Key, Millis, Plane, Side, Version};
+
+use super::{Store, error::Failure, lock::Name, row, view::IDEMPOTENCY_TTL_MILLIS};
+
+/// After how many deltas of this process one of its commits folds, and how many a fold takes at most.
+const FOLD_AFTER: u64 = 1_000;
+const FOLD_AT_MOST: i64 = 20_000;
+
+const PUT: &str = "INSERT INTO count_deltas (user_key, plane, side, total, quiet) \
+     SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[])";
+const FOLD: &str = "WITH gone AS (\
+         DELETE FROM count_deltas WHERE id IN (SELECT id FROM count_deltas ORDER BY id LIMIT $1) \
+         RETURNING user_key, plane, side, total, quiet) \
+     INSERT INTO counts (user_key, plane, side, total, quiet) \
+     SELECT user_key, plane, side, sum(total), sum(quiet) FROM gone GROUP BY user_key, plane, side \
+     ON CONFLICT (user_key, plane, side) DO UPDATE SET total = counts.total + excluded.total, \
+     quiet = counts.quiet + excluded.quiet";
+const FORGET: &str = "DELETE FROM idempotency WHERE version < $1";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delta {
+    user: Key,
+    plane: Plane,
+    side: Side,
+    total: i64,
+    quiet: i64,
+}
+
+/// What changes add to and take from the lists of both ends.
+pub(super) fn deltas(changes: &[Change]) -> Vec<Delta> {
+    let mut sums = BTreeMap::<(Key, Plane, Side), (i64, i64)>::new();
+    for change in changes {
+        let Change::Edge(edge) = change else { continue };
+        for (value, sign) in edge.before.map(|before| (before, -1)).into_iter().chain([(edge.after, 1)]) {
+            add(&mut sums, edge, value, sign);
+        }
+    }
+    sums.into_iter()
+        .filter(|&(_, sum)| sum != (0, 0))
+        .map(|((user, plane, side), (total, quiet))| Delta { user, plane, side, total, quiet })
+        .collect()
+}
+
+fn add(sums: &mut BTreeMap<(Key, Plane, Side), (i64, i64)>, edge: &EdgeChange, value: EdgeValue, sign: i64) {
+    let Some(plane) = Plane::of(edge.kind, value.state) else { return };
+    for (user, side) in [(edge.follower, Side::Following), (edge.target, Side::Followers)] {
+        let (total, quiet) = sums.entry((user, plane, side)).or_default();
+        *total += sign;
+        *quiet += sign * i64::from(value.quiet);
+    }
+}
+
+pub(super) async fn put(transaction: &Transaction<'_>, deltas: &[Delta]) -> Result<(), Failure> {
+    if deltas.is_empty() {
+        return Ok(());
+    }
+    let users: Vec<i64> = deltas.iter().map(|delta| delta.user.0).collect();
+    let planes: Vec<i16> = deltas.iter().map(|delta| delta.plane as i16).collect();
+    let sides: Vec<i16> = deltas.iter().map(|delta| delta.side as i16).collect();
+    let totals: Vec<i64> = deltas.iter().map(|delta| delta.total).collect();
+    let quiet: Vec<i64> = deltas.iter().map(|delta| delta.quiet).collect();
+    let statement = transaction.prepare_cached(PUT).await?;
+    transaction.execute(&statement, &[&users, &planes, &sides, &totals, &quiet]).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Called after a commit: the one that fills the measure does the work. Failing costs only speed.
+    pub(super) async fn fold_sometimes(&self, deltas: u64) {
+        let unfolded = self.unfolded.fetch_add(deltas, Ordering::Relaxed) + deltas;
+        if unfolded < FOLD_AFTER || unfolded - deltas >= FOLD_AFTER {
+            return;
+        }
+        self.unfolded.store(0, Ordering::Relaxed);
+        self.fold_or_warn().await;
+    }
+
+    pub(super) async fn fold_or_warn(&self) {
+        if let Err(failure) = self.fold().await {
+            tracing::warn!(error = %failure.error, "counts were not folded");
+        }
+    }
+
+    /// Moves deltas into the counts and forgets expired idempotency records; whoever comes second leaves it be.
+    async fn fold(&self) -> Result<(), Failure> {
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await?;
+        let statement = transaction.prepare_cached("SELECT pg_try_advisory_xact_lock($1)").await?;
+        let alone: bool = transaction.query_one(&statement, &[&self.locks.number(Name::Fold)]).await?.get(0);
+        if !alone {
+            return Ok(());
+        }
+        let statement = transaction.prepare_cached(FOLD).await?;
+        transaction.execute(&statement, &[&FOLD_AT_MOST]).await?;
+        let now = self.versions.lock().last().millis().since_2000();
+        let expired = Version::of_millis(Millis::from_since_2000(now.saturating_sub(IDEMPOTENCY_TTL_MILLIS)));
+        let statement = transaction.prepare_cached(FORGET).await?;
+        transaction.execute(&statement, &[&row::from_version(expired)]).await?;
+        transaction.commit().await.map_err(Failure::of_commit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::{Cause, Kind, State};
+
+    use super::*;
+
+    fn value(state: State, quiet: bool) -> EdgeValue {
+        EdgeValue { state, quiet, version: Version::ZERO, position: Version::ZERO }
+    }
+
+    fn change(before: Option<EdgeValue>, after: EdgeValue) -> Change {
+        let (kind, follower, target, cause) = (Kind::Follow, Key(1), Key(2), Cause::Follower);
+        Change::Edge(EdgeChange { kind, follower, target, cause, before, after })
+    }
+
+    fn both(plane: Plane, total: i64, quiet: i64) -> [Delta; 2] {
+        [(Key(1), Side::Following), (Key(2), Side::Followers)].map(|(user, side)| Delta {
+            user,
+            plane,
+            side,
+            total,
+            quiet,
+        })
+    }
+
+    #[test]
+    fn every_transition_moves_both_ends() {
+        let active = value(State::Active, false);
+        let quiet = value(State::Active, true);
+        let pending = value(State::Pending, false);
+        let removed = value(State::Removed, true);
+        let [out, inn] = both(Plane::Follow, 1, 0);
+        let [asked, got] = both(Plane::Request, -1, 0);
+        let cases: [(Option<EdgeValue>, EdgeValue, Vec<Delta>); 5] = [
+            (None, active, both(Plane::Follow, 1, 0).to_vec()),
+            (Some(active), quiet, both(Plane::Follow, 0, 1).to_vec()),
+            (Some(quiet), removed, both(Plane::Follow, -1, -1).to_vec()),
+            (Some(pending), active, vec![out, asked, inn, got]),
+            (Some(pending), removed, both(Plane::Request, -1, 0).to_vec()),
+        ];
+        for (before, after, expected) in cases {
+            assert_eq!(deltas(&[change(before, after)]), expected, "{before:?} {after:?}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the driver's errors stop: each becomes one of ours, with its source attached.
+
+use std::time::Duration;
+
+use deadpool_postgres::PoolError;
+use entourage_model::{Code, Error, Refusal};
+use tokio_postgres::error::SqlState;
+
+const ATTEMPTS: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why a step failed, and whether the whole of its transaction may simply be run again.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: Error,
+    pub(super) again: bool,
+    /// An earlier statement of the same transaction failed, and only that one knows why.
+    echo: bool,
+}
+
+impl Failure {
+    /// Of statements sent together, the failure that made the others fail.
+    pub(super) fn cause<const N: usize>(failures: [Option<Self>; N]) -> Self {
+        let (echoes, causes): (Vec<_>, Vec<_>) = failures.into_iter().flatten().partition(|failure| failure.echo);
+        let first = causes.into_iter().chain(echoes).next();
+        first.unwrap_or_else(|| Error::internal("a transaction failed without a reason").into())
+    }
+
+    /// A failed `COMMIT`: unless the database says that it rolled back, nobody knows what came of it.
+    pub(super) fn of_commit(source: tokio_postgres::Error) -> Self {
+        Self { again: lost_a_race(&source), echo: false, error: translate(source) }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    /// Before its `COMMIT` was sent, a transaction that lost its connection has changed nothing.
+    fn from(source: tokio_postgres::Error) -> Self {
+        let again = lost_a_race(&source) || lost_its_connection(&source);
+        let echo = source.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
+        Self { again, echo, error: translate(source) }
+    }
+}
+
+impl From<PoolError> for Failure {
+    fn from(source: PoolError) -> Self {
+        match source {
+            PoolError::Backend(source) => translate(source).into(),
+            PoolError::Timeout(_) => {
+                Error::unavailable("every connection to PostgreSQL is in use").caused_by(source).into()
+            }
+            PoolError::Closed => Error::unavailable("the store is closed").into(),
+            other => Error::unavailable("no connection to PostgreSQL").caused_by(other).into(),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, again: false, echo: false }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Error::from(refusal).into()
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+/// Runs a transaction again when it lost a race or its connection, a bounded number of times.
+pub(super) async fn retrying<T, F: Future<Output = Result<T, Failure>>>(attempt: impl Fn() -> F) -> Result<T, Failure> {
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..ATTEMPTS {
+        match attempt().await {
+            Err(failure) if failure.again => tracing::debug!(error = %failure.error, "a transaction is tried again"),
+            done => return done,
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+    attempt().await
+}
+
+/// What is stored does not read as what this version writes.
+pub(super) fn unreadable(what: &str) -> Error {
+    Error::internal(format!("a stored {what} cannot be read; run `entourage verify`"))
+}
+
+pub(super) fn translate(source: tokio_postgres::Error) -> Error {
+    let code = match source.code() {
+        Some(state) if *state == SqlState::DISK_FULL => Code::StorageFull,
+        Some(state) if is_passing(state) => Code::Unavailable,
+        Some(_) => Code::Internal,
+        None => Code::Unavailable,
+    };
+    let detail = match code {
+        Code::StorageFull => "PostgreSQL has no space left",
+        Code::Unavailable => "PostgreSQL cannot answer now",
+        _ => "PostgreSQL refused a statement",
+    };
+    Error::new(code, detail).caused_by(source)
+}
+
+/// Failures of the moment: connection, resources, shutdown, lost races, timeouts, a server that only reads.
+fn is_passing(state: &SqlState) -> bool {
+    ["08", "40", "53", "57"].iter().any(|class| state.code().starts_with(class))
+        || *state == SqlState::LOCK_NOT_AVAILABLE
+        || *state == SqlState::READ_ONLY_SQL_TRANSACTION
+        || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+}
+
+fn lost_a_race(source: &tokio_postgres::Error) -> bool {
+    matches!(source.code(), Some(state) if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(state))
+}
+
+fn lost_its_connection(source: &tokio_postgres::Error) -> bool {
+    let shutdown = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
+    source.is_closed() || matches!(source.code(), Some(state) if shutdown.contains(state))
+}

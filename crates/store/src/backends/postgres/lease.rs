@@ -1,0 +1,89 @@
+//! Server numbers: each process on a schema has its own, so that no two ever make the same version.
+
+use std::time::{Duration, Instant};
+
+use entourage_model::{Error, Version, VersionClock};
+
+use super::{Store, error::Failure, lock::Name, row};
+
+const LEASE: Duration = Duration::from_secs(120);
+const RENEW_AFTER: Duration = Duration::from_secs(40);
+
+const TAKE: &str = "INSERT INTO servers (number, holder, leased_until) \
+     SELECT free.number, $1, clock_timestamp() + make_interval(secs => $2) \
+     FROM generate_series(0, 1023) AS free (number) LEFT JOIN servers taken ON taken.number = free.number \
+     WHERE taken.number IS NULL OR taken.leased_until < clock_timestamp() ORDER BY free.number LIMIT 1 \
+     ON CONFLICT (number) DO UPDATE SET holder = excluded.holder, leased_until = excluded.leased_until \
+     RETURNING number";
+const RENEW: &str = "UPDATE servers SET leased_until = clock_timestamp() + make_interval(secs => $3) \
+     WHERE number = $1 AND holder = $2 AND leased_until > clock_timestamp()";
+const RELEASE: &str = "DELETE FROM servers WHERE number = $1 AND holder = $2";
+const HIGH_WATER: &str =
+    "SELECT greatest((SELECT high_water FROM relay), (SELECT coalesce(max(version), 0) FROM outbox))";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    number: i16,
+    holder: i64,
+    /// When the lease was last known to run from, by this process's own clock that never jumps.
+    from: Instant,
+}
+
+impl Store {
+    /// Takes a number and goes on above every version stored, whatever the wall clock says.
+    pub(super) async fn take_lease(&self) -> Result<Lease, Failure> {
+        let holder = rand::random::<i64>();
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await?;
+        let statement = transaction.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
+        transaction.execute(&statement, &[&self.locks.number(Name::Lease)]).await?;
+        let from = Instant::now();
+        let statement = transaction.prepare_cached(TAKE).await?;
+        let row = transaction
+            .query_opt(&statement, &[&holder, &LEASE.as_secs_f64()])
+            .await?
+            .ok_or_else(|| Error::unavailable("all 1,024 server numbers of this schema are taken"))?;
+        let number: i16 = row.get(0);
+        let statement = transaction.prepare_cached(HIGH_WATER).await?;
+        let high_water = row::to_version(transaction.query_one(&statement, &[]).await?.get(0));
+        transaction.commit().await.map_err(Failure::of_commit)?;
+        let mut versions = self.versions.lock();
+        *versions = VersionClock::new(number.unsigned_abs(), high_water.max(versions.last()));
+        Ok(Lease { number, holder, from })
+    }
+
+    /// Before each commit. Versions are made only while much of the lease is left.
+    pub(super) async fn keep_lease(&self) -> Result<(), Failure> {
+        let mut held = self.lease.lock().await;
+        match *held {
+            Some(lease) if lease.from.elapsed() < RENEW_AFTER => return Ok(()),
+            Some(lease) => {
+                let from = Instant::now();
+                let client = self.client().await?;
+                let statement = client.prepare_cached(RENEW).await?;
+                let renewed = client.execute(&statement, &[&lease.number, &lease.holder, &LEASE.as_secs_f64()]).await?;
+                if renewed == 1 {
+                    *held = Some(Lease { from, ..lease });
+                    return Ok(());
+                }
+                tracing::warn!(number = lease.number, "the server number was lost to another process");
+            }
+            None => {}
+        }
+        *held = Some(self.take_lease().await?);
+        Ok(())
+    }
+
+    pub(super) async fn release_lease(&self) -> Result<(), Failure> {
+        let Some(lease) = self.lease.lock().await.take() else { return Ok(()) };
+        let client = self.client().await?;
+        let statement = client.prepare_cached(RELEASE).await?;
+        client.execute(&statement, &[&lease.number, &lease.holder]).await?;
+        Ok(())
+    }
+}
+
+/// Replaced by the first lease, before any version is made.
+pub(super) const fn no_versions_yet() -> VersionClock {
+    VersionClock::new(0, Version::ZERO)
+}

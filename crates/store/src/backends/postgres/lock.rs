@@ -1,0 +1,128 @@
+//! Advisory locks: what keeps other commits out between a decision's look and its change.
+//!
+//! A commit takes all its locks in one statement before it reads anything, in the order of their numbers, so
+//! two commits never wait for each other in a circle. Nobody locks the target of a follow exclusively: the
+//! followers of one celebrity do not queue.
+
+use deadpool_postgres::Transaction;
+use entourage_model::{Key, Operation, Write};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::error::Failure;
+
+const TAKE: &str = "SELECT CASE WHEN exclusive THEN pg_advisory_xact_lock(number)::text \
+     ELSE pg_advisory_xact_lock_shared(number)::text END \
+     FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY AS wanted (number, exclusive, place) ORDER BY place";
+
+/// What can be locked. The number is a hash: two names that share one wait for each other needlessly, no more.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Name {
+    /// A user's record: held alone to change it, shared by everything decided on it.
+    User(Key),
+    /// All edges between two users, in both directions.
+    Pair(Key, Key),
+    /// What a user follows may grow by one commit at a time: the cap depends on it.
+    Load(Key),
+    Scope([u8; 16]),
+    Relay,
+    Fold,
+    Lease,
+}
+
+/// Locks belong to the whole database; the store's epoch keeps those of two stores apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Locks {
+    epoch: u64,
+}
+
+impl Locks {
+    pub(super) const fn new(epoch: u64) -> Self {
+        Self { epoch }
+    }
+
+    pub(super) fn number(self, name: Name) -> i64 {
+        let mut bytes = [0; 17];
+        let mut put = |tag: u8, first: i64, second: i64| {
+            bytes[0] = tag;
+            bytes[1..9].copy_from_slice(&first.to_be_bytes());
+            bytes[9..].copy_from_slice(&second.to_be_bytes());
+        };
+        match name {
+            Name::User(key) => put(0, key.0, 0),
+            Name::Pair(a, b) => put(1, a.min(b).0, a.max(b).0),
+            Name::Load(key) => put(2, key.0, 0),
+            Name::Scope(scope) => {
+                bytes[0] = 3;
+                bytes[1..].copy_from_slice(&scope);
+            }
+            Name::Relay => put(4, 0, 0),
+            Name::Fold => put(5, 0, 0),
+            Name::Lease => put(6, 0, 0),
+        }
+        xxh3_64_with_seed(&bytes, self.epoch) as i64
+    }
+
+    /// The locks of a write in the order to take them, each with whether it is held alone.
+    fn of(self, write: &Write) -> Vec<(i64, bool)> {
+        let mut locks = Vec::with_capacity(5);
+        match write.operation.parties() {
+            (key, None) => locks.push((self.number(Name::User(key)), true)),
+            (actor, Some(other)) => {
+                locks.push((self.number(Name::User(actor)), false));
+                locks.push((self.number(Name::User(other)), false));
+                locks.push((self.number(Name::Pair(actor, other)), true));
+            }
+        }
+        if let Operation::Follow { follower, .. } | Operation::Import { follower, .. } = write.operation {
+            locks.push((self.number(Name::Load(follower)), true));
+        }
+        if let Some(key) = &write.idempotency {
+            locks.push((self.number(Name::Scope(key.scope)), true));
+        }
+        // Of equal numbers the exclusive one comes first and is kept: a lock is never made stronger later.
+        locks.sort_unstable_by_key(|&(number, exclusive)| (number, !exclusive));
+        locks.dedup_by_key(|&mut (number, _)| number);
+        locks
+    }
+
+    pub(super) async fn take(self, transaction: &Transaction<'_>, write: &Write) -> Result<(), Failure> {
+        let (numbers, exclusive): (Vec<i64>, Vec<bool>) = self.of(write).into_iter().unzip();
+        let statement = transaction.prepare_cached(TAKE).await?;
+        transaction.query(&statement, &[&numbers, &exclusive]).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_come_in_one_order_and_once() {
+        let locks = Locks::new(7);
+        let follow = |follower, target| {
+            Write::from(Operation::Follow { follower: Key(follower), target: Key(target), quiet: false, cap: None })
+        };
+        for write in [follow(1, 2), follow(2, 1), follow(5, 5), follow(-9, i64::MAX)] {
+            let taken = locks.of(&write);
+            assert!(taken.is_sorted_by(|a, b| a.0 < b.0), "{taken:?}");
+        }
+        assert_eq!(locks.number(Name::Pair(Key(1), Key(2))), locks.number(Name::Pair(Key(2), Key(1))));
+        assert_ne!(locks.number(Name::Relay), Locks::new(8).number(Name::Relay));
+    }
+
+    #[test]
+    fn a_follow_shares_its_target_and_a_profile_change_does_not() {
+        let locks = Locks::new(7);
+        let target = locks.number(Name::User(Key(2)));
+        let follow = Write::from(Operation::Follow { follower: Key(1), target: Key(2), quiet: false, cap: Some(1) });
+        assert!(locks.of(&follow).contains(&(target, false)));
+        let put = Write::from(Operation::PutUser {
+            key: Key(2),
+            id: 2.into(),
+            patch: Default::default(),
+            overwrite: entourage_model::Overwrite::Replace,
+        });
+        assert_eq!(locks.of(&put), [(target, true)]);
+    }
+}

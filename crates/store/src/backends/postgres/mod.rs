@@ -1,0 +1,195 @@
+//! PostgreSQL: one transaction for each write, and nothing in memory that could lie.
+//!
+//! Any number of processes may work on one schema. The rules are not here: a commit loads what
+//! [`entourage_model::resolve`] asks for and stores what it returns.
+
+mod commit;
+mod counts;
+mod error;
+mod events;
+mod lease;
+mod lock;
+mod read;
+mod row;
+mod schema;
+mod verify;
+mod view;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use entourage_model::{
+    Clock, Counts, EdgeValue, Error, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, User,
+    VersionClock, Write,
+};
+use parking_lot::Mutex;
+use tokio_postgres::NoTls;
+
+use self::{
+    error::{Failure, retrying},
+    lease::Lease,
+    lock::Locks,
+};
+use crate::{Answer, Health, Identity, Profile, Report};
+
+const CONNECTIONS_MAX: usize = 16;
+const CONNECTION_WAIT: Duration = Duration::from_secs(5);
+/// What every session is told: where the tables are, and limits on waiting.
+const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock_timeout=10s \
+     -c idle_in_transaction_session_timeout=60s";
+
+/// A graph in one PostgreSQL schema.
+pub struct Store {
+    identity: Identity,
+    clock: Arc<dyn Clock>,
+    pool: Pool,
+    locks: Locks,
+    versions: Mutex<VersionClock>,
+    lease: tokio::sync::Mutex<Option<Lease>>,
+    /// Count deltas this process has written since it last folded.
+    unfolded: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Store {
+    /// Opens the store in `schema`, making and migrating it as needed.
+    pub async fn connect(url: &str, schema: &str, clock: Arc<dyn Clock>) -> Result<Self> {
+        schema::check_name(schema)?;
+        let mut config = url
+            .parse::<tokio_postgres::Config>()
+            .map_err(|error| Error::invalid("store.url is not a PostgreSQL URL").caused_by(error))?;
+        let asked = config.get_options().unwrap_or_default();
+        let options = format!("{asked} {SESSION} -c search_path={schema}");
+        config.options(options).application_name(format!("entourage {schema}")).connect_timeout(CONNECTION_WAIT);
+        let identity = schema::prepare(&config, schema).await?;
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
+            .max_size(CONNECTIONS_MAX)
+            .wait_timeout(Some(CONNECTION_WAIT))
+            .create_timeout(Some(CONNECTION_WAIT))
+            .recycle_timeout(Some(CONNECTION_WAIT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Error::internal("no connection pool").caused_by(error))?;
+        let store = Self {
+            locks: Locks::new(identity.epoch),
+            identity,
+            clock,
+            pool,
+            versions: Mutex::new(lease::no_versions_yet()),
+            lease: tokio::sync::Mutex::new(None),
+            unfolded: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        };
+        store.keep_lease().await?;
+        store.fold_or_warn().await;
+        Ok(store)
+    }
+
+    async fn client(&self) -> Result<Object, Failure> {
+        Ok(self.pool.get().await?)
+    }
+
+    fn refuse_when_closed(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::unavailable("the store is closed"));
+        }
+        Ok(())
+    }
+
+    async fn ask_whether_writable(&self) -> Result<bool, Failure> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached("SELECT current_setting('transaction_read_only') = 'off'").await?;
+        Ok(client.query_one(&statement, &[]).await?.get(0))
+    }
+}
+
+#[async_trait]
+impl crate::Store for Store {
+    fn profile(&self) -> Profile {
+        Profile { name: "postgres", durable: true, peeks: false, numbered: false }
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.commit_one(&write).await
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in &writes {
+            outcomes.push(self.commit_one(write).await);
+        }
+        outcomes
+    }
+
+    /// Nothing is kept in memory, so nothing is known without asking.
+    fn peek(&self, _kind: Kind, _follower: Key, _target: Key) -> Answer {
+        Answer::Unknown
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        Ok(retrying(|| self.read_edges(kind, pairs)).await?)
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        Ok(retrying(|| self.read_users(keys)).await?)
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        Ok(retrying(|| self.read_counts(user)).await?)
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        Ok(retrying(|| self.read_page(list, after, limit)).await?)
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        Ok(retrying(|| self.read_users_above(after, limit)).await?)
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        retrying(|| self.relay()).await?;
+        Ok(retrying(|| self.read_events(after, limit)).await?)
+    }
+
+    /// The watermark is a transaction's number: it is covered when a snapshot taken now sees that transaction.
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        Ok(retrying(|| self.sees(watermark.0)).await?)
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        retrying(|| self.relay()).await?;
+        Ok(retrying(|| self.check_everything()).await?)
+    }
+
+    async fn health(&self) -> Health {
+        if let Err(error) = self.refuse_when_closed() {
+            return Health::Degraded(error.to_string());
+        }
+        match retrying(|| self.ask_whether_writable()).await {
+            Ok(true) => Health::Ready,
+            Ok(false) => Health::Degraded("PostgreSQL only reads".to_owned()),
+            Err(failure) => Health::Degraded(failure.error.to_string()),
+        }
+    }
+
+    async fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let released = self.release_lease().await;
+        self.pool.close();
+        Ok(released?)
+    }
+}

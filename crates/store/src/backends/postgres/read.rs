@@ -1,0 +1,131 @@
+//! Reads: each is one statement, so each sees one moment.
+
+use entourage_model::{Counts, EdgeValue, Key, Kind, List, Page, Place, Plane, Side, User};
+use tokio_postgres::Row;
+
+use super::{
+    Store,
+    error::{Failure, unreadable},
+    row,
+};
+
+const EDGES: &str = "SELECT e.state, e.quiet, e.version, e.position \
+     FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY AS asked (follower, target, place) \
+     LEFT JOIN edges e ON e.follower = asked.follower AND e.target = asked.target AND e.kind = $1 AND e.state <> 3 \
+     ORDER BY asked.place";
+/// No row: no user. One row without a plane: a user without edges.
+const COUNTS: &str = "SELECT c.plane, c.side, c.total, c.quiet FROM users u \
+     LEFT JOIN LATERAL (SELECT plane, side, sum(total)::bigint AS total, sum(quiet)::bigint AS quiet \
+         FROM count_parts WHERE user_key = u.key GROUP BY plane, side) c ON true \
+     WHERE u.key = $1";
+const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
+
+/// A page and the totals of its list. Without edges there is one row that has only the totals.
+fn scan_statement(side: Side) -> String {
+    let (own, other) = match side {
+        Side::Following => ("follower", "target"),
+        Side::Followers => ("target", "follower"),
+    };
+    format!(
+        "WITH page AS (\
+             SELECT kind, follower, target, state, quiet, version, position FROM edges \
+             WHERE {own} = $1 AND kind = $2 AND state = $3 AND state <> 3 AND (position, {other}) < ($4, $5) \
+             ORDER BY position DESC, {other} DESC LIMIT $6), \
+         sums AS (\
+             SELECT coalesce(sum(total), 0)::bigint AS total, coalesce(sum(quiet), 0)::bigint AS quiet \
+             FROM count_parts WHERE user_key = $1 AND plane = $7 AND side = $8) \
+         SELECT sums.total, sums.quiet, page.kind, page.follower, page.target, page.state, page.quiet, \
+             page.version, page.position \
+         FROM sums LEFT JOIN page ON true ORDER BY page.position DESC, page.{other} DESC"
+    )
+}
+
+impl Store {
+    pub(super) async fn read_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>, Failure> {
+        let followers: Vec<i64> = pairs.iter().map(|(follower, _)| follower.0).collect();
+        let targets: Vec<i64> = pairs.iter().map(|(_, target)| target.0).collect();
+        let client = self.client().await?;
+        let statement = client.prepare_cached(EDGES).await?;
+        let rows = client.query(&statement, &[&(kind as i16), &followers, &targets]).await?;
+        let value = |found: &Row| found.get::<_, Option<i16>>(0).map(|_| row::value(found, 0)).transpose();
+        Ok(rows.iter().map(value).collect::<Result<_, _>>()?)
+    }
+
+    pub(super) async fn read_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>, Failure> {
+        let asked: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        let client = self.client().await?;
+        let statement = client.prepare_cached(&format!("SELECT {} FROM users WHERE key = ANY($1)", row::USER)).await?;
+        let rows = client.query(&statement, &[&asked]).await?;
+        let users: Vec<User> = rows.iter().map(row::user).collect::<Result<_, _>>()?;
+        let found: hashbrown::HashMap<Key, &User> = users.iter().map(|user| (user.key, user)).collect();
+        Ok(keys.iter().map(|key| found.get(key).map(|&user| user.clone())).collect())
+    }
+
+    pub(super) async fn read_counts(&self, user: Key) -> Result<Option<Counts>, Failure> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(COUNTS).await?;
+        let rows = client.query(&statement, &[&user.0]).await?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mut counts = Counts::default();
+        for row in rows.iter().filter(|row| row.get::<_, Option<i16>>(0).is_some()) {
+            let (plane, side): (i16, i16) = (row.get(0), row.get(1));
+            let (total, quiet) = (count(row, 2)?, count(row, 3)?);
+            let plane = u8::try_from(plane).ok().and_then(Plane::from_number);
+            match (plane, side == Side::Followers as i16) {
+                (Some(Plane::Follow), true) => (counts.followers, counts.followers_quiet) = (total, quiet),
+                (Some(Plane::Follow), false) => (counts.following, counts.following_quiet) = (total, quiet),
+                (Some(Plane::Request), true) => counts.requests = total,
+                (Some(Plane::Request), false) => counts.requested = total,
+                _ => {}
+            }
+        }
+        Ok(Some(counts))
+    }
+
+    pub(super) async fn read_page(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page, Failure> {
+        // Above every place: no clock reaches the last version.
+        let (position, key) =
+            after.map_or((i64::MAX, i64::MAX), |place| (row::from_version(place.position), place.key.0));
+        let (kind, state) = (list.plane.kind() as i16, list.plane.state() as i16);
+        let fetched = i64::try_from(limit.saturating_add(1)).unwrap_or(i64::MAX);
+        let client = self.client().await?;
+        let statement = client.prepare_cached(&scan_statement(list.side)).await?;
+        let (plane, side) = (list.plane as i16, list.side as i16);
+        let rows =
+            client.query(&statement, &[&list.user.0, &kind, &state, &position, &key, &fetched, &plane, &side]).await?;
+        let Some(first) = rows.first() else { return Ok(Page::default()) };
+        let (total, quiet) = (count(first, 0)?, count(first, 1)?);
+        let on_page = rows.iter().filter(|row| row.get::<_, Option<i16>>(2).is_some());
+        let mut edges: Vec<_> = on_page.map(|row| row::edge(row, 2)).collect::<Result<_, _>>()?;
+        let more = edges.len() > limit;
+        edges.truncate(limit);
+        Ok(Page { edges, more, total, quiet })
+    }
+
+    pub(super) async fn read_users_above(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>, Failure> {
+        let from = match after {
+            None => Key::MIN,
+            Some(Key::MAX) => return Ok(Vec::new()),
+            Some(Key(key)) => Key(key + 1),
+        };
+        let client = self.client().await?;
+        let text = format!("SELECT {} FROM users WHERE key >= $1 ORDER BY key LIMIT $2", row::USER);
+        let statement = client.prepare_cached(&text).await?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = client.query(&statement, &[&from.0, &limit]).await?;
+        Ok(rows.iter().map(row::user).collect::<Result<_, _>>()?)
+    }
+
+    pub(super) async fn sees(&self, transaction_number: u64) -> Result<bool, Failure> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(COVERS).await?;
+        Ok(client.query_one(&statement, &[&transaction_number.to_string()]).await?.get(0))
+    }
+}
+
+/// A count below zero is a bug to be seen, not hidden.
+fn count(row: &Row, column: usize) -> Result<u64, Failure> {
+    Ok(u64::try_from(row.get::<_, i64>(column)).map_err(|_| unreadable("count"))?)
+}

@@ -1,0 +1,118 @@
+//! Compares counts with lists, events with each other, and what the events say with what is stored.
+
+use deadpool_postgres::Transaction;
+use tokio_postgres::{IsolationLevel, Row};
+
+use super::{Store, error::Failure};
+use crate::Report;
+
+/// Of each check: more of the same says nothing new.
+const PROBLEMS_MAX: i64 = 100;
+
+const SIZES: &str = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM edges WHERE state <> 3), \
+     (SELECT count(*) FROM events)";
+
+/// Each returns one text for each disagreement.
+const CHECKS: [(&str, &str); 7] = [
+    (
+        "count",
+        "WITH listed AS (\
+             SELECT user_key, CASE kind WHEN 0 THEN state WHEN 1 THEN 3 ELSE 4 END::smallint AS plane, side, \
+                 count(*) AS total, count(*) FILTER (WHERE quiet) AS quiet \
+             FROM (SELECT follower AS user_key, 0::smallint AS side, kind, state, quiet FROM edges WHERE state <> 3 \
+                   UNION ALL SELECT target, 1::smallint, kind, state, quiet FROM edges WHERE state <> 3) ends \
+             GROUP BY 1, 2, 3), \
+         counted AS (\
+             SELECT user_key, plane, side, sum(total) AS total, sum(quiet) AS quiet FROM count_parts \
+             GROUP BY user_key, plane, side) \
+         SELECT format('user %s plane %s side %s counts %s (%s quiet), its list has %s (%s quiet)', user_key, plane, \
+             side, coalesce(counted.total, 0), coalesce(counted.quiet, 0), coalesce(listed.total, 0), \
+             coalesce(listed.quiet, 0)) \
+         FROM listed FULL JOIN counted USING (user_key, plane, side) \
+         WHERE coalesce(counted.total, 0) <> coalesce(listed.total, 0) \
+             OR coalesce(counted.quiet, 0) <> coalesce(listed.quiet, 0) LIMIT $1",
+    ),
+    (
+        "edge",
+        "SELECT format('kind %s %s -> %s has an end that is no user', kind, follower, target) FROM edges \
+         WHERE NOT EXISTS (SELECT 1 FROM users WHERE key = follower) \
+             OR NOT EXISTS (SELECT 1 FROM users WHERE key = target) LIMIT $1",
+    ),
+    (
+        "block",
+        "SELECT format('%s follows %s though one blocks the other', f.follower, f.target) FROM edges f JOIN edges b \
+         ON (b.follower, b.target) IN ((f.follower, f.target), (f.target, f.follower)) \
+         WHERE f.kind = 0 AND b.kind = 1 AND f.state <> 3 AND b.state <> 3 LIMIT $1",
+    ),
+    (
+        "events",
+        "SELECT format('after sequence %s comes %s', before, sequence) FROM (\
+             SELECT sequence, lag(sequence, 1, 0::bigint) OVER (ORDER BY sequence) AS before FROM events) steps \
+         WHERE sequence <> before + 1 \
+         UNION ALL SELECT format('the relay gave out %s, the last event is %s', sequence, last) FROM relay, \
+             (SELECT coalesce(max(events.sequence), 0) AS last FROM events) found WHERE sequence <> last LIMIT $1",
+    ),
+    (
+        "events",
+        "WITH told AS (SELECT (change->'Edge'->>'follower')::bigint AS follower, \
+             (change->'Edge'->>'target')::bigint AS target, change->'Edge'->>'kind' AS kind, sequence, version \
+             FROM events WHERE change ? 'Edge') \
+         SELECT format('%s %s -> %s goes back to version %s at sequence %s', kind, follower, target, version, sequence) \
+         FROM (SELECT *, lag(version) OVER (PARTITION BY follower, target, kind ORDER BY sequence) AS before FROM told) \
+             steps WHERE version <= before LIMIT $1",
+    ),
+    // Not yet numbered changes count as told: only their order among others is open, not their own.
+    (
+        "events",
+        "WITH told AS (\
+             SELECT DISTINCT ON (follower, target, kind) follower, target, kind, value FROM (\
+                 SELECT change->'Edge' AS edge, version FROM events WHERE change ? 'Edge' \
+                 UNION ALL SELECT change->'Edge', version FROM outbox WHERE change ? 'Edge') all_told, \
+             LATERAL (SELECT (edge->>'follower')::bigint AS follower, (edge->>'target')::bigint AS target, \
+                 array_position(ARRAY['follow', 'block', 'mute'], edge->>'kind') - 1 AS kind, \
+                 edge->'after' AS value) parts \
+             ORDER BY follower, target, kind, version DESC), \
+         stored AS (\
+             SELECT follower, target, kind::integer AS kind, jsonb_build_object('quiet', quiet, 'version', version, \
+                 'position', position, 'state', (ARRAY['active', 'pending', 'parked', 'removed'])[state + 1]) AS value \
+             FROM edges) \
+         SELECT format('kind %s %s -> %s is stored as %s, the events say %s', kind, follower, target, stored.value, \
+             told.value) \
+         FROM stored FULL JOIN told USING (follower, target, kind) \
+         WHERE stored.value IS DISTINCT FROM told.value LIMIT $1",
+    ),
+    (
+        "events",
+        "WITH told AS (\
+             SELECT (change->'User'->>'key')::bigint AS key, max(version) AS version FROM (\
+                 SELECT change, version FROM events WHERE change ? 'User' \
+                 UNION ALL SELECT change, version FROM outbox WHERE change ? 'User') all_told GROUP BY 1) \
+         SELECT format('user %s is stored at version %s, the events say %s', key, users.version, told.version) \
+         FROM users FULL JOIN told USING (key) WHERE users.version IS DISTINCT FROM told.version LIMIT $1",
+    ),
+];
+
+impl Store {
+    /// Everything is compared as of one moment, whatever is written meanwhile.
+    pub(super) async fn check_everything(&self) -> Result<Report, Failure> {
+        let mut client = self.client().await?;
+        let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        let transaction = builder.start().await?;
+        let mut report = sizes(&transaction).await?;
+        for (check, text) in CHECKS {
+            let statement = transaction.prepare_cached(text).await?;
+            for row in transaction.query(&statement, &[&PROBLEMS_MAX]).await? {
+                report.problem(check, row.get::<_, String>(0));
+            }
+        }
+        transaction.commit().await?;
+        Ok(report)
+    }
+}
+
+async fn sizes(transaction: &Transaction<'_>) -> Result<Report, Failure> {
+    let statement = transaction.prepare_cached(SIZES).await?;
+    let row = transaction.query_one(&statement, &[]).await?;
+    let size = |row: &Row, column: usize| row.get::<_, i64>(column).unsigned_abs();
+    Ok(Report { users: size(&row, 0), edges: size(&row, 1), events: size(&row, 2), problems: Vec::new() })
+}

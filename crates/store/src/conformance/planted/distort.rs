@@ -1,0 +1,69 @@
+//! What the bugs do to an outcome on its way into the graph.
+
+use entourage_model::{Cause, Change, EdgeChange, EdgeValue, Kind, Operation, Outcome, Reply, Sequence, State, Write};
+
+use super::{
+    Bug,
+    store::{Inner, Planted},
+};
+
+impl Planted {
+    pub(super) fn distort(&self, inner: &mut Inner, write: &Write, outcome: &mut Outcome) {
+        let version = outcome.version;
+        match (self.bug, &write.operation) {
+            (Bug::EventForNothing, _) if outcome.changes.is_empty() => {
+                if let Some(mut event) = inner.events.last().cloned() {
+                    inner.changes += 1;
+                    event.sequence = Sequence(inner.changes);
+                    inner.events.push(event);
+                }
+            }
+            (Bug::BlocksOneWay, &Operation::Block { target: blocked, .. }) => {
+                let theirs = |change: &Change| matches!(change, Change::Edge(edge) if edge.kind == Kind::Follow && edge.follower == blocked);
+                outcome.changes.retain(|change| !theirs(change));
+            }
+            (Bug::QuietMovesPosition, Operation::Follow { .. }) => {
+                if let (Some(Change::Edge(edge)), Reply::Edge { value, .. }) =
+                    (outcome.changes.first_mut(), &mut outcome.reply)
+                {
+                    edge.after.position = version;
+                    value.position = version;
+                }
+            }
+            (Bug::RepeatMovesPosition, &Operation::Follow { follower, target, .. }) if outcome.changes.is_empty() => {
+                if let Reply::Edge { value, .. } = &mut outcome.reply {
+                    let before = Some(*value);
+                    *value = EdgeValue { position: version, version, ..*value };
+                    let change = EdgeChange {
+                        kind: Kind::Follow,
+                        follower,
+                        target,
+                        cause: Cause::Follower,
+                        before,
+                        after: *value,
+                    };
+                    let silent = Outcome { changes: [Change::Edge(change)].into_iter().collect(), ..outcome.clone() };
+                    inner.graph.apply(&silent);
+                }
+            }
+            (Bug::UnblockRestores, &Operation::Unblock { actor, target }) => {
+                let both = [(actor, target), (target, actor)];
+                if let Some(index) = inner.blocked_follows.iter().position(|pair| both.contains(pair)) {
+                    let (follower, target) = inner.blocked_follows.swap_remove(index);
+                    let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
+                    let change = EdgeChange {
+                        kind: Kind::Follow,
+                        follower,
+                        target,
+                        cause: Cause::Follower,
+                        before: None,
+                        after,
+                    };
+                    let silent = Outcome { changes: [Change::Edge(change)].into_iter().collect(), ..outcome.clone() };
+                    inner.graph.apply(&silent);
+                }
+            }
+            _ => {}
+        }
+    }
+}

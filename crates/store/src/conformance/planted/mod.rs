@@ -1,0 +1,174 @@
+//! Stores that misbehave in one known way each. A checker that lets one of them pass is not trusted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+mod distort;
+mod durable;
+mod store;
+
+use self::{durable::planted_durable, store::planted};
+use super::{
+    Case, Fixture, block_on,
+    random::{self, Plan},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// Every seventh change has no event; the numbers close the gap.
+    DropsEvents,
+    /// A write that changes nothing has an event.
+    EventForNothing,
+    /// An unfollow of nobody counts.
+    CountsAbsentUnfollow,
+    /// A page begins with the row of its cursor.
+    RepeatsRowOfCursor,
+    /// A page of a cursor of time alone: rows of the same moment are skipped.
+    SkipsEqualPositions,
+    /// What a block took away comes back.
+    UnblockRestores,
+    /// A block leaves the blocked one's follow.
+    BlocksOneWay,
+    /// A repeated follow is a new one.
+    RepeatMovesPosition,
+    /// A changed flag moves the row.
+    QuietMovesPosition,
+    IgnoresCap,
+    /// Requests are not counted towards the cap.
+    CapForgetsRequests,
+    /// A retry is done again.
+    RetriesTwice,
+    /// The key of a refused write is used up.
+    RecordsRefusals,
+    /// A fresh edge is a "no" until the next write.
+    PeekLags,
+    /// A request is a "yes".
+    PeekTakesRequests,
+    /// Unfollow leaves requests.
+    KeepsRequests,
+    /// A patch replaces.
+    MergeReplaces,
+    /// A batch ends with its first refusal.
+    BatchStops,
+    /// The clock goes back now and then.
+    VersionsGoBack,
+    ForgetsFloor,
+    /// Every fiftieth acked write is not kept.
+    LosesWrites,
+    /// A block is looked for before the commit.
+    BlockCheckedOutside,
+    /// The cap is looked at before the commit.
+    CapCheckedOutside,
+    /// What stands is looked at before the commit.
+    EdgeCheckedOutside,
+    /// The idempotency key is looked up before the commit.
+    KeyCheckedOutside,
+    WritesAfterClose,
+    ReopensWithoutTheLast,
+    ReopensWithoutKeys,
+    ReopensWithItsClockBack,
+}
+
+/// Which case notices which bug.
+const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
+    (Bug::DropsEvents, "events::each_change_has_its_event_in_order"),
+    (Bug::EventForNothing, "events::nothing_changed_is_no_event"),
+    (Bug::CountsAbsentUnfollow, "counts::repeated_removals_never_count_twice"),
+    (Bug::RepeatsRowOfCursor, "lists::pages_of_every_size_are_newest_first"),
+    (Bug::RepeatsRowOfCursor, "lists::paging_while_others_write_misses_nobody"),
+    (Bug::SkipsEqualPositions, "lists::equal_positions_are_ordered_by_key"),
+    (Bug::UnblockRestores, "blocks::unblock_restores_nothing"),
+    (Bug::BlocksOneWay, "blocks::block_removes_follows_both_ways"),
+    (Bug::RepeatMovesPosition, "follows::repeated_follow_changes_nothing"),
+    (Bug::QuietMovesPosition, "follows::quiet_changes_the_flag_only"),
+    (Bug::IgnoresCap, "follows::cap_below_at_and_above"),
+    (Bug::CapForgetsRequests, "requests::requests_count_towards_the_cap"),
+    (Bug::RetriesTwice, "idempotency::a_late_retry_does_not_undo_an_unfollow"),
+    (Bug::RecordsRefusals, "idempotency::only_success_is_recorded"),
+    (Bug::PeekLags, "checks::peek_agrees_with_the_exact_read"),
+    (Bug::PeekLags, "checks::peek_agrees_while_others_write"),
+    (Bug::PeekTakesRequests, "checks::peek_agrees_with_the_exact_read"),
+    (Bug::KeepsRequests, "requests::unfollow_cancels_a_request"),
+    (Bug::MergeReplaces, "users::patch_merges_and_needs_a_user"),
+    (Bug::BatchStops, "follows::commit_all_is_in_order_and_goes_on_after_a_refusal"),
+    (Bug::VersionsGoBack, "versions::versions_strictly_increase"),
+    (Bug::ForgetsFloor, "versions::versions_exceed_the_floor"),
+    (Bug::LosesWrites, "lists::pages_of_every_size_are_newest_first"),
+    (Bug::BlockCheckedOutside, "races::block_against_follow_ends_with_no_edge"),
+    (Bug::CapCheckedOutside, "races::cap_is_exact_at_99"),
+    (Bug::EdgeCheckedOutside, "races::equal_follows_create_once"),
+    (Bug::BlockCheckedOutside, "races::histories_are_linear"),
+    (Bug::EdgeCheckedOutside, "races::histories_are_linear"),
+    (Bug::DropsEvents, "races::histories_are_linear"),
+    (Bug::EventForNothing, "races::histories_are_linear"),
+    (Bug::CountsAbsentUnfollow, "races::histories_are_linear"),
+    (Bug::UnblockRestores, "races::histories_are_linear"),
+    (Bug::BlocksOneWay, "races::histories_are_linear"),
+    (Bug::VersionsGoBack, "races::histories_are_linear"),
+    (Bug::LosesWrites, "races::histories_are_linear"),
+    (Bug::KeyCheckedOutside, "idempotency::equal_keys_at_once_have_one_effect"),
+];
+
+/// The same for stores that are closed and opened again.
+const CAUGHT_BY_REOPENING: &[(Bug, &str)] = &[
+    (Bug::WritesAfterClose, "life::a_closed_store_refuses_writes"),
+    (Bug::ReopensWithoutTheLast, "life::acked_writes_survive_reopening"),
+    (Bug::ReopensWithoutKeys, "life::retries_are_recognised_after_reopening"),
+    (Bug::ReopensWithItsClockBack, "life::versions_and_sequences_go_on_after_reopening"),
+];
+
+/// Bugs that only show when writers meet: one writer at a time cannot notice.
+const NEEDS_CONCURRENCY: &[Bug] =
+    &[Bug::BlockCheckedOutside, Bug::CapCheckedOutside, Bug::EdgeCheckedOutside, Bug::KeyCheckedOutside];
+
+/// Races and random histories may miss a bug by luck, though rarely.
+const TRIES: usize = 5;
+
+fn passes(case: &str, fixture: impl Into<Fixture>) -> bool {
+    // Caught here and not in a task, so that the panics of bugs that are found do not litter the output.
+    catch_unwind(AssertUnwindSafe(|| block_on(Case::named(case).run(fixture)))).is_ok()
+}
+
+#[test]
+fn each_planted_bug_fails_its_case_and_only_the_bug_does() {
+    for &(bug, case) in CAUGHT_BY_CASES {
+        assert!(passes(case, planted(Bug::None)), "{case} fails without a bug");
+        let noticed = (0..TRIES).any(|_| !passes(case, planted(bug)));
+        assert!(noticed, "{case} does not notice {bug:?}");
+    }
+    for &(bug, case) in CAUGHT_BY_REOPENING {
+        assert!(passes(case, planted_durable(Bug::None)), "{case} fails without a bug");
+        assert!(!passes(case, planted_durable(bug)), "{case} does not notice {bug:?}");
+    }
+}
+
+#[test]
+fn random_runs_with_restarts_notice_what_a_restart_forgot() {
+    let passes = |bug| {
+        let run = || random::run_seeds(2, 2_000, async || planted_durable(bug));
+        catch_unwind(AssertUnwindSafe(run)).is_ok()
+    };
+    assert!(passes(Bug::None));
+    assert!(!passes(Bug::ReopensWithoutTheLast));
+    assert!(!passes(Bug::ReopensWithoutKeys));
+}
+
+#[test]
+fn random_runs_notice_each_planted_bug() {
+    for &(bug, _) in CAUGHT_BY_CASES {
+        let run = |seed| block_on(random::run(planted(bug), Plan::new(seed, 2_000), random::straight_on));
+        let noticed = (0..3).any(|seed| run(seed).is_err());
+        assert_eq!(noticed, !NEEDS_CONCURRENCY.contains(&bug), "{bug:?}");
+    }
+}
+
+#[test]
+fn a_failure_names_its_seed_and_the_last_writes() {
+    let plan = Plan::new(5, 2_000);
+    let failure = block_on(random::run(planted(Bug::IgnoresCap), plan, random::straight_on)).unwrap_err();
+    let text = failure.to_string();
+    assert!(text.contains("ENTOURAGE_SEED=5") && text.contains("following_limit"), "{text}");
+    assert!(!failure.recent.is_empty() && failure.step > 0);
+    let again = block_on(random::run(planted(Bug::IgnoresCap), plan, random::straight_on)).unwrap_err();
+    assert_eq!(again.step, failure.step, "a seed replays");
+}

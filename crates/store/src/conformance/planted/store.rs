@@ -1,0 +1,329 @@
+//! The planted store: the memory backend's parts, put together wrongly on purpose.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use entourage_model::{
+    Change, Clock, Counts, EdgeValue, Error, Event, IdempotencyKey, IdempotencyRecord, Key, Kind, List, Millis,
+    Operation, Outcome, Overwrite, Page, Place, Reply, Result, Secret, Sequence, State, User, Version, VersionClock,
+    View, Write, resolve,
+};
+use parking_lot::RwLock;
+
+use super::Bug;
+use crate::{Answer, Health, Identity, Profile, Report, Store, SystemClock, backends::memory::Graph};
+
+pub(super) struct Planted {
+    pub(super) bug: Bug,
+    identity: Identity,
+    durable: bool,
+    closed: AtomicBool,
+    inner: RwLock<Inner>,
+    commits: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) graph: Graph,
+    pub(super) versions: Option<VersionClock>,
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) events: Vec<Event>,
+    pub(super) changes: u64,
+    absent_unfollows: Vec<(Key, Key)>,
+    pub(super) blocked_follows: Vec<(Key, Key)>,
+    /// The version of the newest edge.
+    last: Option<Version>,
+}
+
+/// What was looked at before the commit.
+#[derive(Default)]
+struct Looked {
+    blocked: Option<bool>,
+    load: Option<u64>,
+    edge: Option<Option<EdgeValue>>,
+    /// Whether the commit will look at its idempotency key.
+    key: bool,
+}
+
+/// The graph as a buggy commit sees it.
+struct Seen<'a> {
+    graph: &'a Graph,
+    blocked: Option<bool>,
+    load: Option<u64>,
+    edge: Option<Option<EdgeValue>>,
+    keys: bool,
+    requests: bool,
+}
+
+pub(super) fn planted(bug: Bug) -> Arc<dyn Store> {
+    Arc::new(Planted::new(bug, false, Inner::default()))
+}
+
+impl Planted {
+    pub(super) fn new(bug: Bug, durable: bool, inner: Inner) -> Self {
+        let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+        let (closed, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { bug, identity, durable, closed, inner: RwLock::new(inner), commits }
+    }
+
+    pub(super) fn outcomes(&self) -> Vec<Outcome> {
+        self.inner.read().outcomes.clone()
+    }
+
+    async fn commit_one(&self, mut write: Write) -> Result<Outcome> {
+        let bug = self.bug;
+        if self.closed.load(Ordering::SeqCst) && bug != Bug::WritesAfterClose {
+            return Err(Error::unavailable("the store is closed"));
+        }
+        let nth = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        match &mut write.operation {
+            Operation::Follow { cap, .. } if bug == Bug::IgnoresCap => *cap = None,
+            Operation::PutUser { overwrite, .. } if bug == Bug::MergeReplaces && *overwrite == Overwrite::Merge => {
+                *overwrite = Overwrite::Replace;
+            }
+            _ => {}
+        }
+        if bug == Bug::ForgetsFloor {
+            write.floor = Version::ZERO;
+        }
+        let looked = self.look_outside(&write).await;
+        let mut inner = self.inner.write();
+        let inner = &mut *inner;
+        if let Some(outcome) = self.shortcut(inner, &write) {
+            return Ok(outcome);
+        }
+        let clock = inner.versions.get_or_insert_with(|| VersionClock::new(0, Version::ZERO));
+        if bug == Bug::VersionsGoBack && nth.is_multiple_of(13) {
+            *clock = VersionClock::new(0, Version::ZERO);
+        }
+        let now = match bug {
+            Bug::VersionsGoBack => Millis::from_since_2000(1_000 + nth % 13),
+            _ => SystemClock.now(),
+        };
+        let version = clock.next(now, write.floor);
+        let last = Sequence(inner.changes);
+        let seen = Seen {
+            graph: &inner.graph,
+            blocked: looked.blocked,
+            load: looked.load,
+            edge: looked.edge,
+            keys: looked.key && bug != Bug::RetriesTwice,
+            requests: bug != Bug::CapForgetsRequests,
+        };
+        let mut outcome = match resolve(&seen, &write, version, last) {
+            Ok(outcome) => outcome,
+            Err(refusal) => {
+                if bug == Bug::RecordsRefusals
+                    && let Some(key) = write.idempotency
+                {
+                    let record = IdempotencyRecord { key, version, reply: Reply::Gone { changed: false } };
+                    let (reply, changes) = (record.reply, Default::default());
+                    let kept = Outcome {
+                        watermark: last,
+                        version,
+                        reply,
+                        changes,
+                        idempotency: Some(record),
+                        replayed: false,
+                    };
+                    inner.graph.apply(&kept);
+                }
+                return Err(Error::from(refusal));
+            }
+        };
+        self.distort(inner, &write, &mut outcome);
+        inner.changes += outcome.changes.len() as u64;
+        outcome.watermark = Sequence(inner.changes);
+        if !(bug == Bug::LosesWrites && nth.is_multiple_of(50)) {
+            inner.graph.apply(&outcome);
+        }
+        for (sequence, change) in outcome.numbered_changes() {
+            if bug != Bug::DropsEvents || !sequence.0.is_multiple_of(7) {
+                let next = Sequence(inner.events.len() as u64 + 1);
+                inner.events.push(Event::of(next, version, change));
+            }
+            if let Change::Edge(edge) = change {
+                inner.last = Some(edge.after.version);
+                if edge.cause == entourage_model::Cause::Block {
+                    inner.blocked_follows.push((edge.follower, edge.target));
+                }
+            }
+        }
+        if self.durable {
+            inner.outcomes.push(outcome.clone());
+        }
+        Ok(outcome)
+    }
+
+    /// What a commit looks at before it begins, with time for others to come between.
+    async fn look_outside(&self, write: &Write) -> Looked {
+        let mut looked = Looked { key: true, ..Looked::default() };
+        let Operation::Follow { follower, target, .. } = write.operation else { return looked };
+        {
+            let inner = self.inner.read();
+            match self.bug {
+                Bug::BlockCheckedOutside => {
+                    let blocks = |by, whom| inner.graph.has_edge(Kind::Block, by, whom);
+                    looked.blocked = Some(blocks(follower, target) || blocks(target, follower));
+                }
+                Bug::CapCheckedOutside => looked.load = Some(inner.graph.following_load(follower)),
+                Bug::EdgeCheckedOutside => looked.edge = Some(inner.graph.edge(Kind::Follow, follower, target)),
+                Bug::KeyCheckedOutside => {
+                    let known = |key: IdempotencyKey| inner.graph.idempotency(&key.scope, Version::ZERO).is_some();
+                    looked.key = write.idempotency.is_some_and(known);
+                }
+                _ => return looked,
+            }
+        }
+        tokio::task::yield_now().await;
+        looked
+    }
+
+    /// Writes that a bug answers by itself.
+    fn shortcut(&self, inner: &mut Inner, write: &Write) -> Option<Outcome> {
+        let Operation::Unfollow { follower, target } = write.operation else { return None };
+        let edge = inner.graph.edge(Kind::Follow, follower, target);
+        if self.bug == Bug::CountsAbsentUnfollow && edge.is_none() && inner.graph.user_exists(follower) {
+            inner.absent_unfollows.push((follower, target));
+        }
+        let pending = edge.is_some_and(|value| value.state == State::Pending);
+        (self.bug == Bug::KeepsRequests && pending).then(|| Outcome {
+            watermark: Sequence(inner.changes),
+            version: Version::ZERO,
+            reply: Reply::Gone { changed: false },
+            changes: Default::default(),
+            idempotency: None,
+            replayed: false,
+        })
+    }
+}
+
+impl View for Seen<'_> {
+    fn user_exists(&self, key: Key) -> bool {
+        self.graph.user_exists(key)
+    }
+
+    fn is_private(&self, key: Key) -> bool {
+        self.graph.is_private(key)
+    }
+
+    fn user(&self, key: Key) -> Option<User> {
+        self.graph.user(key)
+    }
+
+    fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
+        match self.blocked {
+            Some(looked) if kind == Kind::Block => looked,
+            _ => self.graph.has_edge(kind, follower, target),
+        }
+    }
+
+    fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
+        match self.edge {
+            Some(looked) if kind == Kind::Follow => looked,
+            _ => self.graph.edge(kind, follower, target),
+        }
+    }
+
+    fn following_load(&self, follower: Key) -> u64 {
+        let current = match self.requests {
+            true => self.graph.following_load(follower),
+            false => self.graph.counts(follower).map_or(0, |counts| counts.following),
+        };
+        self.load.unwrap_or(current)
+    }
+
+    fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
+        if self.keys { self.graph.idempotency(scope, now) } else { None }
+    }
+}
+
+#[async_trait]
+impl Store for Planted {
+    fn profile(&self) -> Profile {
+        Profile { name: "planted", durable: self.durable, peeks: true, numbered: true }
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.commit_one(write).await
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let mut results: Vec<Result<Outcome>> = Vec::new();
+        for write in writes {
+            let stopped = self.bug == Bug::BatchStops && results.iter().any(Result::is_err);
+            results.push(if stopped { Err(Error::unavailable("stopped")) } else { self.commit_one(write).await });
+        }
+        results
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        let inner = self.inner.read();
+        let yes = inner.graph.edge(kind, follower, target).is_some_and(|value| match self.bug {
+            Bug::PeekLags if inner.last == Some(value.version) => false,
+            Bug::PeekTakesRequests => true,
+            _ => value.state == State::Active,
+        });
+        if yes { Answer::Yes } else { Answer::No }
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        let inner = self.inner.read();
+        Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        let inner = self.inner.read();
+        Ok(keys.iter().map(|&key| inner.graph.user(key)).collect())
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        let inner = self.inner.read();
+        let taken = inner.absent_unfollows.iter().filter(|(_, target)| *target == user).count() as u64;
+        let lessen = |counts: Counts| Counts { followers: counts.followers.saturating_sub(taken), ..counts };
+        Ok(inner.graph.counts(user).map(lessen))
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let after = after.map(|place| match self.bug {
+            Bug::RepeatsRowOfCursor => Place { key: Key(place.key.0 + 1), ..place },
+            Bug::SkipsEqualPositions => Place { key: Key::MIN, ..place },
+            _ => place,
+        });
+        Ok(self.inner.read().graph.scan(list, after, limit))
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        let from = usize::try_from(after.0).unwrap_or(usize::MAX);
+        Ok(self.inner.read().events.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        Ok(watermark.0 <= self.inner.read().changes)
+    }
+
+    /// Always content: it is for the checkers to notice.
+    async fn verify(&self) -> Result<Report> {
+        Ok(Report::default())
+    }
+
+    async fn health(&self) -> Health {
+        Health::Ready
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Embedded stores to test: on a simulated disk, or in a temporary folder of the real one.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub(crate) mod portrait;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use entourage_model::{ManualClock, Millis, Secret};
+use entourage_store::{
+    Identity, SystemClock,
+    backends::embedded::{Fault, Options, Store},
+    disk::{Disk, RealDisk, crash::CrashDisk},
+};
+
+pub(crate) fn identity() -> Identity {
+    Identity { epoch: 77, secret: Secret::from_bytes([7; 32]) }
+}
+
+/// Opens a store whose identity and clock are the same in every run.
+pub(crate) fn open_on(disk: &CrashDisk, options: Options) -> Result<Store, Fault> {
+    let clock = ManualClock::new(Millis::from_since_2000(800_000_000_000));
+    Store::open_as(Arc::new(disk.clone()), "the test disk", options, Arc::new(clock), identity)
+}
+
+pub(crate) fn open_real(folder: &Path, options: Options) -> Result<Store, Fault> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(folder)?);
+    Store::open(disk, &folder.display().to_string(), options, Arc::new(SystemClock))
+}
+
+/// A folder that goes away with the test.
+pub(crate) struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("entourage-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder can be made");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,30 @@
+//! Stores on the PostgreSQL that the environment names, each in a schema of its own.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+pub mod words;
+
+use std::sync::Arc;
+
+use entourage_model::Clock;
+use entourage_store::{Store, SystemClock, backends::postgres};
+
+pub async fn fresh_store() -> Arc<dyn Store> {
+    Arc::new(connect(&fresh_schema(), Arc::new(SystemClock)).await)
+}
+
+pub fn fresh_schema() -> String {
+    format!("test_{:016x}", rand::random::<u64>())
+}
+
+pub async fn connect(schema: &str, clock: Arc<dyn Clock>) -> postgres::Store {
+    postgres::Store::connect(&url(), schema, clock).await.expect("the store opens")
+}
+
+/// A suite that cannot run is red, not skipped.
+pub fn url() -> String {
+    std::env::var("ENTOURAGE_TEST_POSTGRES").expect(
+        "ENTOURAGE_TEST_POSTGRES names no PostgreSQL: run `make test`, or set it to what `scripts/postgres start` prints",
+    )
+}
