@@ -18,6 +18,7 @@ use super::{
     log,
     manifest::{self, FileEntry, ListEntry, Manifest},
     state::{ListKey, Shard, USERS_PER_GROUP},
+    tail::TailList,
     users,
 };
 
@@ -148,20 +149,20 @@ impl Checkpointer {
     fn fold_tails(&mut self, writers: &mut Writers) -> Result<(), Fault> {
         let engine = Arc::clone(&self.engine);
         for shard in engine.state.shards() {
-            let mut keys: Vec<ListKey> = shard.read().frozen.keys().copied().collect();
-            keys.sort_unstable();
-            let mut swaps: Vec<(ListKey, fold::Folded)> = Vec::with_capacity(keys.len());
-            for key in keys {
-                let (tail, old) = {
+            let frozen = Arc::clone(&shard.read().frozen);
+            let mut tails: Vec<(ListKey, &TailList)> = frozen.iter().map(|(key, tail)| (*key, tail)).collect();
+            tails.sort_unstable_by_key(|(key, _)| *key);
+            let mut swaps: Vec<(ListKey, fold::Folded)> = Vec::with_capacity(tails.len());
+            for (key, tail) in tails {
+                let old = {
                     let shard = shard.read();
-                    let Some(tail) = shard.frozen.get(&key).cloned() else { continue };
-                    let old = shard.lists(key.plane(), key.ordinal()).map(|lists| lists.side(key.side()).clone());
-                    (tail, old.unwrap_or_default())
+                    let lists = shard.lists(key.plane(), key.ordinal());
+                    lists.map(|lists| lists.side(key.side()).clone()).unwrap_or_default()
                 };
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
                 let folded = {
                     let ordinals = engine.state.keys();
-                    fold::fold(key, &old, &tail, &ordinals, &engine.files, |bytes, count| {
+                    fold::fold(key, &old, tail, &ordinals, &engine.files, |bytes, count| {
                         writers.append(&engine, family, bytes, count)
                     })?
                 };
@@ -176,14 +177,12 @@ impl Checkpointer {
                     if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
                         *lists.side_mut(key.side()) = folded.blocks;
                     }
-                    shard.frozen.remove(&key);
                     folded.retired.iter().for_each(|block| engine.files.retire(*block));
                 }
             }
-            let mut shard = shard.write();
-            if shard.frozen.is_empty() {
-                shard.frozen = hashbrown::HashMap::new();
-            }
+            // Until now they said again what the blocks say. They are dropped while nobody waits.
+            drop(std::mem::take(&mut shard.write().frozen));
+            drop(frozen);
         }
         Ok(())
     }

@@ -76,11 +76,12 @@ impl Blocks {
         one.into_iter().chain(many.iter().map(|bounded| bounded.block))
     }
 
-    /// The blocks that can hold places below `after`, newest first, until they hold `enough` edges.
-    pub(super) fn below(&self, after: Option<Place>, enough: usize) -> Vec<BlockRef> {
+    /// The blocks that can hold places below `after`, newest first, until they hold `enough` edges; and whether there
+    /// are more below them.
+    pub(super) fn below(&self, after: Option<Place>, enough: usize) -> (Vec<BlockRef>, bool) {
         let blocks = match &self.refs {
-            Refs::None => return Vec::new(),
-            Refs::One(block) => return vec![*block],
+            Refs::None => return (Vec::new(), false),
+            Refs::One(block) => return (vec![*block], false),
             Refs::Many(blocks) => blocks,
         };
         let first = after.map_or(blocks.len(), |after| blocks.partition_point(|block| block.newest < after) + 1);
@@ -90,14 +91,14 @@ impl Blocks {
         let candidates = blocks.iter().take(first).rev();
         for (index, bounded) in candidates.enumerate() {
             if sure >= enough {
-                break;
+                return (chosen, true);
             }
             chosen.push(bounded.block);
             if index > 0 || after.is_none_or(|after| bounded.newest < after) {
                 sure += bounded.block.count as usize;
             }
         }
-        chosen
+        (chosen, false)
     }
 
     pub(super) fn total(&self) -> u64 {

@@ -3,6 +3,7 @@
 //! A write goes queue → [`sequencer`] → [`log`] (durable) → [`state`] → answer. A read goes [`state`] → [`files`].
 //! The [`checkpoint`] writer moves tails into blocks beside all that; [`recover`] runs the log again at the start.
 
+mod apply;
 mod backup;
 mod block;
 mod checkpoint;
@@ -12,6 +13,7 @@ mod events;
 mod fault;
 mod files;
 mod fold;
+mod grouped;
 mod idempotency;
 mod identity;
 mod lists;
@@ -231,8 +233,10 @@ impl crate::Store for Store {
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        let get = |&(follower, target): &(Key, Key)| {
-            Ok(read::get(&self.engine.state, &self.engine.files, kind, follower, target)?)
+        let state = &self.engine.state;
+        let get = |&(follower, target): &(Key, Key)| match (state.ordinal(follower), state.ordinal(target)) {
+            (Some(follower), Some(target)) => Ok(read::get(state, &self.engine.files, kind, follower, target)?),
+            _ => Ok(None),
         };
         pairs.iter().map(get).collect()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Options {
     /// Size of a log segment, allocated ahead.
     pub segment_bytes: u64,
-    /// A batch larger than this is cut.
+    /// A batch larger than this is cut: what is decided should still be near when it is applied.
     pub frame_bytes: usize,
     /// Writes waiting at most; more are refused as `overloaded`.
     pub queue_limit: usize,
@@ -34,7 +34,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             segment_bytes: 64 << 20,
-            frame_bytes: 4 << 20,
+            frame_bytes: 512 << 10,
             queue_limit: 65_536,
             checkpoint_entries: 2_000_000,
             checkpoint_bytes: 256 << 20,

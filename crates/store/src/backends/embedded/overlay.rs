@@ -14,6 +14,8 @@ pub(super) struct Overlay {
     edges: HashMap<(Kind, Key, Key), Option<EdgeValue>>,
     loads: HashMap<Key, i64>,
     idempotency: HashMap<[u8; 16], IdempotencyRecord>,
+    /// Whether `edges` has any of a kind: blocks are asked for with every follow and hardly ever there.
+    kinds: [bool; Kind::ALL.len()],
 }
 
 impl Overlay {
@@ -22,6 +24,11 @@ impl Overlay {
         self.edges.clear();
         self.loads.clear();
         self.idempotency.clear();
+        self.kinds = Default::default();
+    }
+
+    fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<&Option<EdgeValue>> {
+        if self.kinds[kind as usize] { self.edges.get(&(kind, follower, target)) } else { None }
     }
 
     pub(super) fn record(&mut self, outcome: &Outcome) {
@@ -34,6 +41,7 @@ impl Overlay {
                 }
                 Change::Edge(edge) => {
                     let after = Some(edge.after).filter(EdgeValue::is_live);
+                    self.kinds[edge.kind as usize] = true;
                     self.edges.insert((edge.kind, edge.follower, edge.target), after);
                     if edge.kind == Kind::Follow {
                         let delta = i64::from(after.is_some()) - i64::from(edge.before.is_some());
@@ -50,12 +58,28 @@ impl Overlay {
 
 /// One look for one decision. A failed read of the disk is kept, and the decision it made worthless thrown away.
 pub(super) struct Look<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) overlay: &'a Overlay,
-    pub(super) fault: RefCell<Option<Fault>>,
+    engine: &'a Engine,
+    overlay: &'a Overlay,
+    /// The users that the write names: looked up once, asked for many times.
+    parties: [(Key, Option<u32>); 2],
+    fault: RefCell<Option<Fault>>,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
+    pub(super) const fn new(engine: &'a Engine, overlay: &'a Overlay, parties: [(Key, Option<u32>); 2]) -> Self {
+        Self { engine, overlay, parties, fault: RefCell::new(None) }
+    }
+
+    pub(super) fn into_fault(self) -> Option<Fault> {
+        self.fault.into_inner()
+    }
+
+    fn ordinal(&self, key: Key) -> Option<u32> {
+        // Who had none when they were looked up may have one by now.
+        let known = self.parties.iter().find(|(known, _)| *known == key).and_then(|(_, ordinal)| *ordinal);
+        known.or_else(|| self.engine.state.ordinal(key))
+    }
+
     fn keep<T>(&self, read: Result<Option<T>, Fault>) -> Option<T> {
         read.unwrap_or_else(|fault| {
             *self.fault.borrow_mut() = Some(fault);
@@ -63,20 +87,20 @@ impl Look<'_> {
         })
     }
 
-    fn stored_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
-        Plane::of_kind(kind).iter().any(|&plane| self.engine.state.has_active(plane, follower, target))
+    fn ordinals(&self, follower: Key, target: Key) -> Option<(u32, u32)> {
+        Some((self.ordinal(follower)?, self.ordinal(target)?))
     }
 }
 
 impl View for Look<'_> {
     fn user_exists(&self, key: Key) -> bool {
-        self.engine.state.ordinal(key).is_some() || self.overlay.users.contains_key(&key)
+        self.ordinal(key).is_some() || self.overlay.users.contains_key(&key)
     }
 
     fn is_private(&self, key: Key) -> bool {
         match self.overlay.users.get(&key) {
             Some(user) => user.private,
-            None => self.engine.state.is_private(key),
+            None => self.ordinal(key).is_some_and(|ordinal| self.engine.state.is_private(ordinal)),
         }
     }
 
@@ -85,22 +109,26 @@ impl View for Look<'_> {
     }
 
     fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
-        match self.overlay.edges.get(&(kind, follower, target)) {
-            Some(edge) => edge.is_some(),
-            None => self.stored_edge(kind, follower, target),
+        if let Some(edge) = self.overlay.edge(kind, follower, target) {
+            return edge.is_some();
         }
+        let planes = Plane::of_kind(kind);
+        self.ordinals(follower, target)
+            .is_some_and(|(follower, target)| self.engine.state.plane_of(planes, follower, target).is_some())
     }
 
     fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
-        match self.overlay.edges.get(&(kind, follower, target)) {
-            Some(edge) => *edge,
-            None => self.keep(read::get(&self.engine.state, &self.engine.files, kind, follower, target)),
+        if let Some(edge) = self.overlay.edge(kind, follower, target) {
+            return *edge;
         }
+        let (follower, target) = self.ordinals(follower, target)?;
+        self.keep(read::get(&self.engine.state, &self.engine.files, kind, follower, target))
     }
 
     fn following_load(&self, follower: Key) -> u64 {
         let delta = self.overlay.loads.get(&follower).copied().unwrap_or_default();
-        self.engine.state.following_load(follower).saturating_add_signed(delta)
+        let stored = self.ordinal(follower).map_or(0, |ordinal| self.engine.state.following_load(ordinal));
+        stored.saturating_add_signed(delta)
     }
 
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {

@@ -14,6 +14,11 @@ use super::{
 /// How often a read looks again when blocks moved under it.
 const RETRIES: usize = 16;
 
+/// How many entries of each layer are looked at beyond what is wanted before more are: places declared empty hide
+/// edges of older layers, and mostly there are few.
+const HIDDEN: usize = 64;
+const MORE_HIDDEN: usize = 16;
+
 /// One list at one moment, down to a limit.
 struct Layers {
     total: u64,
@@ -21,6 +26,9 @@ struct Layers {
     /// Places of the tails, newest first, the newer tail's word for each.
     tail: Vec<(Place, TailValue)>,
     blocks: Vec<BlockRef>,
+    /// Below this place the tails have more to say.
+    tail_floor: Option<Place>,
+    more_blocks: bool,
 }
 
 pub(super) fn scan(
@@ -45,34 +53,48 @@ fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
 
 fn scan_once(state: &State, files: &BlockFiles, list: List, after: Option<Place>, limit: usize) -> Result<Page, Fault> {
     let Some(ordinal) = state.ordinal(list.user) else { return Ok(Page::default()) };
-    let Some(layers) = layers(state, ordinal, list, after, limit + 1) else { return Ok(Page::default()) };
-    let mut rows = merge(state, files, ordinal, list, after, &layers, limit + 1)?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let edges = rows.into_iter().map(|(place, entry)| edge(list, place.key, &entry)).collect();
-    Ok(Page { edges, more, total: layers.total, quiet: layers.quiet })
+    let want = limit + 1;
+    let mut reach = want + HIDDEN;
+    loop {
+        let Some(layers) = layers(state, ordinal, list, after, reach) else { return Ok(Page::default()) };
+        let (mut rows, whole) = merge(state, files, ordinal, list, after, &layers, want)?;
+        if rows.len() < want && !whole {
+            reach = reach.saturating_mul(MORE_HIDDEN);
+            continue;
+        }
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let edges = rows.into_iter().map(|(place, entry)| edge(list, place.key, &entry)).collect();
+        return Ok(Page { edges, more, total: layers.total, quiet: layers.quiet });
+    }
 }
 
-fn layers(state: &State, ordinal: u32, list: List, after: Option<Place>, want: usize) -> Option<Layers> {
+fn layers(state: &State, ordinal: u32, list: List, after: Option<Place>, reach: usize) -> Option<Layers> {
     let shard = state.shard(ordinal).read();
     let lists = shard.lists(list.plane, ordinal)?;
     let (total, quiet) = lists.totals(list.side);
     let key = ListKey::new(list.plane, list.side, ordinal);
     let (active, frozen) = (shard.tail.get(&key), shard.frozen.get(&key));
-    let dead: usize = [active, frozen].into_iter().flatten().map(TailList::dead).sum();
-    // Every dead place may hide one edge of the blocks and one of the frozen tail.
-    let reach = want + dead;
     let mut tail: Vec<(Place, TailValue)> = Vec::new();
+    let mut tail_floor = None;
     for (newer, layer) in [(None::<&TailList>, active), (active, frozen)] {
         let Some(layer) = layer else { continue };
         let overruled = |place| newer.is_some_and(|newer| newer.get(place).is_some());
-        tail.extend(layer.below(after).take(reach).filter(|(place, _)| !overruled(*place)));
+        for (index, (place, value)) in layer.below(after).take(reach).enumerate() {
+            if index + 1 == reach {
+                tail_floor = tail_floor.max(Some(place));
+            }
+            if !overruled(place) {
+                tail.push((place, value));
+            }
+        }
     }
     tail.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-    let blocks = lists.side(list.side).below(after, reach);
-    Some(Layers { total, quiet, tail, blocks })
+    let (blocks, more_blocks) = lists.side(list.side).below(after, reach);
+    Some(Layers { total, quiet, tail, blocks, tail_floor, more_blocks })
 }
 
+/// The newest rows, `want` at most, and whether there are no others.
 fn merge(
     state: &State,
     files: &BlockFiles,
@@ -81,11 +103,12 @@ fn merge(
     after: Option<Place>,
     layers: &Layers,
     want: usize,
-) -> Result<Vec<(Place, Entry)>, Fault> {
+) -> Result<(Vec<(Place, Entry)>, bool), Fault> {
     let owner = Owner { plane: list.plane as u8, side: list.side as u8, ordinal };
     let mut rows: Vec<(Place, Entry)> = Vec::new();
     let mut entries = Vec::new();
-    for block in &layers.blocks {
+    let mut floor = layers.tail_floor;
+    for (index, block) in layers.blocks.iter().enumerate() {
         entries.clear();
         files.read(owner, *block, &mut entries)?;
         let keys = state.keys();
@@ -96,14 +119,19 @@ fn merge(
                 rows.push((place, *entry));
             }
         }
-        if rows.len() >= want {
+        let last = index + 1 == layers.blocks.len();
+        if rows.len() >= want || (last && layers.more_blocks) {
+            let oldest = entries.last().map(|entry| place(&keys, entry)).transpose()?;
+            floor = if last && !layers.more_blocks { floor } else { floor.max(oldest) };
             break;
         }
     }
     rows.extend(layers.tail.iter().filter(|(_, value)| value.live).map(|(place, value)| (*place, value.entry(*place))));
+    rows.retain(|(place, _)| Some(*place) >= floor);
     rows.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+    let whole = floor.is_none() && rows.len() <= want;
     rows.truncate(want);
-    Ok(rows)
+    Ok((rows, whole))
 }
 
 pub(super) fn place(keys: &[Key], entry: &Entry) -> Result<Place, Fault> {
@@ -130,16 +158,17 @@ pub(super) fn get(
     state: &State,
     files: &BlockFiles,
     kind: Kind,
-    follower: Key,
-    target: Key,
+    follower: u32,
+    target: u32,
 ) -> Result<Option<EdgeValue>, Fault> {
-    let (Some(follower), Some(target)) = (state.ordinal(follower), state.ordinal(target)) else { return Ok(None) };
-    for &plane in Plane::of_kind(kind) {
+    for _ in 0..RETRIES {
+        let Some(plane) = state.plane_of(Plane::of_kind(kind), follower, target) else { return Ok(None) };
+        // It may have gone to another plane since.
         if let Some(value) = retry(|| get_in(state, files, plane, follower, target))? {
             return Ok(Some(value));
         }
     }
-    Ok(None)
+    Err(Fault::Moved)
 }
 
 fn get_in(

@@ -334,15 +334,16 @@ impl Replay<'_> {
     fn apply(&mut self, frame: &log::Frame) -> Result<Millis, super::codec::Corrupt> {
         let covered = frame.last.plus(u64::from(frame.changes)) <= self.covered;
         let mut newest = Millis::default();
-        for outcome in frame.outcomes()? {
+        let outcomes = frame.outcomes()?;
+        for outcome in &outcomes {
             self.version = self.version.max(outcome.version);
             newest = newest.max(outcome.version.millis());
-            if !covered {
-                self.engine.state.apply(&outcome);
-            }
             if let Some(record) = outcome.idempotency.filter(|_| frame.last >= self.covered) {
                 self.engine.idempotency.insert(record);
             }
+        }
+        if !covered {
+            self.engine.state.apply(outcomes.iter());
         }
         self.last = frame.last.plus(u64::from(frame.changes));
         Ok(newest)

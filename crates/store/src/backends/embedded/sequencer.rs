@@ -1,9 +1,9 @@
 //! The one thread that decides: it takes everything queued, decides it against the state and the batch so far,
 //! makes the batch durable, brings it into the state, and only then answers.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Code, Error, Operation, Outcome, Result, Sequence, Version, VersionClock, Write, resolve};
+use entourage_model::{Code, Error, Key, Operation, Outcome, Result, Sequence, Version, VersionClock, Write, resolve};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
@@ -29,6 +29,16 @@ pub(super) enum Job {
     },
 }
 
+impl Job {
+    const fn writes(&self) -> usize {
+        match self {
+            Self::One { .. } => 1,
+            Self::Many { writes, .. } => writes.len(),
+            Self::Freeze { .. } => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<Waiting>,
@@ -44,11 +54,7 @@ struct Waiting {
 
 impl Queue {
     pub(super) fn push(&self, job: Job, limit: usize) -> Result<()> {
-        let writes = match &job {
-            Job::One { .. } => 1,
-            Job::Many { writes, .. } => writes.len(),
-            Job::Freeze { .. } => 0,
-        };
+        let writes = job.writes();
         let mut waiting = self.inner.lock();
         if waiting.closed {
             return Err(Fault::Closed.into());
@@ -142,21 +148,25 @@ impl Sequencer {
 
     fn commit(&mut self, jobs: &mut Vec<Job>) {
         let mut replies = Vec::with_capacity(jobs.len());
-        let mut batch =
-            Batch { results: Vec::with_capacity(jobs.len()), durable: 0, frame: FrameBuilder::new(self.last) };
+        let writes = jobs.iter().map(Job::writes).sum();
+        let mut batch = Batch { results: Vec::with_capacity(writes), durable: 0, frame: FrameBuilder::new(self.last) };
         let engine = Arc::clone(&self.engine);
         let gate = engine.gate.lock();
         for job in jobs.drain(..) {
             match job {
                 Job::One { write, reply } => {
-                    self.decide(&write, None, &mut batch);
+                    let parties = parties(&write).map(|key| (key, self.engine.state.ordinal(key)));
+                    self.decide(&write, parties, None, &mut batch);
                     replies.push(Reply::One(reply));
                 }
                 Job::Many { writes, reply } => {
                     // The edges of one import share a version: it is one write of many edges.
                     let mut import = None;
-                    for write in &writes {
-                        import = self.decide(write, import, &mut batch);
+                    let keys: Vec<Key> = writes.iter().flat_map(parties).collect();
+                    let ordinals = self.engine.state.ordinals_of(&keys);
+                    for (write, known) in writes.iter().zip(ordinals.chunks_exact(2)) {
+                        let [one, other] = parties(write);
+                        import = self.decide(write, [(one, known[0]), (other, known[1])], import, &mut batch);
                     }
                     replies.push(Reply::Many(reply, writes.len()));
                 }
@@ -182,14 +192,20 @@ impl Sequencer {
         }
     }
 
-    fn decide(&mut self, write: &Write, import: Option<Version>, batch: &mut Batch) -> Option<Version> {
+    fn decide(
+        &mut self,
+        write: &Write,
+        parties: [(Key, Option<u32>); 2],
+        import: Option<Version>,
+        batch: &mut Batch,
+    ) -> Option<Version> {
         let imports = matches!(write.operation, Operation::Import { .. });
         let version = match import.filter(|version| imports && *version > write.floor) {
             Some(version) => version,
             None => self.versions.next(self.engine.clock.now(), write.floor),
         };
         let last = self.last.plus(u64::from(batch.frame.changes()));
-        let result = self.resolve(write, version, last);
+        let result = self.resolve(write, parties, version, last);
         if let Ok(outcome) = &result
             && outcome.is_logged()
         {
@@ -203,7 +219,13 @@ impl Sequencer {
         imports.then_some(version)
     }
 
-    fn resolve(&self, write: &Write, version: Version, last: Sequence) -> Result<Outcome> {
+    fn resolve(
+        &self,
+        write: &Write,
+        parties: [(Key, Option<u32>); 2],
+        version: Version,
+        last: Sequence,
+    ) -> Result<Outcome> {
         let budget = self.engine.options.memory_budget;
         let grows =
             matches!(write.operation, Operation::Follow { .. } | Operation::Import { .. } | Operation::PutUser { .. });
@@ -211,9 +233,9 @@ impl Sequencer {
             let detail = "memory.budget is used up; raise it, or move to a cluster";
             return Err(Error::new(Code::MemoryFull, detail).retry_after(Duration::from_secs(60)));
         }
-        let look = Look { engine: &self.engine, overlay: &self.overlay, fault: RefCell::new(None) };
+        let look = Look::new(&self.engine, &self.overlay, parties);
         let outcome = resolve(&look, write, version, last);
-        match look.fault.into_inner() {
+        match look.into_fault() {
             Some(fault) => Err(fault.into()),
             None => Ok(outcome?),
         }
@@ -228,8 +250,9 @@ impl Sequencer {
                     *result = Err(error.clone());
                 }
             } else {
-                for outcome in batch.results.iter().skip(batch.durable).flatten() {
-                    self.engine.state.apply(outcome);
+                let outcomes = || batch.results.iter().skip(batch.durable).flatten();
+                self.engine.state.apply(outcomes());
+                for outcome in outcomes() {
                     if let Some(record) = outcome.idempotency.filter(|_| !outcome.replayed) {
                         self.engine.idempotency.insert(record);
                     }
@@ -339,4 +362,9 @@ impl Sequencer {
         self.engine.checkpoint_changed.notify_all();
         true
     }
+}
+
+fn parties(write: &Write) -> [Key; 2] {
+    let (one, other) = write.operation.parties();
+    [one, other.unwrap_or(one)]
 }

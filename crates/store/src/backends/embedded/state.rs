@@ -1,19 +1,16 @@
 //! The state in memory: ordinals, users, rows, counts and tails, in shards behind short locks. Only the sequencer
 //! applies outcomes; only the checkpoint writer moves tails into blocks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use entourage_model::{
-    Change, Counts, EdgeChange, EdgeValue, Key, Outcome, Place, Plane, Sequence, Side, User, Version,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
+
+use entourage_model::{Counts, Key, Plane, Sequence, Side, User};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
-use super::{
-    lists::Lists,
-    profile,
-    tail::{TailList, TailValue},
-};
+use super::{grouped::Grouped, lists::Lists, profile, tail::TailList};
 
 pub(super) const SHARDS: usize = 256;
 const ORDINAL_SHARDS: usize = 64;
@@ -60,7 +57,8 @@ pub(super) struct Shard {
     /// The other planes, which few users have.
     pub(super) sparse: HashMap<(Plane, u32), Lists>,
     pub(super) tail: HashMap<ListKey, TailList>,
-    pub(super) frozen: HashMap<ListKey, TailList>,
+    /// Set aside for a checkpoint, which reads it without holding the shard.
+    pub(super) frozen: Arc<HashMap<ListKey, TailList>>,
 }
 
 pub(super) const fn shard_of(ordinal: u32) -> usize {
@@ -128,15 +126,38 @@ impl Default for State {
 }
 
 impl State {
-    fn ordinal_shard(&self, key: Key) -> &RwLock<HashMap<Key, u32>> {
+    const fn ordinal_shard(key: Key) -> usize {
         // Upper bits of a product: sequential ids and hashed ones both spread.
         let hash = (key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        &self.ordinals[hash as usize % ORDINAL_SHARDS]
+        hash as usize % ORDINAL_SHARDS
     }
 
     #[inline]
     pub(super) fn ordinal(&self, key: Key) -> Option<u32> {
-        self.ordinal_shard(key).read().get(&key).copied()
+        self.ordinals[Self::ordinal_shard(key)].read().get(&key).copied()
+    }
+
+    /// Both at once: taking the locks first lets the two lookups wait for memory side by side.
+    #[inline]
+    fn ordinal_pair(&self, one: Key, other: Key) -> Option<(u32, u32)> {
+        // Recursive: both may be in one shard, and a writer that waits must not come between.
+        let first = self.ordinals[Self::ordinal_shard(one)].read_recursive();
+        let second = self.ordinals[Self::ordinal_shard(other)].read_recursive();
+        let (one, other) = (first.get(&one), second.get(&other));
+        Some((*one?, *other?))
+    }
+
+    /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
+    pub(super) fn ordinals_of(&self, keys: &[Key]) -> Vec<Option<u32>> {
+        let mut found = vec![None; keys.len()];
+        let grouped = Grouped::new(ORDINAL_SHARDS, keys.iter().map(|key| Self::ordinal_shard(*key)));
+        for (shard, members) in self.ordinals.iter().zip(grouped.groups()) {
+            let shard = shard.read();
+            for &index in members {
+                found[index as usize] = shard.get(&keys[index as usize]).copied();
+            }
+        }
+        found
     }
 
     pub(super) fn shard(&self, ordinal: u32) -> &RwLock<Shard> {
@@ -177,13 +198,19 @@ impl State {
     }
 
     pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
-        let (Some(a), Some(b)) = (self.ordinal(follower), self.ordinal(target)) else { return false };
-        self.shard(a).read().lists(plane, a).is_some_and(|lists| lists.has(b))
+        let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
+        self.shard(follower).read().lists(plane, follower).is_some_and(|lists| lists.has(target))
     }
 
-    pub(super) fn is_private(&self, key: Key) -> bool {
-        self.ordinal(key)
-            .is_some_and(|ordinal| self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.private))
+    /// The first of these planes that has an edge between the two, all of them seen at one moment.
+    pub(super) fn plane_of(&self, planes: &[Plane], follower: u32, target: u32) -> Option<Plane> {
+        let shard = self.shard(follower).read();
+        let has = |plane: &Plane| shard.lists(*plane, follower).is_some_and(|lists| lists.has(target));
+        planes.iter().copied().find(has)
+    }
+
+    pub(super) fn is_private(&self, ordinal: u32) -> bool {
+        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.private)
     }
 
     pub(super) fn user(&self, key: Key) -> Option<User> {
@@ -202,8 +229,7 @@ impl State {
         Some(Counts { followers, followers_quiet, following, following_quiet, requests, requested })
     }
 
-    pub(super) fn following_load(&self, key: Key) -> u64 {
-        let Some(ordinal) = self.ordinal(key) else { return 0 };
+    pub(super) fn following_load(&self, ordinal: u32) -> u64 {
         let shard = self.shard(ordinal).read();
         Plane::of_kind(entourage_model::Kind::Follow)
             .iter()
@@ -212,21 +238,7 @@ impl State {
             .sum()
     }
 
-    /// Brings an outcome into the state. Runs in log order, live and in recovery alike.
-    pub(super) fn apply(&self, outcome: &Outcome) {
-        for change in &outcome.changes {
-            match change {
-                Change::Edge(edge) => self.apply_edge(edge),
-                Change::User(user) => {
-                    if let Some(after) = &user.after {
-                        self.put_user(after);
-                    }
-                }
-            }
-        }
-    }
-
-    fn put_user(&self, user: &User) {
+    pub(super) fn put_user(&self, user: &User) {
         let bytes = profile::encode(user);
         let ordinal = match self.ordinal(user.key) {
             Some(ordinal) => {
@@ -250,90 +262,22 @@ impl State {
         };
         let slot = UserSlot { key, private, profile, ..UserSlot::default() };
         self.shard(ordinal).write().users.push(slot);
-        self.ordinal_shard(key).write().insert(key, ordinal);
+        self.ordinals[Self::ordinal_shard(key)].write().insert(key, ordinal);
         ordinal
     }
 
-    fn apply_edge(&self, change: &EdgeChange) {
-        let (Some(follower), Some(target)) = (self.ordinal(change.follower), self.ordinal(change.target)) else {
-            return;
-        };
-        let ends = Ends { follower, target, follower_key: change.follower, target_key: change.target };
-        let (from, to) = change.planes();
-        // A changed flag stays where it is: only the quiet counters move.
-        let stays = from == to && change.before.is_some_and(|before| before.position == change.after.position);
-        if let (Some(plane), Some(before)) = (from, change.before) {
-            if stays {
-                self.uncount_quiet(plane, &ends, before.quiet);
-            } else {
-                self.place(plane, &ends, &before, change.after.version, false, true);
-            }
-        }
-        if let Some(plane) = to {
-            self.place(plane, &ends, &change.after, change.after.version, true, !stays);
-        }
-    }
-
-    fn place(&self, plane: Plane, ends: &Ends, value: &EdgeValue, version: Version, live: bool, counted: bool) {
-        let step = |total: &mut u32| *total = if live { *total + 1 } else { total.saturating_sub(1) };
-        let tail = |other, key| {
-            let place = Place { position: value.position, key };
-            (place, TailValue { version, other, quiet: value.quiet, live })
-        };
-        {
-            let mut shard = self.shard(ends.follower).write();
-            if let Some(lists) = shard.lists_mut(plane, ends.follower) {
-                if counted {
-                    if live { lists.insert(ends.target) } else { lists.remove(ends.target) }
-                }
-                if value.quiet {
-                    step(&mut lists.following_quiet);
-                }
-            }
-            let (place, entry) = tail(ends.target, ends.target_key);
-            shard.tail.entry(ListKey::new(plane, Side::Following, ends.follower)).or_default().set(place, entry);
-        }
-        {
-            let mut shard = self.shard(ends.target).write();
-            if let Some(lists) = shard.lists_mut(plane, ends.target) {
-                if counted {
-                    step(&mut lists.followers_total);
-                }
-                if value.quiet {
-                    step(&mut lists.followers_quiet);
-                }
-            }
-            let (place, entry) = tail(ends.follower, ends.follower_key);
-            shard.tail.entry(ListKey::new(plane, Side::Followers, ends.target)).or_default().set(place, entry);
-        }
-        self.tail_entries.fetch_add(2, Ordering::Relaxed);
-        if counted {
-            let edges = &self.edges;
-            if live {
-                edges.fetch_add(1, Ordering::Relaxed)
-            } else {
-                edges.fetch_sub(1, Ordering::Relaxed)
-            };
-        }
-    }
-
-    fn uncount_quiet(&self, plane: Plane, ends: &Ends, quiet: bool) {
-        if !quiet {
-            return;
-        }
-        if let Some(lists) = self.shard(ends.follower).write().lists_mut(plane, ends.follower) {
-            lists.following_quiet = lists.following_quiet.saturating_sub(1);
-        }
-        if let Some(lists) = self.shard(ends.target).write().lists_mut(plane, ends.target) {
-            lists.followers_quiet = lists.followers_quiet.saturating_sub(1);
-        }
+    /// Takes note of what `apply` did: entries added to tails, edges made less edges removed.
+    pub(super) fn count(&self, entries: u64, edges: i64) {
+        self.tail_entries.fetch_add(entries, Ordering::Relaxed);
+        // Two's complement: adding a negative number takes away.
+        self.edges.fetch_add(edges as u64, Ordering::Relaxed);
     }
 
     /// Sets the tails aside for a checkpoint. Only between batches, and only when none is set aside already.
     pub(super) fn freeze(&self) -> HashSet<u32> {
         for shard in &self.shards {
             let mut shard = shard.write();
-            shard.frozen = std::mem::take(&mut shard.tail);
+            shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
         }
         self.tail_entries.store(0, Ordering::Relaxed);
         std::mem::take(&mut *self.dirty_groups.lock())
@@ -348,11 +292,4 @@ impl State {
     pub(super) fn add_edges(&self, count: u64) {
         self.edges.fetch_add(count, Ordering::Relaxed);
     }
-}
-
-struct Ends {
-    follower: u32,
-    target: u32,
-    follower_key: Key,
-    target_key: Key,
 }

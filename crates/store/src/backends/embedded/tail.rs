@@ -8,8 +8,10 @@ use smallvec::SmallVec;
 
 use super::block::Entry;
 
-/// Above this many entries a list moves from a sorted array to a tree: inserting in the middle must stay cheap.
+/// Above this many entries a list moves from a sorted array to a tree when one goes into the middle, which must stay
+/// cheap. At the end, where nearly all go, an array takes many more; its growing must not become a pause.
 const FEW: usize = 64;
+const FEW_AT_THE_END: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TailValue {
@@ -35,20 +37,17 @@ enum Entries {
 #[derive(Clone, Debug)]
 pub(super) struct TailList {
     entries: Entries,
-    dead: u32,
 }
 
 impl Default for TailList {
     fn default() -> Self {
-        Self { entries: Entries::Few(SmallVec::new()), dead: 0 }
+        Self { entries: Entries::Few(SmallVec::new()) }
     }
 }
 
 impl TailList {
     pub(super) fn set(&mut self, place: Place, value: TailValue) {
-        let known = self.entries.set(place, value);
-        self.dead += u32::from(!value.live);
-        self.dead -= u32::from(known.is_some_and(|known| !known.live));
+        self.entries.set(place, value);
     }
 
     pub(super) fn get(&self, place: Place) -> Option<TailValue> {
@@ -79,28 +78,35 @@ impl TailList {
     pub(super) fn find(&self, other: u32) -> Option<(Place, TailValue)> {
         self.below(None).find(|(_, value)| value.live && value.other == other)
     }
-
-    /// How many places this tail declares empty.
-    pub(super) const fn dead(&self) -> usize {
-        self.dead as usize
-    }
 }
 
 impl Entries {
-    /// What stood there before.
-    fn set(&mut self, place: Place, value: TailValue) -> Option<TailValue> {
-        match self {
-            Self::Few(entries) => {
-                match entries.binary_search_by(|(known, _)| known.cmp(&place)) {
-                    Ok(at) => return entries.get_mut(at).map(|entry| std::mem::replace(&mut entry.1, value)),
-                    Err(at) => entries.insert(at, (place, value)),
-                }
-                if entries.len() > FEW {
-                    *self = Self::Many(entries.iter().copied().collect());
-                }
-                None
+    fn set(&mut self, place: Place, value: TailValue) {
+        let entries = match self {
+            Self::Few(entries) => entries,
+            Self::Many(entries) => {
+                entries.insert(place, value);
+                return;
             }
-            Self::Many(entries) => entries.insert(place, value),
+        };
+        let at = match entries.last() {
+            Some((last, _)) if *last >= place => entries.binary_search_by(|(known, _)| known.cmp(&place)),
+            _ => Err(entries.len()),
+        };
+        match at {
+            Ok(at) => {
+                if let Some((_, known)) = entries.get_mut(at) {
+                    *known = value;
+                }
+            }
+            Err(at) if entries.len() < if at == entries.len() { FEW_AT_THE_END } else { FEW } => {
+                entries.insert(at, (place, value));
+            }
+            Err(_) => {
+                let mut many: BTreeMap<Place, TailValue> = entries.iter().copied().collect();
+                many.insert(place, value);
+                *self = Self::Many(many);
+            }
         }
     }
 }

@@ -1,0 +1,134 @@
+//! Bringing outcomes into the state: in log order for each list, live and in recovery alike.
+
+use entourage_model::{Change, EdgeChange, EdgeValue, Key, Outcome, Place, Plane, Side};
+
+use super::{
+    grouped::Grouped,
+    state::{ListKey, SHARDS, Shard, State, shard_of},
+    tail::TailValue,
+};
+
+/// From this many edges on they are put in groups by shard: fewer locks, and memory that is fetched side by side.
+const MANY: usize = 512;
+/// Readers wait for no more than this many changes at a time.
+const STEPS_A_LOCK: usize = 16;
+
+/// One end of a change: what it does to one list.
+#[derive(Clone, Copy)]
+struct Step {
+    list: ListKey,
+    place: Place,
+    value: TailValue,
+    work: Work,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// An edge comes or goes.
+    Count,
+    /// An edge stays and its flag changes: only the quiet counter and the tail move.
+    Flag,
+    /// A quiet edge that stays is no longer counted as one.
+    Uncount,
+}
+
+impl State {
+    pub(super) fn apply<'a>(&self, outcomes: impl Iterator<Item = &'a Outcome>) {
+        let mut edges = Vec::new();
+        for change in outcomes.flat_map(|outcome| &outcome.changes) {
+            match change {
+                Change::Edge(edge) => edges.push(edge),
+                Change::User(user) => {
+                    if let Some(after) = &user.after {
+                        // Edges of later outcomes may be this user's.
+                        self.apply_edges(&edges);
+                        edges.clear();
+                        self.put_user(after);
+                    }
+                }
+            }
+        }
+        self.apply_edges(&edges);
+    }
+
+    fn apply_edges(&self, edges: &[&EdgeChange]) {
+        let mut steps = Vec::with_capacity(edges.len() * 2);
+        if edges.len() < MANY {
+            for edge in edges {
+                push_steps(edge, self.ordinal(edge.follower), self.ordinal(edge.target), &mut steps);
+            }
+            steps.iter().for_each(|step| step.apply(&mut self.shard(step.list.ordinal()).write()));
+        } else {
+            let keys: Vec<Key> = edges.iter().flat_map(|edge| [edge.follower, edge.target]).collect();
+            for (edge, ends) in edges.iter().zip(self.ordinals_of(&keys).chunks_exact(2)) {
+                push_steps(edge, ends[0], ends[1], &mut steps);
+            }
+            let grouped = Grouped::new(SHARDS, steps.iter().map(|step| shard_of(step.list.ordinal())));
+            for (shard, group) in self.shards().iter().zip(grouped.groups()) {
+                for some in group.chunks(STEPS_A_LOCK) {
+                    let mut shard = shard.write();
+                    some.iter().for_each(|&index| steps[index as usize].apply(&mut shard));
+                }
+            }
+        }
+        let entries = steps.iter().filter(|step| step.work != Work::Uncount).count();
+        let own = steps.iter().filter(|step| step.work == Work::Count && step.list.side() == Side::Following);
+        self.count(entries as u64, own.map(|step| if step.value.live { 1 } else { -1 }).sum());
+    }
+}
+
+fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, steps: &mut Vec<Step>) {
+    let (Some(follower), Some(target)) = (follower, target) else { return };
+    let (from, to) = change.planes();
+    let version = change.after.version;
+    let mut push = |plane: Plane, value: &EdgeValue, live: bool, work: Work| {
+        let step = |side, owner, other, key| Step {
+            list: ListKey::new(plane, side, owner),
+            place: Place { position: value.position, key },
+            value: TailValue { version, other, quiet: value.quiet, live },
+            work,
+        };
+        steps.push(step(Side::Following, follower, target, change.target));
+        steps.push(step(Side::Followers, target, follower, change.follower));
+    };
+    let stays = from == to && change.before.is_some_and(|before| before.position == change.after.position);
+    if let (Some(plane), Some(before)) = (from, change.before) {
+        match (stays, before.quiet) {
+            (false, _) => push(plane, &before, false, Work::Count),
+            (true, true) => push(plane, &before, false, Work::Uncount),
+            (true, false) => {}
+        }
+    }
+    if let Some(plane) = to {
+        push(plane, &change.after, true, if stays { Work::Flag } else { Work::Count });
+    }
+}
+
+impl Step {
+    fn apply(&self, shard: &mut Shard) {
+        let Self { list, place, value, work } = *self;
+        let Some(lists) = shard.lists_mut(list.plane(), list.ordinal()) else { return };
+        let step = |total: &mut u32| *total = if value.live { *total + 1 } else { total.saturating_sub(1) };
+        match list.side() {
+            Side::Following => {
+                if work == Work::Count {
+                    if value.live { lists.insert(value.other) } else { lists.remove(value.other) }
+                }
+                if value.quiet {
+                    step(&mut lists.following_quiet);
+                }
+            }
+            Side::Followers => {
+                if work == Work::Count {
+                    step(&mut lists.followers_total);
+                }
+                if value.quiet {
+                    step(&mut lists.followers_quiet);
+                }
+            }
+        }
+        if work != Work::Uncount {
+            shard.tail.entry(list).or_default().set(place, value);
+        }
+    }
+}
