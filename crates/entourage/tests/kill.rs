@@ -7,6 +7,7 @@ mod server_kit;
 
 use std::{
     path::Path,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -28,9 +29,14 @@ fn seed() -> u64 {
 }
 
 /// Small segments and few entries: rotations and checkpoints are under way when the process dies.
-fn serve(data: &Path) -> Serving {
+fn serving(data: &Path) -> Command {
     let mut command = command(&["serve", "--http", "127.0.0.1:0", "--data", text(data)]);
-    Serving::start_as(command.env("ENTOURAGE_LOG__SEGMENT_BYTES", "64KiB").env("ENTOURAGE_CHECKPOINT__ENTRIES", "300"))
+    command.env("ENTOURAGE_LOG__SEGMENT_BYTES", "64KiB").env("ENTOURAGE_CHECKPOINT__ENTRIES", "300");
+    command
+}
+
+fn serve(data: &Path) -> Serving {
+    Serving::start_as(&mut serving(data))
 }
 
 fn acked(records: &[Record]) -> usize {
@@ -50,6 +56,11 @@ fn nothing_acked_is_lost_by_killing_the_process() {
     for epoch in 0..EPOCHS {
         let users = users_of(epoch);
         for _ in 0..kills / EPOCHS {
+            if random.random_bool(0.2) {
+                // During recovery, too.
+                Serving::start_and_kill(&mut serving(&data), Duration::from_millis(random.random_range(0..40)));
+                killed += 1;
+            }
             let mut server = serve(&data);
             restarts.push(server.started_in);
             assert_eq!(clients.find_names(&server.base), Vec::<String>::new(), "seed {seed}, after {killed} kills");

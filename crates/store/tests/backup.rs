@@ -1,6 +1,12 @@
 //! Backups taken while writers run and checkpoints come and go, and their way back: what was acked before is in them,
 //! what is damaged is refused by name, what was cut off never opens as a smaller store.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
 
 mod embedded_kit;
 

@@ -101,6 +101,14 @@ impl Serving {
         Self { child, errors, base, started_in: began.elapsed() }
     }
 
+    /// Starts the binary and kills it again, most likely before it is done with starting.
+    pub(crate) fn start_and_kill(command: &mut Command, after: Duration) {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
