@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{config, serve, version};
+use crate::commands::{backup, config, restore, serve, verify, version};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -26,6 +26,12 @@ struct Arguments {
 enum Command {
     /// Run the server.
     Serve(serve::Arguments),
+    /// Check a store: both directions, counts, digests, the log.
+    Verify(verify::Arguments),
+    /// Copy a store into a folder, also while a server runs on it.
+    Backup(backup::Arguments),
+    /// Make a store from a backup, and check it.
+    Restore(restore::Arguments),
     /// Show the configuration.
     Config(config::Arguments),
     /// Say which version this is.
@@ -35,6 +41,9 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
     };

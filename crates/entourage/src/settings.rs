@@ -7,18 +7,35 @@ use entourage_server::config::{ConfigError, Origin, Raw};
 
 #[derive(Args, Debug)]
 pub(crate) struct SettingsArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    /// Listen for HTTP here (http.listen).
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
+}
+
+/// For commands that work on the data alone.
+#[derive(Args, Debug)]
+pub(crate) struct DataArguments {
     /// Read settings from this TOML file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Keep data in this folder (data.dir).
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Listen for HTTP here (http.listen).
-    #[arg(long, value_name = "ADDR")]
-    http: Option<String>,
 }
 
 impl SettingsArguments {
+    pub(crate) fn raw(&self) -> Result<Raw, ConfigError> {
+        let mut raw = self.data.raw()?;
+        if let Some(text) = &self.http {
+            raw.set("http.listen", text, Origin::Flag("--http"))?;
+        }
+        Ok(raw)
+    }
+}
+
+impl DataArguments {
     pub(crate) fn raw(&self) -> Result<Raw, ConfigError> {
         let mut raw = Raw::default();
         if let Some(path) = &self.config {
@@ -28,11 +45,8 @@ impl SettingsArguments {
             std::env::vars_os()
                 .filter_map(|(name, text)| Some((name.into_string().ok()?, text.to_string_lossy().into_owned()))),
         )?;
-        let flags = [("data.dir", "--data", &self.data), ("http.listen", "--http", &self.http)];
-        for (name, flag, text) in flags {
-            if let Some(text) = text {
-                raw.set(name, text, Origin::Flag(flag))?;
-            }
+        if let Some(text) = &self.data {
+            raw.set("data.dir", text, Origin::Flag("--data"))?;
         }
         Ok(raw)
     }

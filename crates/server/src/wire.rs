@@ -6,7 +6,7 @@ use entourage_log::backends::in_store;
 use entourage_model::{Error, Result};
 use entourage_service::{Rules, Service};
 use entourage_store::{
-    Store, SystemClock,
+    Maintenance, Store, SystemClock,
     backends::{embedded, memory, postgres},
     disk::RealDisk,
 };
@@ -23,26 +23,35 @@ pub struct Wired {
 }
 
 pub async fn wire(settings: &Settings) -> Result<Wired> {
-    let (store, place) = open_store(settings).await?;
+    let Opened { store, maintenance, place } = open_store(settings).await?;
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules = Rules { auto_create: settings.auto_create, following_max: settings.following_max };
-    let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
+    let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
     Ok(Wired { store, service, place })
 }
 
-async fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
+struct Opened {
+    store: Arc<dyn Store>,
+    maintenance: Option<Arc<dyn Maintenance>>,
+    place: String,
+}
+
+async fn open_store(settings: &Settings) -> Result<Opened> {
     match settings.store_url.split_once(':') {
         Some(("embedded", "")) => {
             let place = settings.data_dir.display().to_string();
-            Ok((Arc::new(open_embedded(settings, &place)?), place))
+            let store = Arc::new(open_embedded(settings, &place)?);
+            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place })
         }
         Some(("memory", "")) => {
             let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock));
-            Ok((Arc::new(store), "memory (gone when the process ends)".to_owned()))
+            let place = "memory (gone when the process ends)".to_owned();
+            Ok(Opened { store: Arc::new(store), maintenance: None, place })
         }
         Some(("postgres" | "postgresql", _)) => {
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, Arc::new(SystemClock)).await?;
-            Ok((Arc::new(store), format!("PostgreSQL, schema {POSTGRES_SCHEMA}")))
+            let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
+            Ok(Opened { store: Arc::new(store), maintenance: None, place })
         }
         // The rest of the text may hold a password.
         other => {
@@ -55,12 +64,17 @@ async fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
 }
 
 fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
+    let defaults = embedded::Options::default();
     let options = embedded::Options {
+        segment_bytes: settings.log_segment_bytes,
+        // A batch must fit into a segment.
+        frame_bytes: defaults.frame_bytes.min(usize::try_from(settings.log_segment_bytes / 4).unwrap_or(usize::MAX)),
+        checkpoint_entries: settings.checkpoint_entries,
         memory_budget: settings.memory_budget_bytes,
         log_retention: settings.log_retention,
         log_retain_bytes: settings.log_retain_bytes,
         idempotency_ttl: settings.idempotency_ttl,
-        ..embedded::Options::default()
+        ..defaults
     };
     let disk = RealDisk::new(&settings.data_dir)
         .map_err(|error| Error::unavailable(format!("data.dir {place}: {error}")).caused_by(error))?;

@@ -1,10 +1,10 @@
 //! One value that every front holds: the store, the rules' settings, and what is derived from the store's secret.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use entourage_log::EventLog;
 use entourage_model::{Code, Error, KeyHasher, Operation, Reply, Result, RetryHasher, Signer, Token, Version, Write};
-use entourage_store::{Health, Store};
+use entourage_store::{Health, Maintenance, Store};
 
 use crate::{Call, running::Running};
 
@@ -41,13 +41,29 @@ pub struct Service {
     pub(crate) keys: KeyHasher,
     retries: RetryHasher,
     running: Running,
+    maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Service {
     pub fn new(store: Arc<dyn Store>, log: Arc<dyn EventLog>, rules: Rules) -> Self {
         let secret = &store.identity().secret;
         let (signer, keys, retries) = (Signer::new(secret), KeyHasher::new(secret), RetryHasher::new(secret));
-        Self { store, log, rules, signer, keys, retries, running: Running::default() }
+        Self { store, log, rules, signer, keys, retries, running: Running::default(), maintenance: None }
+    }
+
+    /// With what the store offers to operators.
+    #[must_use]
+    pub fn with_maintenance(self, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
+        Self { maintenance, ..self }
+    }
+
+    /// Copies the store into an empty folder of this machine while it goes on serving.
+    pub async fn backup(&self, call: &Call, folder: &Path) -> Result<u64> {
+        call.actor.must_be_service()?;
+        let Some(maintenance) = &self.maintenance else {
+            return Err(Error::invalid("this server's store is backed up with its own tools, not through Entourage"));
+        };
+        maintenance.backup(folder).await
     }
 
     pub async fn health(&self) -> Health {

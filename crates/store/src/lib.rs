@@ -4,9 +4,11 @@ pub mod backends;
 mod clock;
 pub mod conformance;
 pub mod disk;
+mod maintenance;
 mod report;
 mod store;
 
 pub use clock::SystemClock;
+pub use maintenance::Maintenance;
 pub use report::{Problem, Report};
 pub use store::{Answer, Health, Identity, Profile, Store};

@@ -20,6 +20,8 @@ pub struct Settings {
     pub store_url: String,
     pub log_retention: Duration,
     pub log_retain_bytes: u64,
+    pub log_segment_bytes: u64,
+    pub checkpoint_entries: u64,
     pub idempotency_ttl: Duration,
     pub memory_budget_bytes: u64,
 }
@@ -40,6 +42,12 @@ impl Settings {
             log_retention: raw
                 .checked("log.retention", "a time such as 7d", |text| duration(text).filter(above_zero))?,
             log_retain_bytes: raw.checked("log.retain_bytes", "a size such as 16GiB", bytes)?,
+            log_segment_bytes: raw.checked("log.segment_bytes", "a size from 64KiB to 1GiB", |text| {
+                bytes(text).filter(|size| (64 << 10..=1 << 30).contains(size))
+            })?,
+            checkpoint_entries: raw.checked("checkpoint.entries", "a whole number above 0", |text| {
+                text.parse().ok().filter(|entries| *entries > 0)
+            })?,
             idempotency_ttl: raw
                 .checked("idempotency.ttl", "a time such as 24h", |text| duration(text).filter(above_zero))?,
             memory_budget_bytes: raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
@@ -85,6 +93,8 @@ mod tests {
             ("log.retention", "7"),
             ("log.retention", "0d"),
             ("log.retain_bytes", "16GB"),
+            ("log.segment_bytes", "1KiB"),
+            ("checkpoint.entries", "0"),
             ("idempotency.ttl", "a day"),
             ("memory.budget", "0"),
         ];

@@ -25,6 +25,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("log.retention", "7d", "how long events are kept"),
     setting("log.retain_bytes", "16GiB", "how many bytes of log are kept at most"),
+    setting("log.segment_bytes", "64MiB", "size of one file of the log, taken from the disk ahead"),
+    setting("checkpoint.entries", "2000000", "changes after which they are folded into blocks, at the least"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
     setting("memory.budget", "auto", "bytes the embedded store may hold in memory; auto is half of the machine's"),
 ];

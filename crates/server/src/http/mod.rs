@@ -1,5 +1,6 @@
 //! REST: bytes to one service method to bytes. Nothing here decides anything.
 
+mod admin;
 mod answer;
 mod asked;
 mod blocks;
@@ -38,6 +39,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/api/v1/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
         .route("/api/v1/users/{id}/blocks", get(blocks::list))
         .route("/api/v1/events", get(events::list))
+        .route(admin::BACKUP, post(admin::backup))
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))
         .route("/version", get(probes::version))

@@ -14,7 +14,10 @@ use entourage_model::{Code, Error};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-use super::answer::{Failure, problem};
+use super::{
+    admin,
+    answer::{Failure, problem},
+};
 use crate::metrics;
 
 const URI_MAX_BYTES: usize = 8 * 1024;
@@ -25,6 +28,7 @@ const REQUEST_ID_MAX_BYTES: usize = 128;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(10);
+const BACKUP_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -38,7 +42,8 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
     let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
         Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
     } else {
-        timeout(DEADLINE, next.run(request)).await.unwrap_or_else(|_| late(&method))
+        let deadline = if route == admin::BACKUP { BACKUP_DEADLINE } else { DEADLINE };
+        timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
     };
     if let Some(error) = response.extensions_mut().remove::<Error>() {
         let allow = response.headers_mut().remove(header::ALLOW);

@@ -1,18 +1,28 @@
 //! Online backup: the last checkpoint's files and the log up to what is durable, copied while writers run; and the
 //! way back. A backup is a folder that opens like any other store once it is restored.
 
-use std::{io, sync::atomic::Ordering};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
+use async_trait::async_trait;
+use entourage_model::{Error, Result as Outcome};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
+    Store,
     engine::Engine,
     fault::Fault,
     files::file_name,
-    log,
+    identity, log,
     manifest::{self, Manifest},
 };
-use crate::disk::{Disk, DiskFile, read_all};
+use crate::{
+    Maintenance,
+    disk::{Disk, DiskFile, RealDisk, read_all},
+};
 
 /// Written last: a folder without it is not a whole backup.
 const CONTENTS: &str = "BACKUP";
@@ -39,9 +49,11 @@ pub(super) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u6
     for (name, bytes, size) in plan {
         let from = engine.disk.open(&name)?;
         let file = to.create(&name)?;
-        let sum = copy(&*from, &*file, bytes, |step| {
+        let sum = copy(&name, &*from, &*file, bytes, |step| {
             done += step;
             progress(done, total);
+            // A store that is told to stop does not wait for a long copy.
+            if engine.is_stopping() { Err(Fault::Closed) } else { Ok(()) }
         })?;
         file.sync()?;
         copied.push(Copied { name, bytes, size, sum });
@@ -64,7 +76,7 @@ fn plan(engine: &Engine) -> Result<Vec<(String, u64, u64)>, Fault> {
         let size = engine.disk.open(&name)?.size()?;
         Ok((name, size, size))
     };
-    plan.push(whole("identity".into())?);
+    plan.push(whole(identity::NAME.into())?);
     if let Some(number) = newest {
         let manifest = Manifest::read(&*engine.disk, engine.epoch(), number)?;
         plan.push(whole(manifest::name(number))?);
@@ -98,7 +110,13 @@ impl Drop for Hold<'_> {
     }
 }
 
-fn copy(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64, mut progress: impl FnMut(u64)) -> Result<u64, Fault> {
+fn copy(
+    name: &str,
+    from: &dyn DiskFile,
+    to: &dyn DiskFile,
+    bytes: u64,
+    mut progress: impl FnMut(u64) -> Result<(), Fault>,
+) -> Result<u64, Fault> {
     let mut buffer = vec![0; CHUNK];
     let mut sum = Xxh3::new();
     let mut at = 0;
@@ -107,19 +125,22 @@ fn copy(from: &dyn DiskFile, to: &dyn DiskFile, bytes: u64, mut progress: impl F
         let chunk = &mut buffer[..length];
         let read = from.read_at(chunk, at)?;
         if read < length {
-            return Err(
-                io::Error::new(io::ErrorKind::UnexpectedEof, "a file became shorter while it was copied").into()
-            );
+            return Err(Fault::damaged(
+                name,
+                at + read as u64,
+                format!("the file ends here and should have {bytes} bytes"),
+            ));
         }
         sum.update(chunk);
         to.write_at(chunk, at)?;
         at += length as u64;
-        progress(length as u64);
+        progress(length as u64)?;
     }
     Ok(sum.digest())
 }
 
-/// Copies a backup into an empty folder and compares every byte with what was written down.
+/// Copies a backup into an empty folder and compares every byte with what was written down. The identity comes last,
+/// and no store opens beside data without one: a restore that was cut off cannot pass for a smaller store.
 pub fn restore(from: &dyn Disk, to: &dyn Disk, mut progress: impl FnMut(u64, u64)) -> Result<u64, Fault> {
     if !to.list()?.is_empty() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the data folder is not empty").into());
@@ -128,26 +149,76 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk, mut progress: impl FnMut(u64, u64
         io::ErrorKind::NotFound => Fault::damaged(CONTENTS, 0, "the file is missing: this is not a whole backup"),
         _ => error.into(),
     })?;
-    let contents = decode(&read_all(&*contents)?)?;
+    let (last, mut contents): (Vec<_>, Vec<_>) =
+        decode(&read_all(&*contents)?)?.into_iter().partition(|copied| copied.name == identity::NAME);
+    if last.is_empty() {
+        return Err(Fault::damaged(CONTENTS, 0, "no identity is listed"));
+    }
+    contents.extend(last);
     let total = contents.iter().map(|copied| copied.bytes).sum();
     let mut done = 0;
-    for copied in &contents {
-        let source = from.open(&copied.name)?;
-        let file = to.create(&copied.name)?;
-        let sum = copy(&*source, &*file, copied.bytes, |step| {
+    let restored = contents.iter().try_for_each(|copied| {
+        restore_file(from, to, copied, |step| {
             done += step;
             progress(done, total);
-        })?;
-        if sum != copied.sum {
-            return Err(Fault::damaged(&copied.name, 0, "the backup's checksum does not match"));
+        })
+    });
+    if restored.is_err() {
+        for copied in &contents {
+            // What is left behind is refused when it is opened; removing it only makes room for the next try.
+            let _ = to.remove(&copied.name);
         }
-        if copied.size > copied.bytes {
-            file.set_size(copied.size)?;
-        }
-        file.sync()?;
     }
+    restored.map(|()| done)
+}
+
+fn restore_file(from: &dyn Disk, to: &dyn Disk, copied: &Copied, mut progress: impl FnMut(u64)) -> Result<(), Fault> {
+    let source = from.open(&copied.name).map_err(|error| Fault::opening(&copied.name, error))?;
+    if copied.name == identity::NAME {
+        to.sync_folder()?;
+    }
+    let file = to.create(&copied.name)?;
+    let sum = copy(&copied.name, &*source, &*file, copied.bytes, |step| {
+        progress(step);
+        Ok(())
+    })?;
+    if sum != copied.sum {
+        return Err(Fault::damaged(&copied.name, 0, "the backup's checksum does not match"));
+    }
+    if copied.size > copied.bytes {
+        fill(&*file, copied.bytes, copied.size)?;
+    }
+    file.sync()?;
     to.sync_folder()?;
-    Ok(done)
+    Ok(())
+}
+
+/// Zeros to the full size: later writes of the log need no new space.
+fn fill(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; CHUNK];
+    let mut at = from;
+    while at < to {
+        let length = (to - at).min(CHUNK as u64) as usize;
+        file.write_at(&zeros[..length], at)?;
+        at += length as u64;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Maintenance for Store {
+    async fn backup(&self, folder: &Path) -> Outcome<u64> {
+        let place = folder.display();
+        let unusable = |error: io::Error| Error::invalid(format!("{place}: {error}")).caused_by(error);
+        if !folder.is_absolute() {
+            return Err(Error::invalid(format!("{place} is not a whole path, from the root on")));
+        }
+        let disk = RealDisk::new(folder).map_err(unusable)?;
+        if !disk.list().map_err(unusable)?.is_empty() {
+            return Err(Error::invalid(format!("{place} is not empty; choose an empty or a new folder")));
+        }
+        Self::backup(self, Arc::new(disk), |_, _| {}).await
+    }
 }
 
 fn encode(copied: &[Copied]) -> String {
@@ -171,7 +242,8 @@ fn decode(bytes: &[u8]) -> Result<Vec<Copied>, Fault> {
     let lines = body.0.strip_prefix("entourage-backup 1\n").ok_or_else(damaged)?;
     let parse = |line: &str| -> Option<Copied> {
         let mut words = line.split(' ');
-        let name = words.next()?.to_owned();
+        // A name is that of a file in the folder, and never leads out of it.
+        let name = words.next().filter(|name| !name.is_empty() && !name.contains('/') && *name != "..")?.to_owned();
         let (bytes, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let sum = u64::from_str_radix(words.next()?, 16).ok()?;
         Some(Copied { name, bytes, size, sum })

@@ -12,7 +12,7 @@ use crate::{
     disk::{Disk, read_all},
 };
 
-const NAME: &str = "identity";
+pub(super) const NAME: &str = "identity";
 const UNFINISHED: &str = "unfinished-identity";
 const MAGIC: &[u8; 4] = b"EGID";
 pub(super) const FORMAT: u16 = 1;

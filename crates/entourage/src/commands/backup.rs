@@ -1,0 +1,111 @@
+//! `entourage backup`: copies a store by opening it, or asks the server that runs on it to do so.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::Context;
+use clap::Args;
+use entourage_model::{Code, Error};
+use entourage_server::config::Settings;
+use entourage_store::disk::{Disk, RealDisk};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{offline, progress};
+use crate::settings::DataArguments;
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    data: DataArguments,
+    /// Ask the server at this address, which goes on serving; the folder is on its machine.
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    server: Option<String>,
+    /// Copy into this folder, which is empty or does not exist yet.
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let to = std::path::absolute(&arguments.to).context("--to")?;
+    let bytes = match &arguments.server {
+        Some(server) => ask(server, &to)?,
+        None => copy(&arguments.data, &to)?,
+    };
+    let mut out = std::io::stdout();
+    if arguments.json {
+        writeln!(out, "{}", json!({ "to": to, "bytes": bytes }))?;
+    } else {
+        writeln!(out, "{bytes} bytes copied to {}", to.display())?;
+    }
+    Ok(())
+}
+
+fn copy(data: &DataArguments, to: &Path) -> anyhow::Result<u64> {
+    let settings = Settings::check(&data.raw()?)?;
+    let place = to.display().to_string();
+    let in_use = |error: anyhow::Error| match error.downcast_ref::<Error>().map(Error::code) {
+        Some(Code::Unavailable) => error.context("while a server runs, ask it with --server http://127.0.0.1:7070"),
+        _ => error,
+    };
+    let store = offline::open(&settings).map_err(in_use)?;
+    let target = RealDisk::new(to).with_context(|| place.clone())?;
+    must_be_empty(&target, "--to")?;
+    let bar = progress::bytes("copying");
+    let drawn = bar.clone();
+    let copied = offline::block_on(async {
+        let step = move |done, total| {
+            drawn.set_length(total);
+            drawn.set_position(done);
+        };
+        Ok(store.backup(Arc::new(target), step).await)
+    })?;
+    bar.finish_and_clear();
+    copied.map_err(|error| anyhow::anyhow!("{place}: {}", error.detail()))
+}
+
+pub(super) fn must_be_empty(disk: &RealDisk, flag: &str) -> anyhow::Result<()> {
+    let place = disk.folder().display();
+    if disk.list().with_context(|| place.to_string())?.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{place} is not empty; choose an empty or a new folder with {flag}")).into())
+}
+
+#[derive(Deserialize)]
+struct Done {
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+    detail: String,
+}
+
+fn ask(server: &str, to: &Path) -> anyhow::Result<u64> {
+    let base = server.trim_end_matches('/').trim_end_matches("/api/v1");
+    let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+    let spinner = progress::spinner("the server copies");
+    let sent = agent.post(format!("{base}/api/v1/admin/backup")).send_json(json!({ "to": to }));
+    spinner.finish_and_clear();
+    let mut reply = sent.map_err(|error| {
+        Error::unavailable(format!(
+            "no server answers at {base} ({error}); without one, leave --server out and name --data"
+        ))
+    })?;
+    if reply.status().is_success() {
+        return Ok(reply.body_mut().read_json::<Done>().with_context(|| format!("the answer of {base}"))?.bytes);
+    }
+    let status = reply.status();
+    let problem: Problem =
+        reply.body_mut().read_json().with_context(|| format!("{base} answered {status} and no reason"))?;
+    let code = Code::parse(&problem.code).unwrap_or(Code::Internal);
+    Err(Error::new(code, problem.detail).into())
+}

@@ -1,0 +1,65 @@
+//! A store that a command opens itself, while no server runs on it.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::{Context, anyhow};
+use entourage_model::{Code, Error};
+use entourage_server::config::Settings;
+use entourage_store::{
+    SystemClock,
+    backends::embedded::{Fault, Options, Store},
+    disk::{Disk, RealDisk},
+};
+
+/// The folder that the embedded store is in, or is to be in.
+pub(super) fn folder(settings: &Settings) -> anyhow::Result<&Path> {
+    if settings.store_url == "embedded:" {
+        return Ok(&settings.data_dir);
+    }
+    Err(Error::invalid("store.url names a store that is backed up with its own tools; this works on embedded: only")
+        .into())
+}
+
+/// A folder that must be there already.
+pub(super) fn existing(folder: &Path, flag: &str) -> anyhow::Result<RealDisk> {
+    if !folder.is_dir() {
+        let detail = format!("there is no folder {}; name the right one with {flag}", folder.display());
+        return Err(Error::new(Code::NotFound, detail).into());
+    }
+    RealDisk::new(folder).with_context(|| folder.display().to_string())
+}
+
+/// Opens what is there, and makes nothing: no store in an empty folder, no segment ahead, no checkpoint.
+pub(super) fn open(settings: &Settings) -> anyhow::Result<Store> {
+    let folder = folder(settings)?;
+    let place = folder.display().to_string();
+    let disk = existing(folder, "--data")?;
+    if disk.list().with_context(|| place.clone())?.is_empty() {
+        let detail = format!("there is no store in {place}; name its folder with --data");
+        return Err(Error::new(Code::NotFound, detail).into());
+    }
+    let options = Options {
+        checkpoint_entries: u64::MAX,
+        prepare_ahead: false,
+        seal_after: None,
+        log_retention: settings.log_retention,
+        log_retain_bytes: settings.log_retain_bytes,
+        idempotency_ttl: settings.idempotency_ttl,
+        ..Options::default()
+    };
+    Store::open(Arc::new(disk), &place, options, Arc::new(SystemClock)).map_err(|fault| failed(fault, &place))
+}
+
+/// A fault in words for a person; what cannot be read is a failure, not a server that is out of reach.
+pub(super) fn failed(fault: Fault, place: &str) -> anyhow::Error {
+    match fault {
+        Fault::Io(error) => anyhow!("{place}: {error}"),
+        Fault::InUse(_) => Error::from(fault).into(),
+        _ => anyhow!("{place}: {fault}"),
+    }
+}
+
+/// Runs what a store does in tasks of its own.
+pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting threads")?.block_on(work)
+}

@@ -1,0 +1,24 @@
+//! Progress on standard error, for people: where that is no terminal, nothing is drawn.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// Bytes done of bytes in all; the length comes with the first step.
+pub(super) fn bytes(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_message(what);
+    let template = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Something whose end is not known ahead.
+pub(super) fn spinner(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
+    bar.enable_steady_tick(TICK);
+    bar
+}

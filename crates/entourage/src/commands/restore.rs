@@ -1,0 +1,59 @@
+//! `entourage restore`: makes a store from a backup, then looks at all of it.
+
+use std::{io::Write, path::PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use entourage_server::config::Settings;
+use entourage_store::{
+    backends::embedded::{self, Fault},
+    disk::{Disk, RealDisk},
+};
+
+use super::{backup::must_be_empty, offline, progress, verify};
+use crate::settings::DataArguments;
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The folder that `entourage backup` made.
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    #[command(flatten)]
+    data: DataArguments,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let settings = Settings::check(&arguments.data.raw()?)?;
+    let folder = offline::folder(&settings)?;
+    let place = folder.display().to_string();
+    let source = offline::existing(&arguments.from, "--from")?;
+    let target = RealDisk::new(folder).with_context(|| place.clone())?;
+    must_be_empty(&target, "--data")?;
+    let lock = target.lock().map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => offline::failed(Fault::InUse(place.clone()), &place),
+        _ => offline::failed(error.into(), &place),
+    })?;
+    let bar = progress::bytes("restoring");
+    let restored = embedded::restore(&source, &target, |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let bytes = restored.map_err(|fault| offline::failed(fault, &arguments.from.display().to_string()))?;
+    drop(lock);
+    let report = offline::block_on(async { verify::check(&offline::open(&settings)?).await })?;
+    let mut out = std::io::stdout();
+    if arguments.json {
+        let mut value = verify::as_json(&report);
+        value["bytes"] = bytes.into();
+        value["data"] = place.into();
+        writeln!(out, "{value}")?;
+    } else {
+        writeln!(out, "{bytes} bytes restored into {place}")?;
+        verify::write_text(&report, &mut out)?;
+    }
+    verify::judge(&report)
+}

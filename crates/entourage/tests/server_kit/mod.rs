@@ -1,0 +1,186 @@
+//! The real binary in a folder of its own: started, asked over HTTP, killed.
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// A folder that goes when the test ends.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("entourage-test-{:032x}", rand::random::<u128>()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The binary with nothing of this process's own settings.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    wrapped(&[env!("CARGO_BIN_EXE_entourage")], arguments)
+}
+
+/// As `command`, started by another program whose arguments come first.
+pub(crate) fn wrapped(program: &[&str], arguments: &[&str]) -> Command {
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).args(arguments).env_remove("RUST_LOG");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ENTOURAGE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// Runs a command and compares its code and what it prints.
+pub(crate) fn check(arguments: &[&str], code: i32, stdout: &[&str], stderr: &[&str]) {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} {output:?}");
+    for (bytes, wanted) in [(&output.stdout, stdout), (&output.stderr, stderr)] {
+        let text = String::from_utf8_lossy(bytes);
+        assert_eq!(text.is_empty(), wanted.is_empty(), "{arguments:?} printed {text}");
+        for part in wanted {
+            assert!(text.contains(part), "{arguments:?} printed {text}, not {part}");
+        }
+    }
+}
+
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// `entourage serve`, running.
+pub(crate) struct Serving {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+    /// `http://127.0.0.1:port`
+    pub(crate) base: String,
+    /// From the start of the process to its banner.
+    pub(crate) started_in: Duration,
+}
+
+impl Serving {
+    pub(crate) fn start(data: &Path) -> Self {
+        Self::start_as(&mut command(&["serve", "--http", "127.0.0.1:0", "--data", text(data)]))
+    }
+
+    pub(crate) fn start_as(command: &mut Command) -> Self {
+        let began = Instant::now();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let (mut line, mut all) = (String::new(), String::new());
+        while !line.trim_start().starts_with("http ") {
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "no banner, but {all}");
+            all.push_str(&line);
+        }
+        let url = line.split_whitespace().last().unwrap();
+        let base = url.trim_end_matches("/api/v1").to_owned();
+        Self { child, errors, base, started_in: began.elapsed() }
+    }
+
+    /// Starts the binary and kills it again, most likely before it is done with starting.
+    pub(crate) fn start_and_kill(command: &mut Command, after: Duration) {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// The exit code of a process that ends by itself or was told to, and what it said.
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.errors.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that keeps its connection.
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    base: String,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) status: u16,
+    pub(crate) retry_after: Option<String>,
+    pub(crate) body: Value,
+}
+
+impl Heard {
+    pub(crate) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(base: &str) -> Self {
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(30)));
+        Self { agent: config.build().new_agent(), base: base.to_owned() }
+    }
+
+    /// `None` when no whole answer came: whatever was asked may or may not have happened.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Option<Heard> {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("content-type", "application/json")
+            .body(body.to_owned())
+            .unwrap();
+        let mut reply = self.agent.run(request).ok()?;
+        let retry_after = reply.headers().get("retry-after").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let text = reply.body_mut().read_to_string().ok()?;
+        let body = serde_json::from_str(&text).ok()?;
+        Some(Heard { status: reply.status().as_u16(), retry_after, body })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Heard {
+        self.ask("GET", path, "").unwrap_or_else(|| panic!("no answer to GET {path}"))
+    }
+
+    pub(crate) fn put_user(&self, id: &str, name: &str) -> Option<Heard> {
+        self.ask("PUT", &format!("/api/v1/users/{id}"), &serde_json::json!({ "name": name }).to_string())
+    }
+}

@@ -1,0 +1,12 @@
+//! What an operator can ask of an open store beyond its contract, where the backend has it.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use entourage_model::Result;
+
+#[async_trait]
+pub trait Maintenance: Send + Sync + 'static {
+    /// Copies everything into an empty or missing folder of this machine while writers run; how many bytes that were.
+    async fn backup(&self, folder: &Path) -> Result<u64>;
+}

@@ -1,0 +1,226 @@
+//! Stores that were written by released versions and are kept as files: this version opens them all, and refuses those
+//! of the future. `ENTOURAGE_WRITE_GOLDEN=v1` writes that version's files anew; published ones are never rewritten.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod embedded_kit;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use embedded_kit::{TemporaryFolder, open_on, open_real, portrait::portrait};
+use entourage_model::{IdempotencyKey, Key, Millis, Operation, Overwrite, UserId, UserPatch, Write};
+use entourage_store::{
+    Store as _,
+    backends::embedded::{Fault, Options, Store},
+    conformance::block_on,
+    disk::{
+        Disk,
+        crash::{CrashDisk, Image},
+    },
+};
+
+const VERSIONS: [&str; 1] = ["v1"];
+/// The same writes: one was closed after them, the other one was killed, so that its last ones are in the log alone.
+const STORES: [&str; 2] = ["closed", "killed"];
+const SIZE_LIMIT_BYTES: u64 = 100_000;
+
+fn folder(version: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version)
+}
+
+fn options() -> Options {
+    Options { segment_bytes: 2 << 10, frame_bytes: 512, ..Options::tiny() }
+}
+
+fn user(number: i64, private: bool) -> Operation {
+    let patch = UserPatch {
+        name: Some(Some(format!("user {number}").into())),
+        avatar_url: (number % 3 == 0).then(|| Some(format!("https://example.org/{number}.png").into())),
+        private: Some(private),
+        ..UserPatch::default()
+    };
+    Operation::PutUser { key: Key(number), id: UserId::from(number), patch, overwrite: Overwrite::Replace }
+}
+
+fn follow(follower: i64, target: i64) -> Operation {
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: follower % 4 == 3, cap: None }
+}
+
+fn unfollow(follower: i64, target: i64) -> Operation {
+    Operation::Unfollow { follower: Key(follower), target: Key(target) }
+}
+
+/// A write whose reply is kept for its retry.
+fn keyed(operation: Operation, scope: u8) -> Write {
+    Write { idempotency: Some(IdempotencyKey { scope: [scope; 16], request: 9 }), ..Write::from(operation) }
+}
+
+const KEYED: [u8; 2] = [1, 2];
+
+/// Every kind of record and file: several segments, blocks rewritten by a second checkpoint, keys before and after.
+async fn write(store: &Store) {
+    let commit = async |write: Write| drop(store.commit(write).await.expect("the write is taken"));
+    for number in 1..=12 {
+        commit(user(number, number == 6).into()).await;
+    }
+    for number in 2..=12 {
+        commit(follow(number, 1).into()).await;
+        commit(follow(1, number).into()).await;
+    }
+    commit(keyed(follow(2, 3), KEYED[0])).await;
+    let at = Millis::from_since_2000(1_000);
+    let import =
+        |follower| Write::from(Operation::Import { follower: Key(follower), target: Key(4), at, quiet: false });
+    for result in store.commit_all((7..=12).map(import).collect()).await {
+        result.expect("the import is taken");
+    }
+    store.checkpoint().await.expect("a checkpoint");
+    for operation in [
+        Operation::Block { actor: Key(5), target: Key(1) },
+        Operation::Mute { actor: Key(5), target: Key(2) },
+        Operation::Accept { target: Key(6), follower: Key(1) },
+        unfollow(7, 1),
+        user(7, true),
+        Operation::RemoveFollower { target: Key(1), follower: Key(8) },
+    ] {
+        commit(operation.into()).await;
+    }
+    store.checkpoint().await.expect("a checkpoint");
+    commit(keyed(follow(4, 3), KEYED[1])).await;
+    for operation in [
+        Operation::Unblock { actor: Key(5), target: Key(1) },
+        follow(5, 1),
+        follow(9, 7),
+        Operation::Reject { target: Key(7), follower: Key(9) },
+        Operation::Unmute { actor: Key(5), target: Key(2) },
+        unfollow(9, 1),
+        follow(9, 1),
+    ] {
+        commit(operation.into()).await;
+    }
+}
+
+async fn write_golden(version: &str) {
+    for name in STORES {
+        let disk = CrashDisk::new();
+        let store = open_on(&disk, options()).unwrap();
+        write(&store).await;
+        let drawn = portrait(&store).await.unwrap();
+        if name == "closed" {
+            store.close().await.unwrap();
+        }
+        let left = disk.image(Image::Everything);
+        let to = folder(version).join(name);
+        let _ = fs::remove_dir_all(&to);
+        fs::create_dir_all(&to).unwrap();
+        for file in left.list().unwrap() {
+            fs::write(to.join(&file), left.contents(&file).unwrap()).unwrap();
+        }
+        fs::write(folder(version).join("portrait"), drawn).unwrap();
+    }
+}
+
+/// A disk with the files of a golden store, one of them changed on the way.
+fn load(version: &str, name: &str, change: impl Fn(&str, &mut Vec<u8>)) -> CrashDisk {
+    let disk = CrashDisk::new();
+    for entry in fs::read_dir(folder(version).join(name)).expect("the golden store is there") {
+        let path = entry.unwrap().path();
+        let file_name = path.file_name().unwrap().to_str().unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        change(file_name, &mut bytes);
+        let file = disk.create(file_name).unwrap();
+        file.write_at(&bytes, 0).unwrap();
+        file.sync().unwrap();
+    }
+    disk.sync_folder().unwrap();
+    disk
+}
+
+async fn compare(store: &Store, version: &str, name: &str) {
+    let expected = fs::read_to_string(folder(version).join("portrait")).unwrap();
+    assert_eq!(portrait(store).await.unwrap(), expected, "{version} {name}");
+    let report = store.verify().await.unwrap();
+    assert!(report.is_clean(), "{version} {name}: {:#?}", report.problems);
+}
+
+#[test]
+fn stores_of_every_version_open_and_are_what_they_were() {
+    if let Ok(version) = std::env::var("ENTOURAGE_WRITE_GOLDEN") {
+        block_on(write_golden(&version));
+    }
+    for version in VERSIONS {
+        for name in STORES {
+            let disk = load(version, name, |_, _| {});
+            block_on(async {
+                let store = open_on(&disk, options()).unwrap();
+                compare(&store, version, name).await;
+                for scope in KEYED {
+                    let retried = store.commit(keyed(follow(if scope == KEYED[0] { 2 } else { 4 }, 3), scope)).await;
+                    assert!(retried.unwrap().replayed, "{version} {name}: the key {scope} is forgotten");
+                }
+                // What is written now and folded into the old blocks leaves the rest as it was.
+                store.commit(user(13, false).into()).await.unwrap();
+                store.commit(follow(13, 1).into()).await.unwrap();
+                store.close().await.unwrap();
+                let report = open_on(&disk, options()).unwrap().verify().await.unwrap();
+                assert!(report.is_clean(), "{version} {name}: {:#?}", report.problems);
+                assert_eq!(report.users, 13);
+            });
+        }
+    }
+}
+
+#[test]
+fn golden_stores_open_from_a_real_folder_with_the_usual_options() {
+    for version in VERSIONS {
+        for name in STORES {
+            let to = TemporaryFolder::new();
+            for entry in fs::read_dir(folder(version).join(name)).unwrap() {
+                let path = entry.unwrap().path();
+                fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();
+            }
+            let options = Options { prepare_ahead: false, ..Options::default() };
+            block_on(async { compare(&open_real(to.path(), options).unwrap(), version, name).await });
+        }
+    }
+}
+
+#[test]
+fn formats_of_the_future_are_refused_with_file_and_numbers() {
+    for kind in ["identity", "checkpoint-", "log-"] {
+        for name in STORES {
+            let is_changed = |file: &str| file.starts_with(kind);
+            let disk = load("v1", name, |file, bytes| {
+                if is_changed(file) {
+                    bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
+                }
+            });
+            let fault = open_on(&disk, options()).err().unwrap_or_else(|| panic!("{kind} {name}: opened"));
+            assert!(matches!(&fault, Fault::Format { file, found: 900, .. } if is_changed(file)), "{kind}: {fault}");
+            let text = fault.to_string();
+            assert!(text.contains("has format 900") && text.contains("use a newer entourage"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn golden_stores_stay_small_and_have_every_kind_of_file() {
+    let (mut size, mut names) = (0, Vec::new());
+    for entry in fs::read_dir(folder("v1")).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            for file in fs::read_dir(entry.path()).unwrap().map(Result::unwrap) {
+                size += file.metadata().unwrap().len();
+                names.push(file.file_name().into_string().unwrap());
+            }
+        } else {
+            size += entry.metadata().unwrap().len();
+        }
+    }
+    println!("{size} bytes in {names:?}");
+    assert!(size < SIZE_LIMIT_BYTES, "{size} bytes");
+    for kind in ["identity", "checkpoint-", "log-000000000002", "users-", "following-", "followers-", "idempotency-"] {
+        assert!(names.iter().any(|name| name.starts_with(kind)), "no {kind} in {names:?}");
+    }
+}
