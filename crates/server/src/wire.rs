@@ -41,7 +41,10 @@ async fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
             Ok((Arc::new(store), "memory (gone when the process ends)".to_owned()))
         }
         Some(("postgres" | "postgresql", _)) => {
-            let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, Arc::new(SystemClock)).await?;
+            let options =
+                postgres::Options { idempotency_ttl: settings.idempotency_ttl, log_retention: settings.log_retention };
+            let clock = Arc::new(SystemClock);
+            let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
             Ok((Arc::new(store), format!("PostgreSQL, schema {POSTGRES_SCHEMA}")))
         }
         // The rest of the text may hold a password.

@@ -5,6 +5,7 @@ mod clock;
 pub mod conformance;
 pub mod disk;
 mod report;
+mod retention;
 mod store;
 
 pub use clock::SystemClock;
