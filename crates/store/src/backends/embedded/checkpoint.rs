@@ -122,7 +122,7 @@ impl Checkpointer {
         // After a failed sync nothing is known of blocks that memory already refers to.
         writers.finish().map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
         self.write_manifest(frozen)?;
-        self.clean()
+        self.clean(frozen)
     }
 
     fn write_users(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
@@ -283,7 +283,7 @@ impl Checkpointer {
 
     /// Removes what no manifest refers to, and log segments past retention. Whatever cannot be removed now is
     /// removed later, or at the next start.
-    fn clean(&mut self) -> Result<(), Fault> {
+    fn clean(&mut self, frozen: &Frozen) -> Result<(), Fault> {
         let engine = &self.engine;
         if engine.holds.load(Ordering::Acquire) > 0 {
             return Ok(());
@@ -294,17 +294,14 @@ impl Checkpointer {
                 self.obsolete.push(file_name(file.family, number));
             }
         }
-        self.obsolete.extend(self.expired_segments());
+        self.obsolete.extend(self.expired_segments(frozen));
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
         Ok(())
     }
 
-    fn expired_segments(&self) -> Vec<String> {
+    /// Never the segment in which the checkpoint was taken, full as it may be by now: recovery begins there.
+    fn expired_segments(&self, frozen: &Frozen) -> Vec<String> {
         let engine = &self.engine;
-        let covered = {
-            let state = engine.checkpoint.lock();
-            state.frozen.as_ref().map_or(state.covered, |frozen| frozen.sequence)
-        };
         let now = engine.clock.now();
         let mut segments = engine.segments.lock();
         let mut names = Vec::new();
@@ -313,7 +310,7 @@ impl Checkpointer {
             let Some(first) = segments.all.front() else { break };
             let old = first.newest.plus(engine.options.retention_millis()) < now;
             let large = bytes > engine.options.log_retain_bytes;
-            if first.last > covered || !(old || large) {
+            if first.number >= frozen.segment || !(old || large) {
                 break;
             }
             names.push(log::segment_name(first.number));
