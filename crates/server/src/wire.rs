@@ -49,7 +49,10 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             Ok(Opened { store: Arc::new(store), maintenance: None, place })
         }
         Some(("postgres" | "postgresql", _)) => {
-            let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, Arc::new(SystemClock)).await?;
+            let options =
+                postgres::Options { idempotency_ttl: settings.idempotency_ttl, log_retention: settings.log_retention };
+            let clock = Arc::new(SystemClock);
+            let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
             let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
             Ok(Opened { store: Arc::new(store), maintenance: None, place })
         }

@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod disk;
 mod maintenance;
 mod report;
+mod retention;
 mod store;
 
 pub use clock::SystemClock;

@@ -7,29 +7,16 @@ mod postgres_kit;
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Code, IdempotencyKey, Key, Kind, ManualClock, Millis, Operation, Sequence, Version, Write};
-use entourage_store::{Health, Store, SystemClock, backends::postgres};
+use entourage_model::{Code, Key, Kind, ManualClock, Millis, Operation, Sequence};
+use entourage_store::{
+    Health, Store, SystemClock,
+    backends::postgres::{self, Options},
+};
 use postgres_kit::{connect, fresh_schema, fresh_store, url, words::*};
 use tokio::task::JoinSet;
 
 /// The sessions of one store.
 const SESSIONS: &str = "(SELECT pid FROM pg_stat_activity WHERE application_name = $1)";
-
-#[tokio::test]
-async fn an_idempotency_key_is_free_again_after_a_day() {
-    let start = Millis::parse_rfc3339("2026-05-01T00:00:00Z").unwrap();
-    let clock = Arc::new(ManualClock::new(start));
-    let store = connect(&fresh_schema(), clock.clone()).await;
-    people(&store, 1..=2).await;
-    let idempotency = Some(IdempotencyKey { scope: [7; 16], request: 1 });
-    let write = Write { operation: follow(1, 2), idempotency, floor: Version::ZERO };
-    store.commit(write.clone()).await.unwrap();
-    clock.advance(24 * 60 * 60 * 1000 - 1);
-    assert!(store.commit(write.clone()).await.unwrap().replayed);
-    clock.advance(1);
-    assert!(!store.commit(write.clone()).await.unwrap().replayed);
-    assert!(store.commit(write).await.unwrap().replayed);
-}
 
 #[tokio::test]
 async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
@@ -124,7 +111,7 @@ async fn a_commit_that_lost_a_deadlock_is_tried_again() {
     let schema = fresh_schema();
     // The store's sessions look for a circle after three seconds, the other one much later.
     let impatient = format!("{}?options=-cdeadlock_timeout%3D3s", url());
-    let store = postgres::Store::connect(&impatient, &schema, Arc::new(SystemClock)).await.unwrap();
+    let store = postgres::Store::connect(&impatient, &schema, Options::default(), Arc::new(SystemClock)).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     people(&*store, 1..=2).await;
     let mut other = raw().await;
@@ -222,11 +209,15 @@ async fn a_newer_schema_and_a_wrong_name_are_refused() {
     );
     raw().await.execute(&newer, &[]).await.unwrap();
     let clock = Arc::new(SystemClock);
-    let error = postgres::Store::connect(&url(), &schema, clock.clone()).await.err().unwrap();
+    let error = postgres::Store::connect(&url(), &schema, Options::default(), clock.clone()).await.err().unwrap();
     assert!(error.detail().contains("version 999") && error.detail().contains("newer"), "{error}");
-    let error = postgres::Store::connect(&url(), "x; drop schema public", clock.clone()).await.err().unwrap();
+    let error = postgres::Store::connect(&url(), "x; drop schema public", Options::default(), clock.clone())
+        .await
+        .err()
+        .unwrap();
     assert_eq!(error.code(), Code::InvalidRequest);
-    let error = postgres::Store::connect("postgres://127.0.0.1:1/x", "x", clock).await.err().unwrap();
+    let error =
+        postgres::Store::connect("postgres://127.0.0.1:1/x", "x", Options::default(), clock).await.err().unwrap();
     assert_eq!(error.code(), Code::Unavailable);
     assert!(std::error::Error::source(&error).is_some());
 }

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use entourage_model::{ManualClock, Millis, Secret};
+use entourage_model::{Clock, ManualClock, Millis, Secret};
 use entourage_store::{
     Identity, SystemClock,
     backends::embedded::{Fault, Options, Store},
@@ -24,8 +24,17 @@ pub(crate) fn identity() -> Identity {
 
 /// Opens a store whose identity and clock are the same in every run.
 pub(crate) fn open_on(disk: &CrashDisk, options: Options) -> Result<Store, Fault> {
-    let clock = ManualClock::new(Millis::from_since_2000(800_000_000_000));
-    Store::open_as(Arc::new(disk.clone()), "the test disk", options, Arc::new(clock), identity)
+    open_at(disk, options, &still_clock())
+}
+
+pub(crate) fn still_clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Millis::from_since_2000(800_000_000_000)))
+}
+
+/// As `open_on`, by a clock that the test turns.
+pub(crate) fn open_at(disk: &CrashDisk, options: Options, clock: &Arc<ManualClock>) -> Result<Store, Fault> {
+    let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
+    Store::open_as(Arc::new(disk.clone()), "the test disk", options, clock, identity)
 }
 
 pub(crate) fn open_real(folder: &Path, options: Options) -> Result<Store, Fault> {

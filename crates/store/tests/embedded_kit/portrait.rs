@@ -6,6 +6,20 @@ use entourage_model::{Key, Kind, List, Place, Plane, Result, Sequence, Side};
 use entourage_store::Store;
 
 pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
+    let mut text = graph(store).await?;
+    let mut after = Sequence::ZERO;
+    loop {
+        let events = store.events(after, 7).await?;
+        let Some(last) = events.last() else { return Ok(text) };
+        after = last.sequence;
+        for event in &events {
+            let _ = writeln!(text, "{event:?}");
+        }
+    }
+}
+
+/// All but the events.
+pub(crate) async fn graph(store: &dyn Store) -> Result<String> {
     let mut text = String::new();
     let users = store.sweep_users(None, usize::MAX).await?;
     let keys: Vec<Key> = users.iter().map(|user| user.key).collect();
@@ -22,15 +36,6 @@ pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
             for &(follower, target) in &pairs {
                 let _ = write!(text, "{:?}", store.peek(kind, follower, target));
             }
-        }
-    }
-    let mut after = Sequence::ZERO;
-    loop {
-        let events = store.events(after, 7).await?;
-        let Some(last) = events.last() else { break };
-        after = last.sequence;
-        for event in &events {
-            let _ = writeln!(text, "{event:?}");
         }
     }
     Ok(text)

@@ -8,7 +8,10 @@ pub mod words;
 use std::sync::Arc;
 
 use entourage_model::Clock;
-use entourage_store::{Store, SystemClock, backends::postgres};
+use entourage_store::{
+    Store, SystemClock,
+    backends::postgres::{self, Options},
+};
 
 pub async fn fresh_store() -> Arc<dyn Store> {
     Arc::new(connect(&fresh_schema(), Arc::new(SystemClock)).await)
@@ -19,7 +22,11 @@ pub fn fresh_schema() -> String {
 }
 
 pub async fn connect(schema: &str, clock: Arc<dyn Clock>) -> postgres::Store {
-    postgres::Store::connect(&url(), schema, clock).await.expect("the store opens")
+    connect_with(schema, Options::default(), clock).await
+}
+
+pub async fn connect_with(schema: &str, options: Options, clock: Arc<dyn Clock>) -> postgres::Store {
+    postgres::Store::connect(&url(), schema, options, clock).await.expect("the store opens")
 }
 
 /// A suite that cannot run is red, not skipped.

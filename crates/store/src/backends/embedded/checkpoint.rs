@@ -300,6 +300,7 @@ impl Checkpointer {
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
     }
 
+    /// Never the segment in which the checkpoint was taken, full as it may be by now: recovery begins there.
     fn expired_segments(&self, frozen: &Frozen) -> Vec<String> {
         let engine = &self.engine;
         let now = engine.clock.now();
@@ -310,7 +311,6 @@ impl Checkpointer {
             let Some(first) = segments.all.front() else { break };
             let old = first.newest.plus(engine.options.retention_millis()) < now;
             let large = bytes > engine.options.log_retain_bytes;
-            // Recovery begins in the segment that was written to when the state was set aside.
             if first.number >= frozen.segment || !(old || large) {
                 break;
             }

@@ -1,12 +1,13 @@
 //! Events are read from the log itself: there is no second place they could disagree with.
 
-use entourage_model::{Code, Error, Event, Result, Sequence};
+use entourage_model::{Event, Result, Sequence};
 
 use super::{
     engine::Engine,
     fault::Fault,
     log::{self, Found, Frame, Segment},
 };
+use crate::retention::events_expired;
 
 /// Frames of a segment from `offset` on, up to where it ended when it was looked up.
 pub(super) struct Frames<'a> {
@@ -45,8 +46,7 @@ pub(super) fn read(engine: &Engine, after: Sequence, limit: usize) -> Result<Vec
         let segments = engine.segments.lock();
         let kept = segments.first_kept();
         if after < kept {
-            let detail = "these events are past log.retention; take a snapshot of what you need, then resume";
-            return Err(Error::new(Code::EventsExpired, detail).resume_from(kept.to_string()));
+            return Err(events_expired(kept));
         }
         let first = segments.all.partition_point(|segment| segment.before <= after).saturating_sub(1);
         segments.all.iter().skip(first).cloned().collect()

@@ -200,6 +200,14 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
         let size = log::check_segment(&*file, engine.epoch(), number)?;
         files.push((number, file, size));
     }
+    // Segments past retention go in any order when the power goes: whatever stands before a gap that the checkpoint
+    // covers was on its way out.
+    if let Some(gap) = files.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0 && pair[1].0 <= manifest.segment) {
+        for (number, ..) in files.drain(..=gap) {
+            tracing::warn!(segment = number, "a log segment stands before a gap that the checkpoint covers: removed");
+            engine.disk.remove(&log::segment_name(number))?;
+        }
+    }
     if let Some(pair) = files.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
         return Err(Fault::damaged(log::segment_name(pair[0].0 + 1), 0, "the segment is missing"));
     }

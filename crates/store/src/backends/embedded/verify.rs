@@ -1,6 +1,6 @@
 //! Compares both directions, the counts, the rows in memory and the log, edge by edge, while no batch runs.
 
-use entourage_model::{Edge, Key, List, Place, Plane, Sequence, Side};
+use entourage_model::{Edge, Key, Kind, List, Place, Plane, Sequence, Side};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -90,9 +90,17 @@ fn following(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, repo
         if edge.follower == edge.target {
             report.problem("self", format!("{edge:?}"));
         }
+        if plane.kind() == Kind::Follow && blocks_either(engine, edge) {
+            report.problem("block", format!("{edge:?} though one blocks the other"));
+        }
     })?;
     report.edges += edges;
     Ok(())
+}
+
+fn blocks_either(engine: &Engine, edge: &Edge) -> bool {
+    engine.state.has_active(Plane::Block, edge.follower, edge.target)
+        || engine.state.has_active(Plane::Block, edge.target, edge.follower)
 }
 
 fn followers(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, report: &mut Report) -> Result<(), Fault> {
@@ -126,4 +134,186 @@ fn log_is_whole(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
         report.problem("events", format!("the log ends at {last:?}, readers see {published}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use entourage_model::{
+        Cause, Change, EdgeChange, EdgeValue, ManualClock, Millis, Operation, Outcome, Overwrite, Reply, Secret, State,
+        UserId, UserPatch, Version,
+    };
+
+    use super::{
+        super::{
+            Options, Store,
+            lists::Lists,
+            state::ListKey,
+            tail::{TailList, TailValue},
+        },
+        *,
+    };
+    use crate::{Identity, Store as _, conformance::block_on, disk::crash::CrashDisk};
+
+    fn follow(follower: i64, target: i64, quiet: bool) -> Operation {
+        Operation::Follow { follower: Key(follower), target: Key(target), quiet, cap: None }
+    }
+
+    /// Users 1 to 5. Two follows in blocks, three in the tail, and one block.
+    async fn small_store() -> Store {
+        let identity = || Identity { epoch: 7, secret: Secret::from_bytes([7; 32]) };
+        let clock = Arc::new(ManualClock::new(Millis::from_since_2000(800_000_000_000)));
+        let store = Store::open_as(Arc::new(CrashDisk::new()), "disk", Options::tiny(), clock, identity).unwrap();
+        for key in 1..=5 {
+            let (id, patch) = (UserId::from(key), UserPatch::default());
+            let put = Operation::PutUser { key: Key(key), id, patch, overwrite: Overwrite::Replace };
+            store.commit(put.into()).await.unwrap();
+        }
+        for operation in [follow(1, 2, false), follow(1, 3, true)] {
+            store.commit(operation.into()).await.unwrap();
+        }
+        store.checkpoint().await.unwrap();
+        let block = Operation::Block { actor: Key(5), target: Key(4) };
+        for operation in [follow(2, 3, false), follow(4, 3, true), follow(4, 2, false), block] {
+            store.commit(operation.into()).await.unwrap();
+        }
+        assert_eq!(checks(&store).await, Vec::<&str>::new());
+        store
+    }
+
+    async fn checks(store: &Store) -> Vec<&'static str> {
+        store.verify().await.unwrap().problems.iter().map(|problem| problem.check).collect()
+    }
+
+    fn ordinal(engine: &Engine, key: i64) -> u32 {
+        engine.state.ordinal(Key(key)).unwrap()
+    }
+
+    fn change_lists(engine: &Engine, key: i64, change: impl FnOnce(&mut Lists)) {
+        let ordinal = ordinal(engine, key);
+        change(engine.state.shard(ordinal).write().lists_mut(Plane::Follow, ordinal).unwrap());
+    }
+
+    /// Puts other entries in the place of a tail: those that `change` makes of what was there.
+    fn change_tail(
+        engine: &Engine,
+        key: i64,
+        side: Side,
+        mut change: impl FnMut(Place, TailValue) -> Option<(Place, TailValue)>,
+    ) {
+        let ordinal = ordinal(engine, key);
+        let list = ListKey::new(Plane::Follow, side, ordinal);
+        let mut shard = engine.state.shard(ordinal).write();
+        let mut changed = TailList::default();
+        for (place, value) in shard.tail[&list].below(None) {
+            if let Some((place, value)) = change(place, value) {
+                changed.set(place, value);
+            }
+        }
+        shard.tail.insert(list, changed);
+    }
+
+    /// An edge that no rule allows, in both directions and counted, so that nothing but the rule is broken.
+    fn apply_edge(engine: &Engine, kind: Kind, follower: i64, target: i64) {
+        let version = Version::new(Millis::from_since_2000(800_000_000_001), 0, 0);
+        let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
+        let (follower, target) = (Key(follower), Key(target));
+        let change = EdgeChange { kind, follower, target, cause: Cause::Follower, before: None, after };
+        engine.state.apply(&Outcome {
+            reply: Reply::Gone { changed: true },
+            version,
+            watermark: Sequence::ZERO,
+            changes: vec![Change::Edge(change)].into(),
+            idempotency: None,
+            replayed: false,
+        });
+    }
+
+    const SOONER: Version = Version::new(Millis::from_since_2000(800_000_000_000), 9, 9);
+
+    type Plant = (&'static str, &'static str, fn(&Engine));
+
+    const PLANTS: &[Plant] = &[
+        ("row", "a row lacks an ordinal", |engine| {
+            change_lists(engine, 1, |lists| lists.remove(ordinal(engine, 3)));
+        }),
+        ("count", "a row has one too many", |engine| {
+            change_lists(engine, 1, |lists| lists.insert(ordinal(engine, 5)));
+        }),
+        ("row", "a row has one for another", |engine| {
+            change_lists(engine, 4, |lists| {
+                lists.remove(ordinal(engine, 3));
+                lists.insert(ordinal(engine, 5));
+            });
+        }),
+        ("count", "followers_total is too high", |engine| {
+            change_lists(engine, 3, |lists| lists.followers_total += 1);
+        }),
+        ("count", "followers_total is too low", |engine| {
+            change_lists(engine, 2, |lists| lists.followers_total -= 1);
+        }),
+        ("count", "following_quiet is off", |engine| change_lists(engine, 4, |lists| lists.following_quiet -= 1)),
+        ("count", "followers_quiet is off", |engine| change_lists(engine, 2, |lists| lists.followers_quiet += 1)),
+        ("mirror", "only the follower's tail has the edge", |engine| {
+            change_tail(engine, 2, Side::Followers, |_, _| None);
+        }),
+        ("mirror", "only the target's tail has the edge", |engine| {
+            change_tail(engine, 2, Side::Following, |_, _| None);
+        }),
+        ("mirror", "the position differs on one side", |engine| {
+            change_tail(engine, 2, Side::Following, |place, value| Some((Place { position: SOONER, ..place }, value)));
+        }),
+        ("mirror", "the version differs on one side", |engine| {
+            change_tail(engine, 3, Side::Followers, |place, value| {
+                Some((place, TailValue { version: SOONER, ..value }))
+            });
+        }),
+        ("mirror", "the flag differs on one side", |engine| {
+            change_tail(engine, 4, Side::Following, |place, value| {
+                Some((place, TailValue { quiet: !value.quiet, ..value }))
+            });
+        }),
+        ("mirror", "blocks of one side are lost", |engine| {
+            change_lists(engine, 2, |lists| lists.followers = Default::default());
+        }),
+        ("events", "readers see a sequence that is not there", |engine| {
+            engine.state.publish(engine.state.published().next());
+        }),
+        ("events", "readers do not see the last sequence", |engine| {
+            engine.state.publish(Sequence(engine.state.published().0 - 1));
+        }),
+        ("self", "somebody follows themselves", |engine| apply_edge(engine, Kind::Follow, 5, 5)),
+        ("block", "the follower is blocked", |engine| apply_edge(engine, Kind::Block, 3, 2)),
+        ("block", "the follower blocks", |engine| apply_edge(engine, Kind::Block, 1, 2)),
+    ];
+
+    #[test]
+    fn each_planted_disagreement_is_found_by_its_check() {
+        block_on(async {
+            for (check, what, plant) in PLANTS {
+                let store = small_store().await;
+                plant(&store.engine);
+                let found = checks(&store).await;
+                assert!(found.contains(check), "{what}: {found:?}");
+                if ["self", "block", "events"].contains(check) {
+                    assert!(found.iter().all(|other| other == check), "{what}: {found:?}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_missing_segment_is_a_gap_in_the_events() {
+        block_on(async {
+            let store = small_store().await;
+            while store.engine.segments.lock().all.len() < 3 {
+                store.commit(follow(5, 1, false).into()).await.unwrap();
+                store.commit(Operation::Unfollow { follower: Key(5), target: Key(1) }.into()).await.unwrap();
+            }
+            assert_eq!(checks(&store).await, Vec::<&str>::new());
+            store.engine.segments.lock().all.remove(1);
+            assert_eq!(checks(&store).await, ["events"]);
+        });
+    }
 }

@@ -42,7 +42,7 @@ impl Store {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
         self.locks.take(&transaction, write).await?;
-        let view = Loaded::load(&transaction, write).await?;
+        let view = Loaded::load(&transaction, write, &self.options).await?;
         let floor = view.floor().max(write.floor);
         let version = self.version_above(floor, &mut version.lock());
         let mut outcome = resolve(&view, write, version, Sequence::ZERO)?;
@@ -51,6 +51,7 @@ impl Store {
         transaction.commit().await.map_err(Failure::of_commit)?;
         drop(client);
         self.fold_sometimes(deltas.len() as u64).await;
+        self.tidy_sometimes().await;
         Ok(outcome)
     }
 

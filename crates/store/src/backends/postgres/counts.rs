@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use deadpool_postgres::Transaction;
-use entourage_model::{Change, EdgeChange, EdgeValue, Key, Millis, Plane, Side, Version};
+use entourage_model::{Change, EdgeChange, EdgeValue, Key, Plane, Side};
 
-use super::{Store, error::Failure, lock::Name, row, view::IDEMPOTENCY_TTL_MILLIS};
+use super::{Store, error::Failure, lock::Name};
 
 /// After how many deltas of this process one of its commits folds, and how many a fold takes at most.
 const FOLD_AFTER: u64 = 1_000;
@@ -20,7 +20,6 @@ const FOLD: &str = "WITH gone AS (\
      SELECT user_key, plane, side, sum(total), sum(quiet) FROM gone GROUP BY user_key, plane, side \
      ON CONFLICT (user_key, plane, side) DO UPDATE SET total = counts.total + excluded.total, \
      quiet = counts.quiet + excluded.quiet";
-const FORGET: &str = "DELETE FROM idempotency WHERE version < $1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delta {
@@ -86,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Moves deltas into the counts and forgets expired idempotency records; whoever comes second leaves it be.
+    /// Moves deltas into the counts; whoever comes second leaves it be.
     async fn fold(&self) -> Result<(), Failure> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
@@ -97,17 +96,13 @@ impl Store {
         }
         let statement = transaction.prepare_cached(FOLD).await?;
         transaction.execute(&statement, &[&FOLD_AT_MOST]).await?;
-        let now = self.versions.lock().last().millis().since_2000();
-        let expired = Version::of_millis(Millis::from_since_2000(now.saturating_sub(IDEMPOTENCY_TTL_MILLIS)));
-        let statement = transaction.prepare_cached(FORGET).await?;
-        transaction.execute(&statement, &[&row::from_version(expired)]).await?;
         transaction.commit().await.map_err(Failure::of_commit)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use entourage_model::{Cause, Kind, State};
+    use entourage_model::{Cause, Kind, State, Version};
 
     use super::*;
 

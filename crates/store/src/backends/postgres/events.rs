@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use deadpool_postgres::Transaction;
 use entourage_model::{Change, Event, Sequence};
 
 use super::{
@@ -14,11 +15,12 @@ use super::{
     lock::Name,
     row,
 };
+use crate::retention::events_expired;
 
 /// How long `events` waits for older transactions before it lists what is certain.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
-const STEP_ROWS: i64 = 5_000;
+pub(super) const STEP_ROWS: i64 = 5_000;
 
 const NEWEST: &str = "SELECT xid::text FROM outbox ORDER BY xid DESC LIMIT 1";
 const LEFT: &str = "SELECT EXISTS (SELECT 1 FROM outbox WHERE xid <= $1::text::xid8)";
@@ -32,7 +34,9 @@ const STEP: &str = "WITH due AS (\
          FROM (SELECT count(*) AS moved, max(version) AS version FROM moved) sums) \
      INSERT INTO events (sequence, version, change) \
      SELECT (SELECT sequence FROM relay) + row_number() OVER (ORDER BY xid, id), version, change FROM moved";
-const READ: &str = "SELECT sequence, version, change::text FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+/// What is dropped and what is left, as of one moment: between two statements a step could come.
+const READ: &str = "SELECT relay.dropped, found.sequence, found.version, found.change::text FROM relay LEFT JOIN (\
+         SELECT * FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2) found ON true ORDER BY found.sequence";
 
 impl Store {
     /// Numbers everything committed before the call, unless a transaction that began earlier stays open for
@@ -73,11 +77,16 @@ impl Store {
         // In a statement of its own: the next one's snapshot must see what the last holder numbered.
         let statement = transaction.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
         transaction.execute(&statement, &[&self.locks.number(Name::Relay)]).await?;
-        let statement = transaction.prepare_cached(STEP).await?;
-        let moved = transaction.execute(&statement, &[&STEP_ROWS]).await?;
+        let moved = self.number_events(&transaction).await?;
         // What is numbered is not due again, so this one may be repeated even when nobody knows what came of it.
         transaction.commit().await?;
         Ok(moved)
+    }
+
+    /// One step of the relay, for who has its lock.
+    pub(super) async fn number_events(&self, transaction: &Transaction<'_>) -> Result<u64, Failure> {
+        let statement = transaction.prepare_cached(STEP).await?;
+        Ok(transaction.execute(&statement, &[&STEP_ROWS]).await?)
     }
 
     pub(super) async fn read_events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>, Failure> {
@@ -86,12 +95,16 @@ impl Store {
         let client = self.client().await?;
         let statement = client.prepare_cached(READ).await?;
         let rows = client.query(&statement, &[&after, &limit]).await?;
+        let dropped: i64 = rows.first().map_or(0, |row| row.get(0));
+        if after < dropped && limit > 0 {
+            return Err(events_expired(Sequence(dropped.unsigned_abs())).into());
+        }
         let event = |row: &tokio_postgres::Row| {
             let change: Change =
-                serde_json::from_str(row.get(2)).map_err(|error| unreadable("event").caused_by(error))?;
-            let sequence = Sequence(row.get::<_, i64>(0) as u64);
-            Ok(Event::of(sequence, row::to_version(row.get(1)), &change))
+                serde_json::from_str(row.get(3)).map_err(|error| unreadable("event").caused_by(error))?;
+            let sequence = Sequence(row.get::<_, i64>(1) as u64);
+            Ok(Event::of(sequence, row::to_version(row.get(2)), &change))
         };
-        rows.iter().map(event).collect()
+        rows.iter().filter(|row| row.get::<_, Option<i64>>(1).is_some()).map(event).collect()
     }
 }

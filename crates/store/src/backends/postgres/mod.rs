@@ -9,9 +9,11 @@ mod error;
 mod events;
 mod lease;
 mod lock;
+mod options;
 mod read;
 mod row;
 mod schema;
+mod tidy;
 mod verify;
 mod view;
 
@@ -32,6 +34,7 @@ use entourage_model::{
 use parking_lot::Mutex;
 use tokio_postgres::NoTls;
 
+pub use self::options::Options;
 use self::{
     error::{Failure, retrying},
     lease::Lease,
@@ -48,6 +51,7 @@ const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock
 /// A graph in one PostgreSQL schema.
 pub struct Store {
     identity: Identity,
+    options: Options,
     clock: Arc<dyn Clock>,
     pool: Pool,
     locks: Locks,
@@ -55,19 +59,21 @@ pub struct Store {
     lease: tokio::sync::Mutex<Option<Lease>>,
     /// Count deltas this process has written since it last folded.
     unfolded: AtomicU64,
+    /// When this process last let go of what is past its time, by its clock.
+    tidied: AtomicU64,
     closed: AtomicBool,
 }
 
 impl Store {
     /// Opens the store in `schema`, making and migrating it as needed.
-    pub async fn connect(url: &str, schema: &str, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub async fn connect(url: &str, schema: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         schema::check_name(schema)?;
         let mut config = url
             .parse::<tokio_postgres::Config>()
             .map_err(|error| Error::invalid("store.url is not a PostgreSQL URL").caused_by(error))?;
         let asked = config.get_options().unwrap_or_default();
-        let options = format!("{asked} {SESSION} -c search_path={schema}");
-        config.options(options).application_name(format!("entourage {schema}")).connect_timeout(CONNECTION_WAIT);
+        let session = format!("{asked} {SESSION} -c search_path={schema}");
+        config.options(session).application_name(format!("entourage {schema}")).connect_timeout(CONNECTION_WAIT);
         let identity = schema::prepare(&config, schema).await?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
@@ -81,15 +87,18 @@ impl Store {
         let store = Self {
             locks: Locks::new(identity.epoch),
             identity,
+            options,
             clock,
             pool,
             versions: Mutex::new(lease::no_versions_yet()),
             lease: tokio::sync::Mutex::new(None),
             unfolded: AtomicU64::new(0),
+            tidied: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         };
         store.keep_lease().await?;
         store.fold_or_warn().await;
+        store.tidy_sometimes().await;
         Ok(store)
     }
 
@@ -160,6 +169,7 @@ impl crate::Store for Store {
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
         retrying(|| self.relay()).await?;
+        self.tidy_sometimes().await;
         Ok(retrying(|| self.read_events(after, limit)).await?)
     }
 

@@ -62,7 +62,11 @@ async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
 
 /// Every version of the schema, oldest first. What was released is never edited.
 fn known() -> Result<Vec<Migration>> {
-    [("V1__graph", include_str!("migrations/V1__graph.sql"))]
+    let files = [
+        ("V1__graph", include_str!("migrations/V1__graph.sql")),
+        ("V2__retention", include_str!("migrations/V2__retention.sql")),
+    ];
+    files
         .into_iter()
         .map(|(name, sql)| Migration::unapplied(name, sql).map_err(|error| broken("unusable", error)))
         .collect()

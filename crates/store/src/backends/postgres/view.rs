@@ -5,9 +5,7 @@ use entourage_model::{
     Edge, EdgeValue, IdempotencyRecord, Key, Kind, Operation, Plane, Side, User, Version, View, Write,
 };
 
-use super::{error::Failure, row};
-
-pub(super) const IDEMPOTENCY_TTL_MILLIS: u64 = 24 * 60 * 60 * 1000;
+use super::{error::Failure, options::Options, row};
 
 const EDGES: &str = "SELECT kind, follower, target, state, quiet, version, position FROM edges \
      WHERE (follower = $1 AND target = $2) OR (follower = $2 AND target = $1)";
@@ -22,10 +20,11 @@ pub(super) struct Loaded {
     edges: Vec<Edge>,
     load: u64,
     idempotency: Option<IdempotencyRecord>,
+    idempotency_millis: u64,
 }
 
 impl Loaded {
-    pub(super) async fn load(transaction: &Transaction<'_>, write: &Write) -> Result<Self, Failure> {
+    pub(super) async fn load(transaction: &Transaction<'_>, write: &Write, options: &Options) -> Result<Self, Failure> {
         let loaded = tokio::join!(
             load_users(transaction, write),
             load_edges(transaction, write),
@@ -33,7 +32,9 @@ impl Loaded {
             load_idempotency(transaction, write),
         );
         match loaded {
-            (Ok(users), Ok(edges), Ok(load), Ok(idempotency)) => Ok(Self { users, edges, load, idempotency }),
+            (Ok(users), Ok(edges), Ok(load), Ok(idempotency)) => {
+                Ok(Self { users, edges, load, idempotency, idempotency_millis: options.idempotency_millis() })
+            }
             (users, edges, load, idempotency) => {
                 Err(Failure::cause([users.err(), edges.err(), load.err(), idempotency.err()]))
             }
@@ -79,7 +80,7 @@ impl View for Loaded {
     }
 
     fn idempotency(&self, _scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
-        self.idempotency.filter(|record| record.version.millis().plus(IDEMPOTENCY_TTL_MILLIS) > now.millis())
+        self.idempotency.filter(|record| record.version.millis().plus(self.idempotency_millis) > now.millis())
     }
 }
 
