@@ -82,6 +82,13 @@ fn commands_print_data_on_stdout_and_end_with_their_code() {
     check(&["config", "print", "--config", &folder.path("missing.toml")], 2, &[], &["missing.toml"]);
     check(&["serve", "--http", "0.0.0.0:0"], 1, &[], &["no credentials are configured", "--http 127.0.0.1"]);
     check(&["serve", "--http", "somewhere"], 2, &[], &["http.listen", "somewhere"]);
+    let mut with_variable = command(&["serve", "--http", "127.0.0.1:0"]);
+    let output = with_variable.env("ENTOURAGE_STORE__URL", "mysql://me:hush@host/db").output().unwrap();
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("hush"));
+    check_output(&["with an unknown store"], output, 2, &[], &["there is no store mysql:"]);
+    let mut with_variable = command(&["config", "print"]);
+    let output = with_variable.env("ENTOURAGE_STORE__URL", "postgres://me:hush@host/db").output().unwrap();
+    check_output(&["with a password"], output, 0, &["postgres://me:…@host/db"], &[]);
     check(&["serve", "--surprise"], 2, &[], &["--surprise"]);
     check(&["surprise"], 2, &[], &["surprise"]);
     let mut with_variable = command(&["config", "print"]);

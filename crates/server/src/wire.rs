@@ -7,11 +7,13 @@ use entourage_model::{Error, Result};
 use entourage_service::{Rules, Service};
 use entourage_store::{
     Store, SystemClock,
-    backends::{embedded, memory},
+    backends::{embedded, memory, postgres},
     disk::RealDisk,
 };
 
 use crate::config::Settings;
+
+const POSTGRES_SCHEMA: &str = "entourage";
 
 /// What `serve` needs, and where its data is, in words for a person.
 pub struct Wired {
@@ -20,15 +22,15 @@ pub struct Wired {
     pub place: String,
 }
 
-pub fn wire(settings: &Settings) -> Result<Wired> {
-    let (store, place) = open_store(settings)?;
+pub async fn wire(settings: &Settings) -> Result<Wired> {
+    let (store, place) = open_store(settings).await?;
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules = Rules { auto_create: settings.auto_create, following_max: settings.following_max };
     let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
     Ok(Wired { store, service, place })
 }
 
-fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
+async fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
     match settings.store_url.split_once(':') {
         Some(("embedded", "")) => {
             let place = settings.data_dir.display().to_string();
@@ -38,8 +40,16 @@ fn open_store(settings: &Settings) -> Result<(Arc<dyn Store>, String)> {
             let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock));
             Ok((Arc::new(store), "memory (gone when the process ends)".to_owned()))
         }
-        _ => {
-            Err(Error::invalid(format!("store.url: {:?} names no store; use embedded: or memory:", settings.store_url)))
+        Some(("postgres" | "postgresql", _)) => {
+            let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, Arc::new(SystemClock)).await?;
+            Ok((Arc::new(store), format!("PostgreSQL, schema {POSTGRES_SCHEMA}")))
+        }
+        // The rest of the text may hold a password.
+        other => {
+            let scheme = other.map_or("", |(scheme, _)| scheme);
+            Err(Error::invalid(format!(
+                "store.url: there is no store {scheme}:; use embedded:, postgres://… or memory:"
+            )))
         }
     }
 }

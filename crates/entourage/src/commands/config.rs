@@ -38,9 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Settings::check(&raw)?;
     let mut out = std::io::stdout();
     if arguments.json {
-        let entries = raw
-            .iter()
-            .map(|(name, value)| (name.to_owned(), json!({ "value": value.text, "origin": value.origin.to_string() })));
+        let entries = raw.iter().map(|(name, value)| {
+            (name.to_owned(), json!({ "value": value.shown(), "origin": value.origin.to_string() }))
+        });
         writeln!(out, "{}", serde_json::Value::Object(entries.collect::<Map<_, _>>()))?;
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if arguments.origin {
             writeln!(out, "# from: {}", value.origin)?;
         }
-        writeln!(out, "{name} = {}", json!(value.text))?;
+        writeln!(out, "{name} = {}", json!(value.shown()))?;
     }
     Ok(())
 }

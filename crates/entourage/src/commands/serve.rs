@@ -31,7 +31,7 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
     let listener = bind(settings.http_listen).await?;
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
-    let Wired { store, service, place } = wire(settings)?;
+    let Wired { store, service, place } = wire(settings).await?;
     print_banner(&listener.local_addr()?.to_string(), &place)?;
     let shutdown = async {
         let name = tokio::select! {

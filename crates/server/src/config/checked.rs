@@ -34,8 +34,9 @@ impl Settings {
             following_max: (following_max > 0).then_some(following_max),
             http_listen: raw.checked("http.listen", "an address such as 127.0.0.1:7070", |text| text.parse().ok())?,
             data_dir: raw.checked("data.dir", "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))?,
-            store_url: raw
-                .checked("store.url", "embedded: or memory:", |text| text.contains(':').then(|| text.to_owned()))?,
+            store_url: raw.checked("store.url", "embedded:, memory: or postgres://…", |text| {
+                text.contains(':').then(|| text.to_owned())
+            })?,
             log_retention: raw
                 .checked("log.retention", "a time such as 7d", |text| duration(text).filter(above_zero))?,
             log_retain_bytes: raw.checked("log.retain_bytes", "a size such as 16GiB", bytes)?,

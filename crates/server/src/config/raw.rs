@@ -34,6 +34,17 @@ pub struct RawValue {
     pub origin: Origin,
 }
 
+impl RawValue {
+    /// The text without the password that an address may hold.
+    pub fn shown(&self) -> String {
+        let parts = self.text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
+        match parts.and_then(|(scheme, (login, place))| Some((scheme, login.split_once(':')?.0, place))) {
+            Some((scheme, user, place)) => format!("{scheme}://{user}:…@{place}"),
+            None => self.text.clone(),
+        }
+    }
+}
+
 /// One text for each setting.
 #[derive(Clone, Debug)]
 pub struct Raw(BTreeMap<&'static str, RawValue>);
@@ -72,12 +83,16 @@ impl Raw {
         found.into_iter().try_for_each(|(name, text)| self.set(&name, text, Origin::File(file.to_owned())))
     }
 
-    /// `ENTOURAGE_SECTION__NAME`; a variable with the prefix that names no setting is an error, not a silence.
+    /// `ENTOURAGE_SECTION__NAME`; one that names no setting is an error, not a silence. Variables of other forms are
+    /// somebody else's, unless only an underscore is missing.
     pub fn read_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
         for (variable, text) in variables {
             if let Some(rest) = variable.strip_prefix(ENVIRONMENT_PREFIX) {
-                let name = rest.to_ascii_lowercase().replace("__", ".");
-                self.set(&name, text, Origin::Environment(variable.clone()))?;
+                let name = rest.to_ascii_lowercase();
+                let is_meant = SETTINGS.iter().any(|setting| setting.name.replace('.', "_") == name);
+                if name.contains("__") || is_meant {
+                    self.set(&name.replace("__", "."), text, Origin::Environment(variable.clone()))?;
+                }
             }
         }
         Ok(())
@@ -132,6 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn passwords_are_not_shown() {
+        for (text, shown) in [
+            ("postgres://me:p@ss:word@host:5432/db", "postgres://me:…@host:5432/db"),
+            ("postgres://me@host/db", "postgres://me@host/db"),
+            ("postgres://host/db", "postgres://host/db"),
+            ("127.0.0.1:7070", "127.0.0.1:7070"),
+        ] {
+            assert_eq!(RawValue { text: text.to_owned(), origin: Origin::Default }.shown(), shown);
+        }
+    }
+
+    #[test]
     fn unknown_names_are_errors_that_name_them() {
         let mut raw = Raw::default();
         let error = raw.read_toml("[limits]\nfollowing_mx = 3\n", "a.toml").unwrap_err().to_string();
@@ -143,5 +170,9 @@ mod tests {
         let variable = [("ENTOURAGE_HTTP__LISTN".to_owned(), "x".to_owned())];
         let error = raw.read_environment(variable.into_iter()).unwrap_err().to_string();
         assert!(error.contains("http.listn") && error.contains("ENTOURAGE_HTTP__LISTN"), "{error}");
+        for (variable, fine) in [("ENTOURAGE_HTTP_LISTEN", false), ("ENTOURAGE_TEST_PLACE", true)] {
+            let read = raw.read_environment([(variable.to_owned(), "x".to_owned())].into_iter());
+            assert_eq!(read.is_ok(), fine, "{variable}");
+        }
     }
 }

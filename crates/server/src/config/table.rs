@@ -18,7 +18,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("limits.following_max", "10000", "active, pending and parked follows of one user; 0 is no bound"),
     setting("http.listen", "127.0.0.1:7070", "where HTTP listens; loopback only while there are no credentials"),
     setting("data.dir", "./entourage-data", "where the embedded store keeps its files"),
-    setting("store.url", "embedded:", "where truth lives: embedded: is data.dir, memory: is gone with the process"),
+    setting(
+        "store.url",
+        "embedded:",
+        "where truth lives: embedded: (data.dir), postgres://user@host/database, or memory: (gone with the process)",
+    ),
     setting("log.retention", "7d", "how long events are kept"),
     setting("log.retain_bytes", "16GiB", "how many bytes of log are kept at most"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),

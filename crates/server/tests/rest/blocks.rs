@@ -1,4 +1,4 @@
-use crate::server::Server;
+use super::server::Server;
 
 #[test]
 fn a_block_takes_edges_away_and_keeps_new_ones_out() {

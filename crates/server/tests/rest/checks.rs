@@ -1,4 +1,4 @@
-use crate::server::Server;
+use super::server::Server;
 
 #[test]
 fn three_shapes_give_one_answer() {

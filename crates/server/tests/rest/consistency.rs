@@ -1,4 +1,4 @@
-use crate::server::{Server, memory_store};
+use super::server::{Server, memory_store};
 
 #[test]
 fn every_write_returns_a_token_that_reads_accept() {

@@ -1,4 +1,4 @@
-use crate::server::Server;
+use super::server::Server;
 
 #[test]
 fn every_change_has_one_event_and_nothing_else_has() {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use entourage_model::Code;
 
-use crate::{
+use super::{
     faulty::{Fault, Faulty},
     server::{Server, memory_store},
 };

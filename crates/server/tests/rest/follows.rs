@@ -1,6 +1,6 @@
 use entourage_service::Rules;
 
-use crate::server::{Server, memory_store};
+use super::server::{Server, memory_store};
 
 fn with_users(ids: &[&str]) -> Server {
     let server = Server::start();

@@ -1,4 +1,4 @@
-use crate::server::Server;
+use super::server::Server;
 
 fn with_users(ids: &[&str]) -> Server {
     let server = Server::start();

@@ -4,7 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::server::Server;
+use super::server::Server;
 
 #[test]
 fn unknown_routes_and_methods_are_problems_too() {

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use crate::server::Server;
+use super::server::Server;
 
 fn star(followers: usize) -> Server {
     let server = Server::start();

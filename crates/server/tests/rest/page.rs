@@ -2,7 +2,7 @@
 
 use entourage_model::Code;
 
-use crate::server::Server;
+use super::server::Server;
 
 const PAGE: &str = include_str!("../../../../docs/api.md");
 

@@ -1,4 +1,4 @@
-use crate::server::Server;
+use super::server::Server;
 
 #[test]
 fn probes_answer_outside_the_api() {

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use entourage_server::{Stopped, bind};
 
-use crate::{
+use super::{
     faulty::{Fault, Faulty},
     server::{Server, memory_store},
 };

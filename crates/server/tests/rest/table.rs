@@ -7,7 +7,7 @@
 use serde_json::Value;
 use ureq::http;
 
-use crate::server::Server;
+use super::server::Server;
 
 #[derive(Debug)]
 pub(crate) struct Reply {

@@ -15,7 +15,7 @@ use entourage_service::Rules;
 use entourage_store::{Answer, Health, Identity, Profile, Report, Store, conformance::random::run_seeds};
 use serde_json::{Map, Value, json};
 
-use crate::{
+use super::{
     recorded::{Lie, Recorded},
     server::{Server, memory_store},
     table::Reply,

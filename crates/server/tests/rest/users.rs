@@ -1,4 +1,4 @@
-use crate::server::{Server, memory_store};
+use super::server::{Server, memory_store};
 
 #[test]
 fn users_are_created_replaced_merged_and_shown() {

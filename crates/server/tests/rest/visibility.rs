@@ -1,4 +1,4 @@
-use crate::server::Server;
+use super::server::Server;
 
 #[test]
 fn a_quiet_edge_is_there_for_its_follower_and_for_services_only() {

@@ -1,5 +1,4 @@
-//! The REST front on a real socket: tables of request and reply.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+//! Tables of request and reply, one file a topic.
 
 mod blocks;
 mod checks;
