@@ -32,6 +32,8 @@ pub struct Profile {
     pub durable: bool,
     /// `peek` never answers `Unknown` (C8).
     pub peeks: bool,
+    /// An outcome's watermark is the sequence of its last change; otherwise the two are different numbers.
+    pub numbered: bool,
 }
 
 /// Whether writes are taken.

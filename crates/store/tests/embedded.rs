@@ -1,5 +1,11 @@
 //! The embedded backend under the whole suite, with checkpoints, restarts, crashes and retention in between.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
 
 mod embedded_kit;
 

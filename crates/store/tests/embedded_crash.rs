@@ -1,5 +1,11 @@
 //! Power cuts at every write and sync of a small workload, torn and reordered; every bit flipped, every file cut.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
 
 mod embedded_kit;
 

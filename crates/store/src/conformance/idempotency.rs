@@ -20,7 +20,7 @@ pub(super) async fn a_retry_replays_the_first_reply(world: World) {
         assert!(retry.changes.is_empty());
     }
     assert!(world.edge(Kind::Follow, a, b).await.is_some_and(|value| value.quiet), "the retry did not follow again");
-    let names = world.event_names(first.watermark, &[a, b]).await;
+    let names = world.event_names(world.end_of(&first).await, &[a, b]).await;
     assert_eq!(names, ["follow.created"], "the changed flag alone");
 }
 

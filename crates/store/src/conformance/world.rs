@@ -121,7 +121,8 @@ impl World {
     pub(super) async fn user_at_mark(&self) -> (Key, Sequence) {
         let operation = self.new_user(false);
         let key = operation.parties().0;
-        (key, self.done(operation).await.watermark)
+        let outcome = self.done(operation).await;
+        (key, self.end_of(&outcome).await)
     }
 
     pub(super) async fn private_user(&self) -> Key {
@@ -226,6 +227,16 @@ impl World {
             EventBody::User { key, .. } => users.contains(key),
         });
         events
+    }
+
+    /// The sequence of the outcome's last change, or of the log's last one when it has none.
+    pub(super) async fn end_of(&self, outcome: &Outcome) -> Sequence {
+        if self.store.profile().numbered {
+            return outcome.watermark;
+        }
+        let events = super::pages::read_events(&*self.store, Sequence::ZERO).await.expect("events can be read");
+        let own = events.iter().rev().find(|event| event.version == outcome.version && !outcome.changes.is_empty());
+        own.or(events.last()).map_or(Sequence::ZERO, |event| event.sequence)
     }
 
     pub(super) async fn event_names(&self, mark: Sequence, users: &[Key]) -> Vec<&'static str> {

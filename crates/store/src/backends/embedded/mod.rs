@@ -195,7 +195,7 @@ fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
 #[async_trait]
 impl crate::Store for Store {
     fn profile(&self) -> Profile {
-        Profile { name: "embedded", durable: true, peeks: true }
+        Profile { name: "embedded", durable: true, peeks: true, numbered: true }
     }
 
     fn identity(&self) -> &Identity {

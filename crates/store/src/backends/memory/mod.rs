@@ -50,7 +50,7 @@ impl Store {
 #[async_trait]
 impl crate::Store for Store {
     fn profile(&self) -> Profile {
-        Profile { name: "memory", durable: false, peeks: true }
+        Profile { name: "memory", durable: false, peeks: true, numbered: true }
     }
 
     fn identity(&self) -> &Identity {

@@ -114,7 +114,7 @@ impl Store {
 #[async_trait]
 impl crate::Store for Store {
     fn profile(&self) -> Profile {
-        Profile { name: "postgres", durable: true, peeks: false }
+        Profile { name: "postgres", durable: true, peeks: false, numbered: false }
     }
 
     fn identity(&self) -> &Identity {

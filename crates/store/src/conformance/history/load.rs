@@ -72,7 +72,7 @@ pub async fn drive(store: &Arc<dyn Store>, users: &[Key], load: Load) -> Vec<Rec
             for _ in 0..load.requests {
                 let action = Action::draw(&mut rng, &users);
                 let invoked = ticks.next();
-                let ending = Ending::of(&store.commit(Write::from(action.operation())).await);
+                let ending = Ending::of(&store.commit(Write::from(action.operation())).await, store.profile().numbered);
                 let completed = (ending != Ending::Info).then(|| ticks.next());
                 records.push(Record { client, action, invoked, completed, ending });
                 tokio::task::yield_now().await;

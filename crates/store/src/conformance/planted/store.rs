@@ -244,7 +244,7 @@ impl View for Seen<'_> {
 #[async_trait]
 impl Store for Planted {
     fn profile(&self) -> Profile {
-        Profile { name: "planted", durable: self.durable, peeks: true }
+        Profile { name: "planted", durable: self.durable, peeks: true, numbered: true }
     }
 
     fn identity(&self) -> &Identity {

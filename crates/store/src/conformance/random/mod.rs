@@ -77,7 +77,7 @@ pub async fn run(
     mut between: impl AsyncFnMut(usize, Arc<dyn Store>) -> Arc<dyn Store>,
 ) -> Result<Run, Failure> {
     let mut draw = Draw::new(plan.seed, &store.identity().secret);
-    let mut comparison = Comparison::new(plan.seed, draw.everyone());
+    let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.profile().numbered);
     let (mut reference, mut met, mut recent) = (Reference::default(), Run::default(), VecDeque::new());
     let mut store = store;
     for step in 0..plan.steps {

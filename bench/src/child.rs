@@ -1,0 +1,99 @@
+//! What runs in a process of its own: a fresh open, so that memory and time are those of a start; and writes until a
+//! kill.
+
+use std::{
+    io::{BufRead, BufReader, Write as _},
+    path::Path,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use entourage_model::Key;
+use entourage_store::{Store as _, backends::embedded::Options};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    graph, machine, place,
+    random::{self, scale},
+};
+
+/// What an opening process found.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    pub(crate) seconds: f64,
+    pub(crate) resident: u64,
+    pub(crate) edges: u64,
+}
+
+pub(crate) fn run_open(folder: &Path) -> Result<()> {
+    let started = Instant::now();
+    let store = place::open(folder, Options::default())?;
+    // The first answer is what a start is for.
+    std::hint::black_box(store.peek(entourage_model::Kind::Follow, Key(0), Key(1)));
+    let seconds = started.elapsed().as_secs_f64();
+    let opened = Opened { seconds, resident: machine::resident_bytes(), edges: store.edges() };
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&opened)?)?;
+    Ok(())
+}
+
+/// Whether freed memory goes back to the system at once, so that what is resident is what is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    Kept,
+    Returned,
+}
+
+pub(crate) fn open(folder: &Path, freed: Freed) -> Result<Opened> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("open").arg(folder).stderr(Stdio::inherit());
+    if freed == Freed::Returned {
+        command.env("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0");
+    }
+    let output = command.output()?;
+    ensure!(output.status.success(), "a process that opened {} ended with {}", folder.display(), output.status);
+    serde_json::from_slice(&output.stdout).context("the opening process told nothing")
+}
+
+const CHUNK: u64 = 1_000;
+
+pub(crate) async fn run_write(folder: &Path, users: u32, seed: u64) -> Result<()> {
+    // No checkpoint but the one asked for.
+    let store = place::open(folder, Options { checkpoint_entries: u64::MAX, ..Options::default() })?;
+    store.checkpoint().await?;
+    let users = u64::from(users);
+    let mut drawn = 0;
+    let mut durable = 0;
+    loop {
+        let mut writes = Vec::with_capacity(CHUNK as usize);
+        for _ in 0..CHUNK {
+            let (a, b) = (scale(random::at(seed, drawn), users), scale(random::at(seed, drawn + 1), users - 1));
+            drawn += 2;
+            writes.push(graph::follow(Key(a as i64), Key(if b >= a { b + 1 } else { b } as i64)));
+        }
+        for result in store.commit_all(writes).await {
+            durable += u64::from(result?.reply.changed());
+        }
+        writeln!(std::io::stdout(), "{durable}")?;
+    }
+}
+
+/// Has `writes` made after a checkpoint, kills the writer in the middle of more, and tells how many were durable.
+pub(crate) fn write_and_kill(folder: &Path, users: u32, seed: u64, writes: u64) -> Result<u64> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("write").arg(folder).arg(users.to_string()).arg(seed.to_string());
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut durable = 0;
+    let output = child.stdout.take().context("the writing process has no output")?;
+    for line in BufReader::new(output).lines() {
+        durable = line?.parse()?;
+        if durable >= writes {
+            break;
+        }
+    }
+    // `kill` is SIGKILL to this process by its id.
+    child.kill()?;
+    child.wait()?;
+    ensure!(durable >= writes, "the writing process ended after {durable} writes");
+    Ok(durable)
+}

@@ -1,0 +1,118 @@
+//! What the figures were taken on.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use entourage_store::disk::{Disk, RealDisk};
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: u64,
+    pub(crate) kernel: String,
+    pub(crate) file_system: String,
+    /// A durable write of 4 KiB into allocated space, as the log does it: median and 99th percentile.
+    pub(crate) sync_micros: f64,
+    pub(crate) sync_micros_p99: f64,
+    /// Others at work on the machine when the run began.
+    pub(crate) load: String,
+    pub(crate) commit: String,
+}
+
+impl Machine {
+    pub(crate) fn look(root: &Path) -> Result<Self> {
+        let (sync_micros, sync_micros_p99) = sync_time(root)?;
+        Ok(Self {
+            cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
+            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_gib: kib("/proc/meminfo", "MemTotal") >> 20,
+            kernel: first_line("/proc/sys/kernel/osrelease"),
+            file_system: file_system(root),
+            sync_micros,
+            sync_micros_p99,
+            load: first_line("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
+            commit: commit(),
+        })
+    }
+
+    pub(crate) fn lines(&self) -> [String; 3] {
+        [
+            format!("{}, {} cores, {} GiB; Linux {}", self.cpu, self.cores, self.memory_gib, self.kernel),
+            format!(
+                "{}; durable write of 4 KiB {:.0} µs (99th percentile {:.0} µs); load {} at the start",
+                self.file_system, self.sync_micros, self.sync_micros_p99, self.load
+            ),
+            format!("commit {}", self.commit),
+        ]
+    }
+}
+
+/// Resident memory of this process.
+pub(crate) fn resident_bytes() -> u64 {
+    kib("/proc/self/status", "VmRSS") << 10
+}
+
+pub(crate) fn free_disk_bytes(root: &Path) -> Result<u64> {
+    let stat = rustix::fs::statvfs(root)?;
+    Ok(stat.f_bavail * stat.f_frsize)
+}
+
+fn sync_time(root: &Path) -> Result<(f64, f64)> {
+    const WRITES: usize = 500;
+    let disk = RealDisk::new(root)?;
+    let file = disk.create("sync-probe")?;
+    file.write_at(&vec![0; WRITES * 4096], 0)?;
+    file.sync()?;
+    let mut times: Vec<Duration> = Vec::with_capacity(WRITES);
+    for index in 0..WRITES {
+        let started = Instant::now();
+        file.write_durable_at(&[1; 4096], index as u64 * 4096)?;
+        times.push(started.elapsed());
+    }
+    disk.remove("sync-probe")?;
+    times.sort_unstable();
+    let micros = |at: usize| times[at].as_secs_f64() * 1e6;
+    Ok((micros(WRITES / 2), micros(WRITES * 99 / 100)))
+}
+
+fn first_line(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}
+
+fn kib(path: &str, name: &str) -> u64 {
+    field(path, name).and_then(|value| value.split(' ').next()?.parse().ok()).unwrap_or_default()
+}
+
+/// The type of the mount that holds `root`.
+fn file_system(root: &Path) -> String {
+    let Ok(root) = root.canonicalize() else { return "unknown".into() };
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let holds = |line: &&str| line.split(' ').nth(1).is_some_and(|mount| root.starts_with(mount));
+    let found = mounts.lines().filter(holds).max_by_key(|line| line.split(' ').nth(1).map_or(0, str::len));
+    found.and_then(|line| line.split(' ').nth(2)).unwrap_or("unknown").to_owned()
+}
+
+fn commit() -> String {
+    let git = |arguments: &[&str]| -> Option<String> {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(head) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+        Some(changed) if !changed.is_empty() => format!("{head} with changes"),
+        _ => head,
+    }
+}

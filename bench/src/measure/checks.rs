@@ -1,0 +1,73 @@
+//! Checks: `peek` on pairs in random order, prepared beforehand; one in five is an edge.
+
+use std::{sync::Arc, thread, time::Instant};
+
+use anyhow::{Result, ensure};
+use entourage_model::{Key, Kind};
+use entourage_store::{Answer, Store as _, backends::embedded::Store};
+
+use super::{Bench, Subject};
+use crate::{graph::Graph, random::Random, table::Row};
+
+const CHECKS: usize = 4_000_000;
+
+pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
+    let (pairs, edges) = pairs(subject.graph);
+    let goal = if subject.graph.edges() > 20_000_000 { 1.2e6 } else { 2e6 };
+    bench.with_store(subject.folder, async |store| {
+        let mut rows = Vec::new();
+        for threads in [1, 2] {
+            let mut runs = Vec::new();
+            for _ in 0..bench.arguments.repeat.max(3) {
+                let (seconds, yes) = run(store, &pairs, threads)?;
+                ensure!(yes == edges, "{yes} checks said yes, {edges} are edges");
+                runs.push((CHECKS / threads) as f64 / seconds);
+            }
+            let plural = if threads == 1 { "" } else { "s" };
+            let note = format!("{CHECKS} pairs in random order, 20 % edges");
+            rows.push(
+                Row::new(format!("checks a thread, {threads} thread{plural}"), "/s", runs).at_least(goal).note(note),
+            );
+        }
+        Ok(rows)
+    })
+}
+
+fn pairs(graph: &Graph) -> (Vec<(Key, Key)>, usize) {
+    let mut random = Random::new(31);
+    let users = u64::from(graph.users);
+    let mut edges = 0;
+    let mut pairs = Vec::with_capacity(CHECKS);
+    while pairs.len() < CHECKS {
+        if pairs.len() % 5 == random.below(5) as usize {
+            pairs.push(graph.edge(random.below(graph.edges()) as usize));
+            edges += 1;
+        } else {
+            let (a, b) = (random.below(users) as u32, random.below(users) as u32);
+            if !graph.follows(a, b) {
+                pairs.push((Key(a.into()), Key(b.into())));
+            }
+        }
+    }
+    (pairs, edges)
+}
+
+/// Seconds, and how many said yes.
+fn run(store: &Arc<Store>, pairs: &[(Key, Key)], threads: usize) -> Result<(f64, usize)> {
+    let started = Instant::now();
+    let yes = thread::scope(|scope| -> Result<usize> {
+        let workers: Vec<_> = pairs
+            .chunks(pairs.len().div_ceil(threads))
+            .map(|own| {
+                let check = |&&(a, b): &&(Key, Key)| store.peek(Kind::Follow, a, b) == Answer::Yes;
+                scope.spawn(move || own.iter().filter(check).count())
+            })
+            .collect();
+        let mut yes = 0;
+        for worker in workers {
+            yes += worker.join().map_err(|_| anyhow::anyhow!("a checking thread panicked"))?;
+        }
+        Ok(yes)
+    })?;
+    Ok((started.elapsed().as_secs_f64(), yes))
+}

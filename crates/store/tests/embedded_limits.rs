@@ -1,0 +1,171 @@
+//! Limits of the embedded store, large accounts, and clocks that jump.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod embedded_kit;
+
+use std::sync::Arc;
+
+use embedded_kit::{identity, open_on};
+use entourage_model::{
+    Clock, Code, Key, Kind, List, ManualClock, Millis, Operation, Overwrite, Place, Sequence, UserId, UserPatch,
+    Version, Write,
+};
+use entourage_store::{
+    Store as _,
+    backends::embedded::{Options, Store},
+    conformance::block_on,
+    disk::crash::CrashDisk,
+};
+
+fn user(number: i64) -> Write {
+    let patch = UserPatch::default();
+    Operation::PutUser { key: Key(number), id: UserId::from(number), patch, overwrite: Overwrite::Keep }.into()
+}
+
+fn follow(follower: i64, target: i64) -> Write {
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: false, cap: None }.into()
+}
+
+fn unfollow(follower: i64, target: i64) -> Write {
+    Operation::Unfollow { follower: Key(follower), target: Key(target) }.into()
+}
+
+#[test]
+fn past_the_memory_budget_nothing_grows_and_everything_else_goes_on() {
+    let disk = CrashDisk::new();
+    let options = Options { memory_budget: 200_000, ..Options::default() };
+    let store = open_on(&disk, options).expect("the store opens");
+    block_on(async {
+        for number in 0..3 {
+            store.commit(user(number)).await.expect("there is room");
+        }
+        store.commit(follow(0, 1)).await.expect("there is room");
+        let mut made = 3;
+        let refused = loop {
+            match store.commit(user(made)).await {
+                Ok(_) => made += 1,
+                Err(error) => break error,
+            }
+            assert!(made < 10_000, "the budget is never reached");
+        };
+        assert_eq!(refused.code(), Code::MemoryFull);
+        assert!(refused.retry_delay().is_some());
+        assert_eq!(store.commit(follow(1, 2)).await.expect_err("follows grow").code(), Code::MemoryFull);
+        assert_eq!(store.get_counts(Key(1)).await.unwrap().unwrap().followers, 1);
+        assert!(store.commit(unfollow(0, 1)).await.expect("unfollows do not grow").reply.changed());
+        assert!(store.verify().await.unwrap().is_clean());
+    });
+}
+
+async fn all(store: &Store, list: List, size: usize) -> Vec<Key> {
+    let (mut keys, mut after): (Vec<Key>, Option<Place>) = (Vec::new(), None);
+    loop {
+        let page = store.scan(list, after, size).await.expect("the list can be read");
+        keys.extend(page.edges.iter().map(|edge| list.other(edge)));
+        after = page.edges.last().map(|edge| list.place(edge));
+        if !page.more {
+            assert_eq!(page.total, keys.len() as u64, "the number is the list");
+            return keys;
+        }
+    }
+}
+
+/// Many blocks, tombstones in old ones, re-follows, and a restart: what a reconciler that stops at the first
+/// 10,000 would get wrong.
+#[test]
+fn an_account_with_10_001_followers_is_whole() {
+    let disk = CrashDisk::new();
+    let open = || open_on(&disk, Options::default()).expect("the store opens");
+    let store = open();
+    let count = 10_001;
+    block_on(async {
+        let users = (0..=count).map(user).collect();
+        assert!(store.commit_all(users).await.iter().all(Result::is_ok));
+        let follows = (1..=count).map(|follower| follow(follower, 0)).collect();
+        assert!(store.commit_all(follows).await.iter().all(Result::is_ok));
+        store.checkpoint().await.expect("a checkpoint is made");
+        let mut expected: Vec<Key> = (1..=count).rev().map(Key).collect();
+        assert_eq!(all(&store, List::followers(Key(0)), 997).await, expected);
+        // Every seventh leaves; every 21st comes back and is the newest.
+        let left: Vec<i64> = (1..=count).filter(|number| number % 7 == 0).collect();
+        let back: Vec<i64> = left.iter().copied().filter(|number| number % 3 == 0).collect();
+        assert!(store.commit_all(left.iter().map(|&n| unfollow(n, 0)).collect()).await.iter().all(Result::is_ok));
+        assert!(store.commit_all(back.iter().map(|&n| follow(n, 0)).collect()).await.iter().all(Result::is_ok));
+        expected.retain(|key| key.0 % 7 != 0);
+        expected.splice(0..0, back.iter().rev().map(|&number| Key(number)));
+        for size in [53, 200, 4096] {
+            assert_eq!(all(&store, List::followers(Key(0)), size).await, expected, "from tail and blocks");
+        }
+        store.checkpoint().await.expect("a checkpoint is made");
+        assert_eq!(all(&store, List::followers(Key(0)), 200).await, expected, "from blocks");
+        assert!(store.verify().await.unwrap().is_clean());
+        drop(store);
+        let store = open();
+        assert_eq!(all(&store, List::followers(Key(0)), 200).await, expected, "after a restart");
+        assert!(store.verify().await.unwrap().is_clean());
+    });
+}
+
+/// Imports without times all have one position: pages are cut inside it, by key.
+#[test]
+fn thousands_of_equal_positions_page_by_key() {
+    let disk = CrashDisk::new();
+    let store = open_on(&disk, Options::default()).expect("the store opens");
+    block_on(async {
+        assert!(store.commit_all((0..=3_000).map(user).collect()).await.iter().all(Result::is_ok));
+        let import = |follower: i64| -> Write {
+            let at = Millis::from_since_2000(5);
+            Operation::Import { follower: Key(follower), target: Key(0), at, quiet: false }.into()
+        };
+        for part in [(1..=1_500), (1_501..=3_000)] {
+            assert!(store.commit_all(part.map(import).collect()).await.iter().all(Result::is_ok));
+            store.checkpoint().await.expect("a checkpoint is made");
+        }
+        let expected: Vec<Key> = (1..=3_000).rev().map(Key).collect();
+        for size in [1_000, 53] {
+            assert_eq!(all(&store, List::followers(Key(0)), size).await, expected);
+        }
+    });
+}
+
+#[test]
+fn a_clock_that_jumps_an_hour_either_way_reorders_nothing() {
+    let disk = CrashDisk::new();
+    let hour = 60 * 60 * 1000;
+    let noon = Millis::from_since_2000(800_000_000_000);
+    let clock = Arc::new(ManualClock::new(noon));
+    let open = || {
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        Store::open_as(Arc::new(disk.clone()), "the test disk", Options::tiny(), clock, identity).expect("it opens")
+    };
+    let mut store = open();
+    let mut last = Version::ZERO;
+    block_on(async {
+        for number in 0..40 {
+            store.commit(user(number)).await.expect("the user is made");
+        }
+        for (step, number) in (1..40).enumerate() {
+            match step % 4 {
+                0 => clock.set(noon.plus(hour)),
+                1 => clock.set(noon),
+                2 => clock.set(Millis::from_since_2000(noon.since_2000() - hour)),
+                _ => {
+                    drop(store);
+                    store = open();
+                }
+            }
+            let outcome = store.commit(follow(number, 0)).await.expect("the follow is made");
+            assert!(outcome.version > last, "{} after {last}", outcome.version);
+            last = outcome.version;
+        }
+        let expected: Vec<Key> = (1..40).rev().map(Key).collect();
+        assert_eq!(all(&store, List::followers(Key(0)), 7).await, expected, "the order of writing");
+        let events = store.events(Sequence(40), 100).await.expect("events can be read");
+        assert!(events.is_sorted_by_key(|event| event.version));
+        assert_eq!(events.len(), 39);
+        let edge = store.get_edges(Kind::Follow, &[(Key(39), Key(0))]).await.unwrap()[0].unwrap();
+        // The clock is at most an hour ahead: versions leapt once and then counted on.
+        assert!(edge.version.millis() <= noon.plus(hour + 10));
+        assert!(store.verify().await.unwrap().is_clean());
+    });
+}

