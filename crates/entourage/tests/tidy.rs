@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use entourage_server::config::SETTINGS;
+
 const LINES_MAX: usize = 600;
 /// What the model may not know: storage, network, time, and whatever would bring them in.
 const NOT_IN_THE_MODEL: &[&str] = &["tokio", "axum", "std::fs", "std::net", "SystemTime"];
@@ -63,6 +65,19 @@ fn only_the_wiring_names_backends() {
 fn nothing_is_left_unfinished() {
     let files = [files_under(&root().join("crates"), "rs"), files_under(&root().join("crates"), "sql")].concat();
     nothing(files.iter().flat_map(|path| unfinished(&text(path)).into_iter().map(|line| at(path, &line))));
+}
+
+#[test]
+fn every_setting_is_described_with_its_default() {
+    let page = text(&root().join("docs/configuration.md"));
+    let settings = SETTINGS.iter().map(|setting| (setting.name, setting.default));
+    nothing(undescribed(&page, settings).into_iter());
+}
+
+/// Settings without a row that has their name and default.
+fn undescribed<'a>(page: &str, settings: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let row = |(name, default): (&str, &str)| format!("| `{name}` | `{default}` |");
+    settings.map(row).filter(|row| !page.lines().any(|line| line.starts_with(row.as_str()))).collect()
 }
 
 /// Links of a document to files or headings that are not there. `read` gives a linked file's text, a folder's as empty.
@@ -256,6 +271,13 @@ mod planted {
         assert!(names_backends("use entourage_store::backends::embedded;"));
         assert!(names_backends("use entourage_store::{Store, backends::{memory}};"));
         assert!(!names_backends("// the backends are elsewhere\nuse entourage_store::Store;"));
+    }
+
+    #[test]
+    fn settings_without_a_row_are_found() {
+        let page = "| setting | default |\n| `a.b` | `1` | one |\n";
+        assert_eq!(undescribed(page, [("a.b", "1")].into_iter()), Vec::<String>::new());
+        assert_eq!(undescribed(page, [("a.b", "2"), ("a.c", "1")].into_iter()).len(), 2);
     }
 
     #[test]
