@@ -1,6 +1,10 @@
 //! What every request passes through: its id, its limits, its deadline, its measures.
 
-use std::{any::Any, time::Duration, time::Instant};
+use std::{
+    any::Any,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use axum::{
     body::{Body, Bytes},
@@ -41,6 +45,12 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
         Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
+    } else if !request.headers().get_all(header::HOST).iter().all(is_loopback) {
+        Failure(Error::new(
+            Code::Forbidden,
+            "development mode answers to loopback names only, such as localhost or 127.0.0.1",
+        ))
+        .into_response()
     } else {
         let deadline = if route == admin::BACKUP { BACKUP_DEADLINE } else { DEADLINE };
         timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
@@ -61,6 +71,17 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
     }
     metrics::request(route, &method, response.status(), elapsed);
     response
+}
+
+/// Whether a `Host` names this machine. A page of the web that got a name of its own to resolve to loopback must not
+/// reach a server that asks nobody for credentials.
+fn is_loopback(host: &HeaderValue) -> bool {
+    let host = host.to_str().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Reads the body before anything looks at it, so that the limit holds for every route.
@@ -136,4 +157,30 @@ fn request_id(headers: &HeaderMap) -> String {
     };
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
     given.map_or_else(|| format!("{:032x}", rand::random::<u128>()), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_are_answered() {
+        let cases = [
+            ("localhost", true),
+            ("LocalHost:7070", true),
+            ("127.0.0.1:7070", true),
+            ("127.8.9.10", true),
+            ("[::1]:7070", true),
+            ("evil.example", false),
+            ("evil.example:7070", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("10.0.0.1:7070", false),
+            ("[2001:db8::1]", false),
+            ("", false),
+        ];
+        for (host, local) in cases {
+            assert_eq!(is_loopback(&HeaderValue::from_static(host)), local, "{host:?}");
+        }
+    }
 }
