@@ -104,11 +104,24 @@ fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, s
     }
 }
 
+/// A count never goes below zero: were it to, something was counted wrong long before, and a clamp only hides it.
+fn step(total: &mut u32, up: bool) {
+    if up {
+        *total += 1;
+    } else if let Some(less) = total.checked_sub(1) {
+        *total = less;
+    } else {
+        debug_assert!(false, "a count would go below zero");
+        metrics::counter!("entourage_count_clamp_total").increment(1);
+        tracing::error!("a count would have gone below zero; run `entourage verify`");
+    }
+}
+
 impl Step {
     fn apply(&self, shard: &mut Shard) {
         let Self { list, place, value, work } = *self;
         let Some(lists) = shard.lists_mut(list.plane(), list.ordinal()) else { return };
-        let step = |total: &mut u32| *total = if value.live { *total + 1 } else { total.saturating_sub(1) };
+        let step = |total: &mut u32| step(total, value.live);
         match list.side() {
             Side::Following => {
                 if work == Work::Count {

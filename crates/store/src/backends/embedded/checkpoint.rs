@@ -89,6 +89,7 @@ impl Checkpointer {
             state.attempts += 1;
             match result {
                 Ok(()) => {
+                    self.engine.state.thaw();
                     state.covered = frozen.sequence;
                     state.frozen = None;
                     state.last_error = None;

@@ -92,6 +92,11 @@ impl Engine {
         self.identity.epoch
     }
 
+    /// Bytes that the state and the keys of requests take, about.
+    pub(super) fn memory_estimate(&self) -> u64 {
+        self.state.memory_estimate() + self.idempotency.memory_estimate()
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }

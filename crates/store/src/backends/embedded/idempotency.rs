@@ -134,6 +134,14 @@ impl Idempotency {
         Ok(())
     }
 
+    /// Records in memory whole, those on disk by their prefix.
+    pub(super) fn memory_estimate(&self) -> u64 {
+        let inner = self.inner.read();
+        let whole = inner.recent.len() + inner.frozen.len();
+        let prefixes: usize = inner.runs.iter().map(|run| run.prefixes.len()).sum();
+        whole as u64 * 140 + prefixes as u64 * 8
+    }
+
     /// How many records memory and disk hold.
     pub(super) fn len(&self) -> usize {
         let inner = self.inner.read();

@@ -126,7 +126,7 @@ impl Store {
 
     /// Bytes of the state in memory, by the estimate that `memory.budget` is compared with.
     pub fn memory_estimate(&self) -> u64 {
-        self.engine.state.memory_estimate()
+        self.engine.memory_estimate()
     }
 
     /// Bytes on disk: (block and checkpoint files, retained log).

@@ -107,6 +107,8 @@ pub(super) struct Sequencer {
     overlay: Overlay,
     /// Bytes of log since the last checkpoint began.
     logged: u64,
+    /// Looked at once a batch.
+    over_budget: bool,
     /// The last frame is not yet proved durable by one after it.
     unsealed: bool,
 }
@@ -126,7 +128,16 @@ struct Batch {
 impl Sequencer {
     pub(super) fn new(engine: Arc<Engine>, queue: Arc<Queue>, last: Sequence, version: Version) -> Self {
         let versions = VersionClock::new(0, version);
-        Self { engine, queue, versions, last, overlay: Overlay::default(), logged: 0, unsealed: false }
+        Self {
+            engine,
+            queue,
+            versions,
+            last,
+            overlay: Overlay::default(),
+            logged: 0,
+            over_budget: false,
+            unsealed: false,
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -147,6 +158,8 @@ impl Sequencer {
     }
 
     fn commit(&mut self, jobs: &mut Vec<Job>) {
+        let budget = self.engine.options.memory_budget;
+        self.over_budget = budget > 0 && self.engine.memory_estimate() >= budget;
         let mut replies = Vec::with_capacity(jobs.len());
         let writes = jobs.iter().map(Job::writes).sum();
         let mut batch = Batch { results: Vec::with_capacity(writes), durable: 0, frame: FrameBuilder::new(self.last) };
@@ -226,10 +239,9 @@ impl Sequencer {
         version: Version,
         last: Sequence,
     ) -> Result<Outcome> {
-        let budget = self.engine.options.memory_budget;
         let grows =
             matches!(write.operation, Operation::Follow { .. } | Operation::Import { .. } | Operation::PutUser { .. });
-        if budget > 0 && grows && self.engine.state.memory_estimate() >= budget {
+        if grows && self.over_budget {
             let detail = "memory.budget is used up; raise it, or move to a cluster";
             return Err(Error::new(Code::MemoryFull, detail).retry_after(Duration::from_secs(60)));
         }

@@ -109,6 +109,7 @@ pub(super) struct State {
     published: AtomicU64,
     edges: AtomicU64,
     tail_entries: AtomicU64,
+    frozen_entries: AtomicU64,
 }
 
 impl Default for State {
@@ -121,6 +122,7 @@ impl Default for State {
             published: AtomicU64::new(0),
             edges: AtomicU64::new(0),
             tail_entries: AtomicU64::new(0),
+            frozen_entries: AtomicU64::new(0),
         }
     }
 }
@@ -194,7 +196,8 @@ impl State {
 
     /// About how many bytes the state takes; measured factors, not a census.
     pub(super) fn memory_estimate(&self) -> u64 {
-        u64::from(self.users()) * 260 + self.edges() * 6 + self.tail_entries() * 90
+        let tails = self.tail_entries() + self.frozen_entries.load(Ordering::Relaxed);
+        u64::from(self.users()) * 260 + self.edges() * 6 + tails * 90
     }
 
     pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
@@ -279,8 +282,13 @@ impl State {
             let mut shard = shard.write();
             shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
         }
-        self.tail_entries.store(0, Ordering::Relaxed);
+        self.frozen_entries.store(self.tail_entries.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         std::mem::take(&mut *self.dirty_groups.lock())
+    }
+
+    /// The tails that were set aside are in blocks now.
+    pub(super) fn thaw(&self) {
+        self.frozen_entries.store(0, Ordering::Relaxed);
     }
 
     /// Puts dirty groups back when a checkpoint could not write them.
