@@ -64,7 +64,8 @@ pub(crate) fn free_disk_bytes(root: &Path) -> Result<u64> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
-fn sync_time(root: &Path) -> Result<(f64, f64)> {
+/// Median and 99th percentile in microseconds.
+pub(crate) fn sync_time(root: &Path) -> Result<(f64, f64)> {
     const WRITES: usize = 500;
     let disk = RealDisk::new(root)?;
     let file = disk.create("sync-probe")?;

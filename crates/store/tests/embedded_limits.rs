@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use embedded_kit::{identity, open_on};
 use entourage_model::{
-    Clock, Code, Key, Kind, List, ManualClock, Millis, Operation, Overwrite, Place, Sequence, UserId, UserPatch,
+    Clock, Code, Key, Kind, List, ManualClock, Millis, Operation, Overwrite, Place, Reply, Sequence, UserId, UserPatch,
     Version, Write,
 };
 use entourage_store::{
@@ -231,5 +231,51 @@ fn writes_without_edges_bring_checkpoints_too() {
         }
         let (_, log) = store.disk_bytes().expect("sizes can be read");
         assert!(log <= 2 * options.log_retain_bytes, "{log} bytes of log");
+    });
+}
+
+/// Removals since the last checkpoint hide what blocks and older tails still have, however many there are.
+#[test]
+fn pages_are_whole_among_hundreds_of_removals() {
+    let store = open_on(&CrashDisk::new(), Options::default()).expect("the store opens");
+    block_on(async {
+        let users = (0..=1_300).map(user).collect();
+        assert!(store.commit_all(users).await.iter().all(Result::is_ok));
+        let mut expected = std::collections::BTreeSet::new();
+        let list = List::followers(Key(0));
+        let mut make = async |writes: Vec<Write>| {
+            for (write, result) in writes.iter().zip(store.commit_all(writes.clone()).await) {
+                let (follower, _) = write.operation.parties();
+                match result.expect("the write is taken").reply {
+                    Reply::Edge { value, .. } => assert!(expected.insert((value.position, follower))),
+                    _ => expected.retain(|(_, key)| *key != follower),
+                }
+            }
+            expected.iter().rev().map(|(_, key)| *key).collect::<Vec<Key>>()
+        };
+        // Times that fall: each goes in before the others.
+        let import = |number: i64| {
+            let (follower, target, at) = (Key(number), Key(0), Millis::from_since_2000(9_000 - number as u64));
+            Operation::Import { follower, target, at, quiet: false }.into()
+        };
+        let steps: [Vec<Write>; 6] = [
+            (1..=600).map(|number| follow(number, 0)).collect(),
+            (601..=1_000).map(import).collect(),
+            (100..=590).map(|number| unfollow(number, 0)).collect(),
+            (1_001..=1_300).map(|number| follow(number, 0)).collect(),
+            (700..=1_299).map(|number| unfollow(number, 0)).collect(),
+            (100..=590).map(|number| follow(number, 0)).collect(),
+        ];
+        for (index, step) in steps.into_iter().enumerate() {
+            let whole = make(step).await;
+            for size in [7, 50, 400] {
+                assert_eq!(all(&store, list, size).await, whole, "pages of {size} after step {index}");
+            }
+            if index % 2 == 0 {
+                store.checkpoint().await.expect("a checkpoint can be made");
+                assert_eq!(all(&store, list, 50).await, whole, "after the checkpoint of step {index}");
+            }
+            assert!(store.verify().await.unwrap().is_clean());
+        }
     });
 }

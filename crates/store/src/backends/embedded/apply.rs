@@ -10,6 +10,8 @@ use super::{
 
 /// From this many edges on they are put in groups by shard: fewer locks, and memory that is fetched side by side.
 const MANY: usize = 512;
+/// With this many removals in one list's tail a checkpoint is due: pages have to look past them.
+const REMOVALS_LIMIT: u32 = 8_192;
 /// Readers wait for no more than this many changes at a time.
 const STEPS_A_LOCK: usize = 16;
 
@@ -53,11 +55,14 @@ impl State {
 
     fn apply_edges(&self, edges: &[&EdgeChange]) {
         let mut steps = Vec::with_capacity(edges.len() * 2);
+        let mut crowded = false;
         if edges.len() < MANY {
             for edge in edges {
                 push_steps(edge, self.ordinal(edge.follower), self.ordinal(edge.target), &mut steps);
             }
-            steps.iter().for_each(|step| step.apply(&mut self.shard(step.list.ordinal()).write()));
+            for step in &steps {
+                step.apply(&mut self.shard(step.list.ordinal()).write(), &mut crowded);
+            }
         } else {
             let keys: Vec<Key> = edges.iter().flat_map(|edge| [edge.follower, edge.target]).collect();
             for (edge, ends) in edges.iter().zip(self.ordinals_of(&keys).chunks_exact(2)) {
@@ -67,9 +72,12 @@ impl State {
             for (shard, group) in self.shards().iter().zip(grouped.groups()) {
                 for some in group.chunks(STEPS_A_LOCK) {
                     let mut shard = shard.write();
-                    some.iter().for_each(|&index| steps[index as usize].apply(&mut shard));
+                    some.iter().for_each(|&index| steps[index as usize].apply(&mut shard, &mut crowded));
                 }
             }
+        }
+        if crowded {
+            self.ask_for_checkpoint();
         }
         let entries = steps.iter().filter(|step| step.work != Work::Uncount).count();
         let own = steps.iter().filter(|step| step.work == Work::Count && step.list.side() == Side::Following);
@@ -118,7 +126,8 @@ fn step(total: &mut u32, up: bool) {
 }
 
 impl Step {
-    fn apply(&self, shard: &mut Shard) {
+    /// `crowded` is set when the list has so many removals that pages grow slow.
+    fn apply(&self, shard: &mut Shard, crowded: &mut bool) {
         let Self { list, place, value, work } = *self;
         let Some(lists) = shard.lists_mut(list.plane(), list.ordinal()) else { return };
         let step = |total: &mut u32| step(total, value.live);
@@ -141,7 +150,9 @@ impl Step {
             }
         }
         if work != Work::Uncount {
-            shard.tail.entry(list).or_default().set(place, value);
+            let tail = shard.tail.entry(list).or_default();
+            tail.set(place, value);
+            *crowded |= tail.removals() >= REMOVALS_LIMIT;
         }
     }
 }

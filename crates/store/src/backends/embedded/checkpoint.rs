@@ -24,6 +24,7 @@ use super::{
 
 /// Readers wait for no more than this many lists to be swapped at a time.
 const SWAP_LISTS: usize = 16;
+const LOWEST_PRIORITY: i32 = 19;
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct Checkpointer {
@@ -70,6 +71,9 @@ impl Checkpointer {
     }
 
     pub(super) fn run(mut self) {
+        // Writers and readers come first; a checkpoint takes what they leave. Where that is not allowed, it competes.
+        let thread = rustix::thread::gettid();
+        let _ = rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY);
         loop {
             let frozen = {
                 let mut state = self.engine.checkpoint.lock();
@@ -161,12 +165,9 @@ impl Checkpointer {
                     lists.map(|lists| lists.side(key.side()).clone()).unwrap_or_default()
                 };
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
-                let folded = {
-                    let ordinals = engine.state.keys();
-                    fold::fold(key, &old, tail, &ordinals, &engine.files, |bytes, count| {
-                        writers.append(&engine, family, bytes, count)
-                    })?
-                };
+                let folded = fold::fold(key, &old, tail, &engine.state, &engine.files, |bytes, count| {
+                    writers.append(&engine, family, bytes, count)
+                })?;
                 swaps.push((key, folded));
             }
             // References are good only once their bytes are in the file.

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use entourage_model::{Key, Place, Side};
-use xxhash_rust::xxh3::xxh3_64;
+use entourage_model::Place;
 
 use super::{
     block::{self, BLOCK_EDGES, Entry, Owner},
@@ -11,7 +10,7 @@ use super::{
     files::BlockFiles,
     lists::{BlockRef, Blocks, Bounded, Refs},
     read::place,
-    state::ListKey,
+    state::{ListKey, State},
     tail::{TailList, TailValue},
 };
 
@@ -24,38 +23,22 @@ pub(super) fn owner(key: ListKey) -> Owner {
     Owner { plane: key.plane() as u8, side: key.side() as u8, ordinal: key.ordinal() }
 }
 
-/// The same number from either end of an edge.
-pub(super) fn edge_digest(key: ListKey, entry: &Entry) -> u32 {
-    let (follower, target) = match key.side() {
-        Side::Following => (key.ordinal(), entry.other),
-        Side::Followers => (entry.other, key.ordinal()),
-    };
-    let mut bytes = [0; 26];
-    bytes[..4].copy_from_slice(&follower.to_le_bytes());
-    bytes[4..8].copy_from_slice(&target.to_le_bytes());
-    bytes[8..16].copy_from_slice(&entry.position.bits().to_le_bytes());
-    bytes[16..24].copy_from_slice(&entry.version.bits().to_le_bytes());
-    bytes[24] = key.plane() as u8;
-    bytes[25] = u8::from(entry.quiet);
-    xxh3_64(&bytes) as u32
-}
-
 pub(super) fn fold(
     key: ListKey,
     old: &Blocks,
     tail: &TailList,
-    keys: &[Key],
+    state: &State,
     files: &BlockFiles,
     mut append: impl FnMut(&[u8], u32) -> io::Result<BlockRef>,
 ) -> Result<Folded, Fault> {
     let mut changes: Vec<(Place, TailValue)> = tail.below(None).collect();
     changes.reverse();
-    let mut work = Work { key, bounded: Vec::new(), quiet: old.quiet, digest: old.digest, retired: Vec::new() };
+    let mut work = Work { key, bounded: Vec::new(), quiet: old.quiet, retired: Vec::new() };
     let mut rest = changes.as_slice();
     match &old.refs {
         Refs::None => {}
         Refs::One(block) => {
-            work.rewrite(*block, rest, keys, files, &mut append)?;
+            work.rewrite(*block, rest, state, files, &mut append)?;
             rest = &[];
         }
         Refs::Many(blocks) => {
@@ -70,21 +53,20 @@ pub(super) fn fold(
                 if mine.is_empty() {
                     work.bounded.push(*bounded);
                 } else {
-                    work.rewrite(bounded.block, mine, keys, files, &mut append)?;
+                    work.rewrite(bounded.block, mine, state, files, &mut append)?;
                 }
             }
         }
     }
     work.write(live(rest), &mut append)?;
-    let Work { bounded, quiet, digest, retired, .. } = work;
-    Ok(Folded { blocks: Blocks::from_parts(bounded, quiet, digest), retired })
+    let Work { bounded, quiet, retired, .. } = work;
+    Ok(Folded { blocks: Blocks::from_parts(bounded, quiet), retired })
 }
 
 struct Work {
     key: ListKey,
     bounded: Vec<Bounded>,
     quiet: u32,
-    digest: u32,
     retired: Vec<BlockRef>,
 }
 
@@ -93,7 +75,7 @@ impl Work {
         &mut self,
         old: BlockRef,
         changes: &[(Place, TailValue)],
-        keys: &[Key],
+        state: &State,
         files: &BlockFiles,
         append: &mut impl FnMut(&[u8], u32) -> io::Result<BlockRef>,
     ) -> Result<(), Fault> {
@@ -101,13 +83,14 @@ impl Work {
         files.read(owner(self.key), old, &mut entries)?;
         for entry in &entries {
             self.quiet = self.quiet.wrapping_sub(u32::from(entry.quiet));
-            self.digest = self.digest.wrapping_sub(edge_digest(self.key, entry));
         }
         self.retired.push(old);
+        // Held for one block only: new users wait for it.
+        let keys = state.keys();
         let mut merged: Vec<(Place, Entry)> = Vec::with_capacity(entries.len() + changes.len());
         let mut changes = changes.iter().peekable();
         for entry in entries.iter().rev() {
-            let at = place(keys, entry)?;
+            let at = place(&keys, entry)?;
             while let Some((place, value)) = changes.next_if(|(place, _)| *place < at) {
                 merged.extend(value.live.then(|| (*place, value.entry(*place))));
             }
@@ -117,6 +100,7 @@ impl Work {
             }
         }
         merged.extend(changes.filter(|(_, value)| value.live).map(|(place, value)| (*place, value.entry(*place))));
+        drop(keys);
         self.write(merged, append)
     }
 
@@ -131,7 +115,6 @@ impl Work {
             let newest_first: Vec<Entry> = chunk.iter().rev().map(|(_, entry)| *entry).collect();
             for entry in &newest_first {
                 self.quiet = self.quiet.wrapping_add(u32::from(entry.quiet));
-                self.digest = self.digest.wrapping_add(edge_digest(self.key, entry));
             }
             let bytes = block::encode(owner(self.key), &newest_first);
             let block = append(&bytes, chunk.len() as u32)?;

@@ -47,24 +47,22 @@ pub(super) enum Refs {
     Many(Box<Vec<Bounded>>),
 }
 
-/// One side's blocks, with what `verify` compares them by.
+/// One side's blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
     pub(super) refs: Refs,
     pub(super) quiet: u32,
-    /// Sum of the hashes of all edges: order-free, so that both directions can be compared by number.
-    pub(super) digest: u32,
 }
 
 impl Blocks {
-    pub(super) fn from_parts(mut bounded: Vec<Bounded>, quiet: u32, digest: u32) -> Self {
+    pub(super) fn from_parts(mut bounded: Vec<Bounded>, quiet: u32) -> Self {
         bounded.shrink_to_fit();
         let refs = match bounded.as_slice() {
             [] => Refs::None,
             [one] => Refs::One(one.block),
             _ => Refs::Many(Box::new(bounded)),
         };
-        Self { refs, quiet, digest }
+        Self { refs, quiet }
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = BlockRef> + '_ {

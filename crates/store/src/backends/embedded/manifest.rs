@@ -223,7 +223,6 @@ fn put_blocks(bytes: &mut Vec<u8>, blocks: &Blocks, cursor: &mut Cursor) {
         }
     }
     put_varint(bytes, u64::from(blocks.quiet));
-    bytes.extend_from_slice(&blocks.digest.to_le_bytes());
 }
 
 fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor) -> Result<Blocks, Corrupt> {
@@ -242,6 +241,5 @@ fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor) -> Result<Blocks, C
         bounded.push(Bounded { newest, block });
     }
     let quiet = reader.u32()?;
-    let digest = reader.fixed_u32()?;
-    Ok(Blocks::from_parts(bounded, quiet, digest))
+    Ok(Blocks::from_parts(bounded, quiet))
 }

@@ -353,7 +353,7 @@ impl Sequencer {
         let state = &self.engine.state;
         let threshold = self.engine.options.checkpoint_entries.max(state.edges() / 5);
         let grown = self.logged >= self.engine.options.checkpoint_after_bytes();
-        if state.tail_entries() >= threshold || grown {
+        if state.tail_entries() >= threshold || grown || state.is_checkpoint_due() {
             self.freeze();
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use entourage_model::{Counts, Key, Plane, Sequence, Side, User};
@@ -110,6 +110,7 @@ pub(super) struct State {
     edges: AtomicU64,
     tail_entries: AtomicU64,
     frozen_entries: AtomicU64,
+    checkpoint_due: AtomicBool,
 }
 
 impl Default for State {
@@ -123,6 +124,7 @@ impl Default for State {
             edges: AtomicU64::new(0),
             tail_entries: AtomicU64::new(0),
             frozen_entries: AtomicU64::new(0),
+            checkpoint_due: AtomicBool::new(false),
         }
     }
 }
@@ -282,8 +284,17 @@ impl State {
             let mut shard = shard.write();
             shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
         }
+        self.checkpoint_due.store(false, Ordering::Relaxed);
         self.frozen_entries.store(self.tail_entries.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         std::mem::take(&mut *self.dirty_groups.lock())
+    }
+
+    pub(super) fn ask_for_checkpoint(&self) {
+        self.checkpoint_due.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        self.checkpoint_due.load(Ordering::Relaxed)
     }
 
     /// The tails that were set aside are in blocks now.

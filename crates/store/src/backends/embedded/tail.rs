@@ -37,17 +37,24 @@ enum Entries {
 #[derive(Clone, Debug)]
 pub(super) struct TailList {
     entries: Entries,
+    removals: u32,
 }
 
 impl Default for TailList {
     fn default() -> Self {
-        Self { entries: Entries::Few(SmallVec::new()) }
+        Self { entries: Entries::Few(SmallVec::new()), removals: 0 }
     }
 }
 
 impl TailList {
     pub(super) fn set(&mut self, place: Place, value: TailValue) {
         self.entries.set(place, value);
+        self.removals += u32::from(!value.live);
+    }
+
+    /// How many edges were taken away since the last checkpoint: places that a page has to look past.
+    pub(super) const fn removals(&self) -> u32 {
+        self.removals
     }
 
     pub(super) fn get(&self, place: Place) -> Option<TailValue> {
