@@ -4,6 +4,7 @@ use std::{io::Write, process::ExitCode};
 
 use entourage_model::Code;
 use entourage_server::config::ConfigError;
+use entourage_store::backends::embedded::Fault;
 
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
@@ -14,13 +15,34 @@ const UNREACHABLE: u8 = 4;
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     // Nobody is left to hear about a standard error that cannot be written to.
-    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    let _ = writeln!(std::io::stderr(), "error: {}", text(&error));
     ExitCode::from(number(&error))
+}
+
+/// What went wrong and why, each thing said once: an error often repeats what its cause says.
+fn text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let said = match cause.downcast_ref::<entourage_model::Error>() {
+            Some(error) => error.detail().to_owned(),
+            None => cause.to_string(),
+        };
+        if text.is_empty() {
+            text = said;
+        } else if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+    }
+    text
 }
 
 fn number(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
         return USAGE;
+    }
+    // Whatever is wrong with a folder of this machine, nothing is unreachable.
+    if error.chain().any(|cause| cause.is::<Fault>()) {
+        return FAILURE;
     }
     match error.downcast_ref::<entourage_model::Error>().map(entourage_model::Error::code) {
         Some(Code::InvalidRequest | Code::InvalidId) => USAGE,
@@ -44,5 +66,16 @@ mod tests {
         assert_eq!(number(&anyhow::anyhow!("anything")), FAILURE);
         let unknown = ConfigError::Unknown { name: "x".to_owned(), origin: "y".to_owned() };
         assert_eq!(number(&anyhow::Error::from(unknown)), USAGE);
+        let in_use = || anyhow::Error::from(entourage_model::Error::from(Fault::InUse("data".to_owned())));
+        assert_eq!(number(&in_use()), FAILURE);
+        assert_eq!(number(&in_use().context("opening the store")), FAILURE);
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let fault = Fault::from(std::io::Error::other("no luck"));
+        assert_eq!(text(&anyhow::Error::from(entourage_model::Error::from(fault.clone()))), "no luck");
+        let error = entourage_model::Error::unavailable("data.dir x").caused_by(fault);
+        assert_eq!(text(&anyhow::Error::from(error).context("opening")), "opening: data.dir x: no luck");
     }
 }

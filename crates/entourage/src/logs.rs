@@ -4,8 +4,11 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
+/// The migration library tells of each step, with paths of the machine that built it.
+const WHAT_IS_LOGGED: &str = "info,refinery=warn,refinery_core=warn";
+
 pub(crate) fn start() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(WHAT_IS_LOGGED));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second start in one process keeps the first one's logs.
     let _ = if std::io::stderr().is_terminal() {

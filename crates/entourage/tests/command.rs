@@ -161,7 +161,8 @@ fn serving_starts_with_a_banner_stops_on_a_signal_and_keeps_what_it_acked() {
         assert_eq!(reply.status(), 201);
         if round == 1 {
             let second = run(&["serve", "--data", &data, "--http", "127.0.0.1:0"]);
-            check_output(&["a second process"], second, 4, &[], &["is in use by another process"]);
+            let wanted = format!("error: {data} is in use by another process; stop it first, or choose another --data");
+            check_output(&["a second process"], second, 1, &[], &[&wanted]);
         }
         let (code, log) = server.stop(signal);
         match signal {

@@ -79,7 +79,8 @@ fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
         idempotency_ttl: settings.idempotency_ttl,
         ..defaults
     };
-    let disk = RealDisk::new(&settings.data_dir)
-        .map_err(|error| Error::unavailable(format!("data.dir {place}: {error}")).caused_by(error))?;
+    let disk = RealDisk::new(&settings.data_dir).map_err(|error| {
+        Error::unavailable(format!("data.dir {place}: {error}")).caused_by(embedded::Fault::from(error))
+    })?;
     Ok(embedded::Store::open(Arc::new(disk), place, options, Arc::new(SystemClock))?)
 }

@@ -12,6 +12,7 @@ mod limits;
 mod lists;
 mod page;
 mod probes;
+mod random;
 mod recorded;
 mod server;
 mod stopping;

@@ -1,0 +1,38 @@
+//! Random runs through REST on PostgreSQL, the server stopped and started now and then.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+#![allow(dead_code, reason = "these helpers serve the tests of the other stores too")]
+
+#[path = "rest/recorded.rs"]
+mod recorded;
+#[path = "rest/server.rs"]
+mod server;
+#[path = "rest/table.rs"]
+mod table;
+#[path = "rest/through.rs"]
+mod through;
+
+use std::sync::Arc;
+
+use entourage_store::{
+    Store, SystemClock,
+    backends::postgres::{self, Options},
+    conformance::random::run_seeds,
+};
+
+#[test]
+fn runs_agree_with_the_reference_across_restarts() {
+    // A suite that cannot run is red, not skipped.
+    let url = std::env::var("ENTOURAGE_TEST_POSTGRES")
+        .expect("ENTOURAGE_TEST_POSTGRES names no PostgreSQL: run `make test`, or `scripts/postgres start`");
+    run_seeds(2, 100, async || {
+        let (url, schema) = (url.clone(), format!("test_{:016x}", rand::random::<u64>()));
+        through::restarted(move || {
+            let (url, schema) = (url.clone(), schema.clone());
+            async move {
+                let store = postgres::Store::connect(&url, &schema, Options::default(), Arc::new(SystemClock)).await;
+                Arc::new(store.expect("the store opens")) as Arc<dyn Store>
+            }
+        })
+        .await
+    });
+}
