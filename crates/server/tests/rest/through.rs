@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Event, Key, KeyHasher, Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place, Plane,
-    Reply as Said, Result, Sequence, Side, State, User, UserId, UserPatch, Version, Write,
+    Counts, Edge, EdgeValue, Event, Key, KeyHasher, Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place,
+    Plane, Reply as Said, Result, Sequence, Side, State, User, UserId, UserPatch, Version, Write,
 };
 use entourage_server::Stopped;
 use entourage_service::Rules;
@@ -22,8 +22,9 @@ use super::{
     table::Reply,
 };
 
-/// Everybody who was ever written, and nobody else: the others have no id to ask for.
-type Ids = Arc<Mutex<HashMap<Key, UserId>>>;
+/// Everybody who exists, and nobody else: the others have no id to ask for. Without an id are those whom a run put
+/// under somebody else's: a store takes that, and no request can name them.
+type Ids = Arc<Mutex<HashMap<Key, Option<UserId>>>>;
 
 /// Stores of one place behind servers: closing stops the server, which closes the store; both come again when it is
 /// opened again.
@@ -67,8 +68,10 @@ impl RestStore {
 
     /// The id of a key as it stands in a path.
     fn path_id(&self, key: Key) -> Option<String> {
-        let id = self.ids.lock().unwrap().get(&key).cloned();
-        let id = id.or_else(|| (key >= Key(0)).then(|| UserId::from(key.0)))?;
+        let id = match self.ids.lock().unwrap().get(&key) {
+            Some(known) => known.clone()?,
+            None => (key >= Key(0)).then(|| UserId::from(key.0))?,
+        };
         Some(id.as_str().bytes().map(|byte| format!("%{byte:02X}")).collect())
     }
 
@@ -137,11 +140,11 @@ impl RestStore {
             return;
         }
         let ids = self.ids.lock().unwrap();
-        let expected: Vec<Value> = page
-            .edges
-            .iter()
-            .map(|edge| json!([ids[&list.other(edge)].as_str(), edge.value.position.millis().to_rfc3339()]))
-            .collect();
+        let row = |edge: &Edge| {
+            let id = ids[&list.other(edge)].as_ref()?;
+            Some(json!([id.as_str(), edge.value.position.millis().to_rfc3339()]))
+        };
+        let Some(expected) = page.edges.iter().map(row).collect::<Option<Vec<Value>>>() else { return };
         let rows = reply.body["data"].as_array().unwrap_or_else(|| panic!("{}", reply.text));
         let found: Vec<Value> = rows.iter().map(|row| json!([row["id"], row["created_at"]])).collect();
         assert_eq!(found, expected, "{list:?}");
@@ -161,18 +164,19 @@ impl Store for RestStore {
     }
 
     async fn commit(&self, write: Write) -> Result<Outcome> {
-        if let Operation::PutUser { key, id, .. } = &write.operation
-            && self.hasher.key(id) == *key
-        {
-            self.ids.lock().unwrap().insert(*key, id.clone());
-            let result = self.commit_as(&write).await;
-            // A refusal makes nobody, and neither does the replay of another request's reply.
-            if self.store.get_users(&[*key]).await? == [None] {
-                self.ids.lock().unwrap().remove(key);
-            }
-            return result;
+        let Operation::PutUser { key, id, .. } = &write.operation else { return self.commit_as(&write).await };
+        if self.hasher.key(id) == *key {
+            self.ids.lock().unwrap().entry(*key).or_insert_with(|| Some(id.clone()));
         }
-        self.commit_as(&write).await
+        let result = self.commit_as(&write).await;
+        // A refusal makes nobody, and neither does the replay of another request's reply.
+        let stored = self.store.get_users(&[*key]).await?.pop().flatten();
+        let mut ids = self.ids.lock().unwrap();
+        match stored {
+            Some(user) => ids.insert(*key, Some(user.id).filter(|id| self.hasher.key(id) == *key)),
+            None => ids.remove(key),
+        };
+        result
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
