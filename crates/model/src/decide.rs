@@ -34,11 +34,12 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
         }
         let (version, reply) = (record.version, record.reply);
         let (watermark, changes) = (last, SmallVec::new());
-        return Ok(Outcome { watermark, version, reply, changes, idempotency: Some(record), replayed: true });
+        let idempotency = Some(Box::new(record));
+        return Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: true });
     }
     let Decision { reply, changes } = decide(view, &write.operation, version)?;
     let watermark = last.plus(changes.len() as u64);
-    let idempotency = write.idempotency.map(|key| IdempotencyRecord { key, version, reply });
+    let idempotency = write.idempotency.map(|key| Box::new(IdempotencyRecord { key, version, reply }));
     Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
 }
 

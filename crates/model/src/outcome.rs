@@ -63,7 +63,8 @@ pub struct Outcome {
     pub version: Version,
     pub reply: Reply,
     pub changes: SmallVec<[Change; 1]>,
-    pub idempotency: Option<IdempotencyRecord>,
+    /// Boxed: few writes have one, and outcomes are moved about in thousands.
+    pub idempotency: Option<Box<IdempotencyRecord>>,
     /// The reply is that of an earlier request with the same key.
     pub replayed: bool,
 }

@@ -59,6 +59,6 @@ impl From<Fault> for Error {
             Fault::Damaged { .. } | Fault::Format { .. } => Code::Internal,
             _ => Code::Unavailable,
         };
-        Self::new(code, fault.to_string())
+        Self::new(code, fault.to_string()).caused_by(fault)
     }
 }

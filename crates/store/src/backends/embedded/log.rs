@@ -289,6 +289,10 @@ impl Segment {
         Self { number, file, size, before, last: before, newest: Millis::default(), end, points: Vec::new() }
     }
 
+    pub(super) fn end_of_log(&self) -> End {
+        End { number: self.number, file: Arc::clone(&self.file), offset: self.end }
+    }
+
     /// Takes note of a frame that ends at `end`.
     pub(super) fn note(&mut self, before: Sequence, changes: u32, newest: Millis, end: u64) {
         if self.points.last().is_none_or(|(_, offset)| self.end - offset >= INDEX_BYTES) {
@@ -321,9 +325,16 @@ impl Segments {
     }
 }
 
-/// Writes a frame where the log ends.
-pub(super) fn write_frame(segment: &Segment, epoch: u64, frame: &mut FrameBuilder) -> io::Result<u64> {
-    let bytes = frame.finish(frame_seed(epoch, segment.number));
-    segment.file.write_durable_at(bytes, segment.end)?;
-    Ok(segment.end + bytes.len() as u64)
+/// Where the log ends, and the next frame begins.
+pub(super) struct End {
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    pub(super) offset: u64,
+}
+
+/// Writes a frame where the log ends, and says where it ends then.
+pub(super) fn write_frame(end: &End, epoch: u64, frame: &mut FrameBuilder) -> io::Result<u64> {
+    let bytes = frame.finish(frame_seed(epoch, end.number));
+    end.file.write_durable_at(bytes, end.offset)?;
+    Ok(end.offset + bytes.len() as u64)
 }

@@ -50,8 +50,8 @@ impl Overlay {
                 }
             }
         }
-        if let Some(record) = outcome.idempotency {
-            self.idempotency.insert(record.key.scope, record);
+        if let Some(record) = outcome.idempotency.as_deref() {
+            self.idempotency.insert(record.key.scope, *record);
         }
     }
 }

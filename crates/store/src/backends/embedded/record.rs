@@ -15,7 +15,7 @@ const TAG_IDEMPOTENCY: u8 = 2;
 /// Appends the changes and the idempotency record. `base` is the batch's first version.
 pub(super) fn encode(bytes: &mut Vec<u8>, outcome: &Outcome, base: Version) {
     put_signed(bytes, outcome.version.bits() as i64 - base.bits() as i64);
-    let idempotency = outcome.idempotency.filter(|_| !outcome.replayed);
+    let idempotency = outcome.idempotency.as_deref().filter(|_| !outcome.replayed);
     put_varint(bytes, outcome.changes.len() as u64 + u64::from(idempotency.is_some()));
     for change in &outcome.changes {
         match change {
@@ -31,7 +31,7 @@ pub(super) fn encode(bytes: &mut Vec<u8>, outcome: &Outcome, base: Version) {
     }
     if let Some(record) = idempotency {
         bytes.push(TAG_IDEMPOTENCY);
-        encode_idempotency(bytes, &record);
+        encode_idempotency(bytes, record);
     }
 }
 
@@ -45,13 +45,14 @@ pub(super) fn decode(reader: &mut Reader<'_>, base: Version, last: Sequence) -> 
         match reader.byte()? {
             TAG_EDGE => changes.push(Change::Edge(decode_edge(reader, version)?)),
             TAG_USER => changes.push(Change::User(decode_user(reader)?)),
-            TAG_IDEMPOTENCY => idempotency = Some(decode_idempotency(reader)?),
+            TAG_IDEMPOTENCY => idempotency = Some(Box::new(decode_idempotency(reader)?)),
             _ => return Err(Corrupt("unknown change")),
         }
     }
     let watermark = last.plus(changes.len() as u64);
     // Nobody is told the reply of a recovered outcome; a retry reads it from the idempotency record.
-    let reply = idempotency.map_or(Reply::Gone { changed: false }, |record| record.reply);
+    let reply =
+        idempotency.as_deref().map_or(Reply::Gone { changed: false }, |record: &IdempotencyRecord| record.reply);
     Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
 }
 

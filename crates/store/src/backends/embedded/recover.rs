@@ -346,8 +346,8 @@ impl Replay<'_> {
         for outcome in &outcomes {
             self.version = self.version.max(outcome.version);
             newest = newest.max(outcome.version.millis());
-            if let Some(record) = outcome.idempotency.filter(|_| frame.last >= self.covered) {
-                self.engine.idempotency.insert(record);
+            if let Some(record) = outcome.idempotency.as_deref().filter(|_| frame.last >= self.covered) {
+                self.engine.idempotency.insert(*record);
             }
         }
         if !covered {

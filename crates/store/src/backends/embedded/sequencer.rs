@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::{
     engine::{Engine, Frozen, Trouble},
     fault::Fault,
-    log::{self, FrameBuilder, Segment},
+    log::{self, End, FrameBuilder, Segment},
     overlay::{Look, Overlay},
 };
 
@@ -125,6 +125,15 @@ struct Batch {
     frame: FrameBuilder,
 }
 
+/// From this many writes on a job is a batch of its own.
+const LARGE: usize = 512;
+
+impl Batch {
+    fn new(writes: usize, last: Sequence) -> Self {
+        Self { results: Vec::with_capacity(writes), durable: 0, frame: FrameBuilder::new(last) }
+    }
+}
+
 impl Sequencer {
     pub(super) fn new(engine: Arc<Engine>, queue: Arc<Queue>, last: Sequence, version: Version) -> Self {
         let versions = VersionClock::new(0, version);
@@ -161,8 +170,8 @@ impl Sequencer {
         let budget = self.engine.options.memory_budget;
         self.over_budget = budget > 0 && self.engine.memory_estimate() >= budget;
         let mut replies = Vec::with_capacity(jobs.len());
-        let writes = jobs.iter().map(Job::writes).sum();
-        let mut batch = Batch { results: Vec::with_capacity(writes), durable: 0, frame: FrameBuilder::new(self.last) };
+        let writes = jobs.iter().map(Job::writes).filter(|writes| *writes < LARGE).sum();
+        let mut batch = Batch::new(writes, self.last);
         let engine = Arc::clone(&self.engine);
         let gate = engine.gate.lock();
         for job in jobs.drain(..) {
@@ -172,15 +181,17 @@ impl Sequencer {
                     self.decide(&write, parties, None, &mut batch);
                     replies.push(Reply::One(reply));
                 }
+                // A batch of its own: its results are handed over as they are, not copied out of others.
+                Job::Many { writes, reply } if writes.len() >= LARGE => {
+                    self.flush(&mut batch);
+                    let mut own = Batch::new(writes.len(), self.last);
+                    self.decide_all(&writes, &mut own);
+                    self.flush(&mut own);
+                    batch.frame = FrameBuilder::new(self.last);
+                    let _ = reply.send(own.results);
+                }
                 Job::Many { writes, reply } => {
-                    // The edges of one import share a version: it is one write of many edges.
-                    let mut import = None;
-                    let keys: Vec<Key> = writes.iter().flat_map(parties).collect();
-                    let ordinals = self.engine.state.ordinals_of(&keys);
-                    for (write, known) in writes.iter().zip(ordinals.chunks_exact(2)) {
-                        let [one, other] = parties(write);
-                        import = self.decide(write, [(one, known[0]), (other, known[1])], import, &mut batch);
-                    }
+                    self.decide_all(&writes, &mut batch);
                     replies.push(Reply::Many(reply, writes.len()));
                 }
                 Job::Freeze { reply } => {
@@ -202,6 +213,17 @@ impl Sequencer {
                 }
                 Reply::Many(reply, count) => drop(reply.send(results.by_ref().take(count).collect())),
             }
+        }
+    }
+
+    /// The edges of one import share a version: it is one write of many edges.
+    fn decide_all(&mut self, writes: &[Write], batch: &mut Batch) {
+        let mut import = None;
+        let keys: Vec<Key> = writes.iter().flat_map(parties).collect();
+        let ordinals = self.engine.state.ordinals_of(&keys);
+        for (write, known) in writes.iter().zip(ordinals.chunks_exact(2)) {
+            let [one, other] = parties(write);
+            import = self.decide(write, [(one, known[0]), (other, known[1])], import, batch);
         }
     }
 
@@ -265,8 +287,8 @@ impl Sequencer {
                 let outcomes = || batch.results.iter().skip(batch.durable).flatten();
                 self.engine.state.apply(outcomes());
                 for outcome in outcomes() {
-                    if let Some(record) = outcome.idempotency.filter(|_| !outcome.replayed) {
-                        self.engine.idempotency.insert(record);
+                    if let Some(record) = outcome.idempotency.as_deref().filter(|_| !outcome.replayed) {
+                        self.engine.idempotency.insert(*record);
                     }
                 }
                 self.last = self.last.plus(u64::from(batch.frame.changes()));
@@ -283,14 +305,14 @@ impl Sequencer {
             return Err(fault.clone());
         }
         let newest = self.versions.last().millis();
-        let segment = self.room(batch.frame.len())?;
+        let place = self.room(batch.frame.len())?;
         let changes = batch.frame.changes();
-        match log::write_frame(&segment, self.engine.epoch(), &mut batch.frame) {
+        match log::write_frame(&place, self.engine.epoch(), &mut batch.frame) {
             Ok(end) => {
                 if let Some(segment) = self.engine.segments.lock().all.back_mut() {
                     segment.note(self.last, changes, newest, end);
                 }
-                self.logged += end - segment.end;
+                self.logged += end - place.offset;
                 self.unsealed = true;
                 Ok(())
             }
@@ -303,17 +325,17 @@ impl Sequencer {
     }
 
     /// The segment that has room for a frame, a new one if need be. Nothing was written when there is none.
-    fn room(&mut self, bytes: usize) -> Result<Segment, Fault> {
+    fn room(&mut self, bytes: usize) -> Result<End, Fault> {
         let (fits, number) = {
             let segments = self.engine.segments.lock();
             let active = segments.all.back();
             // A seal must fit behind it.
             let bytes = (bytes + log::FRAME_HEADER) as u64;
-            let fits = active.filter(|segment| segment.end + bytes <= segment.size).cloned();
+            let fits = active.filter(|segment| segment.end + bytes <= segment.size).map(Segment::end_of_log);
             (fits, active.map_or(1, |segment| segment.number + 1))
         };
-        if let Some(segment) = fits {
-            return Ok(segment);
+        if let Some(end) = fits {
+            return Ok(end);
         }
         let file = self.engine.spare.take(&self.engine, number).inspect_err(|fault| {
             if fault.is_full() {
@@ -323,9 +345,10 @@ impl Sequencer {
         self.engine.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::Full(_)));
         let size = self.engine.options.segment_bytes;
         let segment = Segment::new(number, file, size, self.last);
-        self.engine.segments.lock().all.push_back(segment.clone());
+        let end = segment.end_of_log();
+        self.engine.segments.lock().all.push_back(segment);
         self.engine.spare.want(number + 1);
-        Ok(segment)
+        Ok(end)
     }
 
     /// An empty frame: proof that the one before was durable, should its bytes ever rot.
@@ -335,9 +358,9 @@ impl Sequencer {
             return;
         }
         let mut frame = FrameBuilder::new(self.last);
-        let active = self.engine.segments.lock().all.back().cloned();
-        if let Some(segment) = active.filter(|segment| segment.end + frame.len() as u64 <= segment.size) {
-            match log::write_frame(&segment, self.engine.epoch(), &mut frame) {
+        let place = self.engine.segments.lock().all.back().map(Segment::end_of_log);
+        if let Some(place) = place {
+            match log::write_frame(&place, self.engine.epoch(), &mut frame) {
                 Ok(end) => {
                     if let Some(segment) = self.engine.segments.lock().all.back_mut() {
                         segment.end = end;

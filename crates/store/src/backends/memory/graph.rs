@@ -38,7 +38,7 @@ impl Graph {
                 }
             }
         }
-        if let Some(record) = outcome.idempotency {
+        if let Some(&record) = outcome.idempotency.as_deref() {
             let known = self.idempotency.entry(record.key.scope).or_insert(record);
             if known.version < record.version {
                 *known = record;

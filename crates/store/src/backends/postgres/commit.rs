@@ -177,7 +177,7 @@ async fn put_outbox(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<
 }
 
 async fn put_idempotency(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
-    let Some(record) = outcome.idempotency.filter(|_| !outcome.replayed) else { return Ok(()) };
+    let Some(record) = outcome.idempotency.as_deref().filter(|_| !outcome.replayed) else { return Ok(()) };
     let reply = serde_json::to_string(&record.reply)
         .map_err(|error| Error::internal("a reply cannot be written as JSON").caused_by(error))?;
     let statement = transaction.prepare_cached(IDEMPOTENCY).await?;

@@ -126,7 +126,7 @@ impl Planted {
                         version,
                         reply,
                         changes,
-                        idempotency: Some(record),
+                        idempotency: Some(Box::new(record)),
                         replayed: false,
                     };
                     inner.graph.apply(&kept);
