@@ -61,7 +61,7 @@ fn bodies_and_addresses_have_a_limit_on_every_route() {
 fn a_chunked_body_has_the_same_limit() {
     let server = Server::start();
     let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.write_all(b"PUT /api/v1/users/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
+    stream.write_all(b"PUT /api/v1/users/a HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
     // Neither is the end of the body waited for.
     let chunk = format!("4000\r\n{}\r\n", " ".repeat(0x4000));
     for _ in 0..5 {
@@ -71,6 +71,16 @@ fn a_chunked_body_has_the_same_limit() {
     let mut reply = [0; 16];
     stream.read_exact(&mut reply[..12]).unwrap();
     assert_eq!(&reply[..12], b"HTTP/1.1 413");
+}
+
+#[test]
+fn a_request_for_another_host_is_refused() {
+    let server = Server::start();
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: evil.example:7070\r\n\r\n").unwrap();
+    let mut reply = [0; 12];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"HTTP/1.1 403");
 }
 
 #[test]
@@ -100,14 +110,15 @@ fn slow_headers_are_dropped_while_others_are_served() {
     let server = Server::start();
     server.check("PUT /users/a", "201");
     let started = Instant::now();
-    let slow: Vec<TcpStream> = ["", "G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: y"]
-        .map(|sent| {
-            let mut stream = TcpStream::connect(server.address).unwrap();
-            stream.write_all(sent.as_bytes()).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
-            stream
-        })
-        .into();
+    let slow: Vec<TcpStream> =
+        ["", "G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: y"]
+            .map(|sent| {
+                let mut stream = TcpStream::connect(server.address).unwrap();
+                stream.write_all(sent.as_bytes()).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+                stream
+            })
+            .into();
     for mut stream in slow {
         server.check("GET /users/a", "200");
         let mut rest = Vec::new();
@@ -127,7 +138,7 @@ fn a_body_that_does_not_arrive_is_not_waited_for() {
     let server = Server::start();
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
-    stream.write_all(b"PUT /api/v1/users/a HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{").unwrap();
+    stream.write_all(b"PUT /api/v1/users/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{").unwrap();
     let mut reply = [0; 12];
     stream.read_exact(&mut reply).unwrap();
     assert_eq!(&reply, b"HTTP/1.1 400");
@@ -139,7 +150,7 @@ fn a_client_that_does_not_read_is_dropped() {
     let server = Server::start();
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(40))).unwrap();
-    let requests = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
+    let requests = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
     let error = loop {
         if let Err(error) = stream.write_all(requests.as_bytes()) {
             break error;
