@@ -369,6 +369,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again() {
 /// A checkpoint that fails anywhere leaves everything readable, and the next attempt finishes it.
 #[test]
 fn a_checkpoint_that_fails_anywhere_is_taken_up_again() {
+    let mut failures = 0;
     for allowed_writes in 0..12 {
         let disk = CrashDisk::new();
         let store = open_on(&disk, options()).expect("the store opens");
@@ -385,13 +386,19 @@ fn a_checkpoint_that_fails_anywhere_is_taken_up_again() {
             let left = AtomicI32::new(allowed_writes);
             let concerns = move |name: &str| !name.starts_with("log-") && left.fetch_sub(1, Ordering::SeqCst) <= 0;
             disk.fail_write_with(std::io::ErrorKind::StorageFull, concerns, 1);
-            let _may_fail = store.checkpoint().await;
+            // One write fails, in the first checkpoint or in the next.
+            let first = store.checkpoint().await;
             assert_eq!(portrait(&store).await.expect("the store can be drawn"), drawn);
-            store.checkpoint().await.expect("the next one is made");
+            let second = store.checkpoint().await;
+            assert!(first.is_ok() || second.is_ok(), "{allowed_writes}: {first:?}, {second:?}");
+            assert_eq!(portrait(&store).await.expect("the store can be drawn"), drawn);
+            store.checkpoint().await.expect("the one after that is made");
+            failures += u32::from(first.is_err()) + u32::from(second.is_err());
             let drawn_again = portrait(&store).await.expect("the store can be drawn");
             assert_eq!(drawn_again, drawn);
             drop(store);
             assert_eq!(open_and_draw(&disk.image(Image::Nothing)).await, Ok(drawn));
         });
     }
+    assert!(failures >= 4, "{failures}");
 }
