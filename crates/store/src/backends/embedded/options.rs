@@ -13,7 +13,8 @@ pub struct Options {
     pub queue_limit: usize,
     /// A checkpoint begins when the tail has this many entries, or a fraction of all edges if that is more.
     pub checkpoint_entries: u64,
-    /// A checkpoint begins, too, when the log has grown by this much, whatever it was that was written.
+    /// A checkpoint begins, too, when the log has grown by this much, whatever it was that was written;
+    /// `u64::MAX`: never.
     pub checkpoint_bytes: u64,
     /// Whether the next segment is made by a thread of its own. Off, every file operation has its fixed place in
     /// the order of writes: what crash tests want.
@@ -64,7 +65,10 @@ impl Options {
 
     /// Retention drops only what a checkpoint covers, so one comes at the latest at half of what may be retained.
     pub(super) fn checkpoint_after_bytes(&self) -> u64 {
-        self.checkpoint_bytes.min((self.log_retain_bytes / 2).max(self.segment_bytes))
+        match self.checkpoint_bytes {
+            u64::MAX => u64::MAX,
+            bytes => bytes.min((self.log_retain_bytes / 2).max(self.segment_bytes)),
+        }
     }
 
     pub(super) fn idempotency_millis(&self) -> u64 {
