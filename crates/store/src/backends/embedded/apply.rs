@@ -3,6 +3,7 @@
 use entourage_model::{Change, EdgeChange, EdgeValue, Key, Outcome, Place, Plane, Side};
 
 use super::{
+    commit::Parties,
     grouped::Grouped,
     state::{ListKey, SHARDS, Shard, State, shard_of},
     tail::TailValue,
@@ -35,17 +36,20 @@ enum Work {
 }
 
 impl State {
-    pub(super) fn apply<'a>(&self, outcomes: impl Iterator<Item = &'a Outcome>) {
-        let mut edges = Vec::new();
-        for change in outcomes.flat_map(|outcome| &outcome.changes) {
-            match change {
-                Change::Edge(edge) => edges.push(edge),
-                Change::User(user) => {
-                    if let Some(after) = &user.after {
-                        // Edges of later outcomes may be this user's.
-                        self.apply_edges(&edges);
-                        edges.clear();
-                        self.put_user(after);
+    /// Outcomes with what is known of the ordinals of those they name.
+    pub(super) fn apply<'a>(&self, outcomes: impl Iterator<Item = (&'a Outcome, &'a Parties)>) {
+        let mut edges: Vec<(&EdgeChange, &Parties)> = Vec::with_capacity(outcomes.size_hint().1.unwrap_or_default());
+        for (outcome, parties) in outcomes {
+            for change in &outcome.changes {
+                match change {
+                    Change::Edge(edge) => edges.push((edge, parties)),
+                    Change::User(user) => {
+                        if let Some(after) = &user.after {
+                            // Edges of later outcomes may be this user's.
+                            self.apply_edges(&edges);
+                            edges.clear();
+                            self.put_user(after);
+                        }
                     }
                 }
             }
@@ -53,21 +57,33 @@ impl State {
         self.apply_edges(&edges);
     }
 
-    fn apply_edges(&self, edges: &[&EdgeChange]) {
+    /// As `apply`, for outcomes out of the log: what they name is looked up in one go.
+    pub(super) fn apply_logged(&self, outcomes: &[Outcome]) {
+        let keys: Vec<Key> = outcomes.iter().flat_map(named).collect();
+        let ordinals = self.ordinals_of(&keys);
+        let known: Vec<(Key, Option<u32>)> = keys.into_iter().zip(ordinals).collect();
+        let (parties, _) = known.as_chunks::<2>();
+        self.apply(outcomes.iter().zip(parties));
+    }
+
+    /// Who had no ordinal when the write was decided may have one by now.
+    fn known_ordinal(&self, key: Key, parties: &Parties) -> Option<u32> {
+        let known = parties.iter().find(|(known, _)| *known == key).and_then(|(_, ordinal)| *ordinal);
+        known.or_else(|| self.ordinal(key))
+    }
+
+    fn apply_edges(&self, edges: &[(&EdgeChange, &Parties)]) {
         let mut steps = Vec::with_capacity(edges.len() * 2);
         let mut crowded = false;
+        for (edge, parties) in edges {
+            let ordinal = |key| self.known_ordinal(key, parties);
+            push_steps(edge, ordinal(edge.follower), ordinal(edge.target), &mut steps);
+        }
         if edges.len() < MANY {
-            for edge in edges {
-                push_steps(edge, self.ordinal(edge.follower), self.ordinal(edge.target), &mut steps);
-            }
             for step in &steps {
                 step.apply(&mut self.shard(step.list.ordinal()).write(), &mut crowded);
             }
         } else {
-            let keys: Vec<Key> = edges.iter().flat_map(|edge| [edge.follower, edge.target]).collect();
-            for (edge, ends) in edges.iter().zip(self.ordinals_of(&keys).chunks_exact(2)) {
-                push_steps(edge, ends[0], ends[1], &mut steps);
-            }
             let grouped = Grouped::new(SHARDS, steps.iter().map(|step| shard_of(step.list.ordinal())));
             for (shard, group) in self.shards().iter().zip(grouped.groups()) {
                 for some in group.chunks(STEPS_A_LOCK) {
@@ -82,6 +98,15 @@ impl State {
         let entries = steps.iter().filter(|step| step.work != Work::Uncount).count();
         let own = steps.iter().filter(|step| step.work == Work::Count && step.list.side() == Side::Following);
         self.count(entries as u64, own.map(|step| if step.value.live { 1 } else { -1 }).sum());
+    }
+}
+
+/// The two ends of its first edge; of other outcomes nothing that matters.
+fn named(outcome: &Outcome) -> [Key; 2] {
+    match outcome.changes.first() {
+        Some(Change::Edge(edge)) => [edge.follower, edge.target],
+        Some(Change::User(user)) => [user.key; 2],
+        None => [Key::default(); 2],
     }
 }
 

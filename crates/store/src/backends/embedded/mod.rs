@@ -8,6 +8,7 @@ mod backup;
 mod block;
 mod checkpoint;
 mod codec;
+mod commit;
 mod engine;
 mod events;
 mod fault;
@@ -21,6 +22,7 @@ mod log;
 mod manifest;
 mod options;
 mod overlay;
+mod pipe;
 mod profile;
 mod read;
 mod record;
@@ -92,6 +94,8 @@ impl Store {
             let engine = Arc::clone(&engine);
             helpers.push(spawn("segments", move || spare::run(&engine))?);
         }
+        let pipe = sequencer.pipe();
+        helpers.push(spawn("commit", move || pipe.run())?);
         let sequencer = spawn("sequencer", move || sequencer.run())?;
         Ok(Self {
             engine,

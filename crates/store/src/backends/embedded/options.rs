@@ -9,6 +9,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// A batch larger than this is cut: what is decided should still be near when it is applied.
     pub frame_bytes: usize,
+    /// From this many writes on a job is a batch of its own, and worth a second thread when as many wait behind it.
+    pub large_batch: usize,
     /// Writes waiting at most; more are refused as `overloaded`.
     pub queue_limit: usize,
     /// A checkpoint begins when the tail has this many entries, or a fraction of all edges if that is more.
@@ -36,6 +38,7 @@ impl Default for Options {
         Self {
             segment_bytes: 64 << 20,
             frame_bytes: 512 << 10,
+            large_batch: 512,
             queue_limit: 65_536,
             checkpoint_entries: 2_000_000,
             checkpoint_bytes: 256 << 20,

@@ -1,5 +1,5 @@
-//! The state plus what the current batch has decided: what the next decision of the batch looks at. Readers see
-//! nothing of it until the batch is durable.
+//! The state plus what was decided and is not in it yet: what the next decision looks at. Readers see nothing of it
+//! until it is durable.
 
 use std::cell::RefCell;
 
@@ -8,8 +8,17 @@ use hashbrown::HashMap;
 
 use super::{engine::Engine, fault::Fault, read};
 
+/// What the current batch has decided, over what another thread is bringing into the state.
 #[derive(Default)]
 pub(super) struct Overlay {
+    current: Layer,
+    /// May or may not be in the state already: edges, users and keys say the same there and here; loads, which are
+    /// differences, must not be asked for meanwhile.
+    flying: Layer,
+}
+
+#[derive(Default)]
+struct Layer {
     users: HashMap<Key, User>,
     edges: HashMap<(Kind, Key, Key), Option<EdgeValue>>,
     loads: HashMap<Key, i64>,
@@ -19,7 +28,46 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
+    /// The current batch is in the state.
     pub(super) fn clear(&mut self) {
+        self.current.clear();
+    }
+
+    /// The current batch is on its way into the state. Only when none is.
+    pub(super) fn take_off(&mut self) {
+        std::mem::swap(&mut self.current, &mut self.flying);
+        self.current.clear();
+    }
+
+    /// What was on its way is in the state.
+    pub(super) fn land(&mut self) {
+        self.flying.clear();
+    }
+
+    /// Whether the number of this user's follows is being changed by what is on its way.
+    pub(super) fn is_flying(&self, follower: Key) -> bool {
+        !self.flying.loads.is_empty() && self.flying.loads.contains_key(&follower)
+    }
+
+    pub(super) fn record(&mut self, outcome: &Outcome) {
+        self.current.record(outcome);
+    }
+
+    fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<&Option<EdgeValue>> {
+        self.current.edge(kind, follower, target).or_else(|| self.flying.edge(kind, follower, target))
+    }
+
+    fn user(&self, key: Key) -> Option<&User> {
+        self.current.users.get(&key).or_else(|| self.flying.users.get(&key))
+    }
+
+    fn idempotency(&self, scope: &[u8; 16]) -> Option<&IdempotencyRecord> {
+        self.current.idempotency.get(scope).or_else(|| self.flying.idempotency.get(scope))
+    }
+}
+
+impl Layer {
+    fn clear(&mut self) {
         self.users.clear();
         self.edges.clear();
         self.loads.clear();
@@ -31,7 +79,7 @@ impl Overlay {
         if self.kinds[kind as usize] { self.edges.get(&(kind, follower, target)) } else { None }
     }
 
-    pub(super) fn record(&mut self, outcome: &Outcome) {
+    fn record(&mut self, outcome: &Outcome) {
         for change in &outcome.changes {
             match change {
                 Change::User(user) => {
@@ -94,18 +142,18 @@ impl<'a> Look<'a> {
 
 impl View for Look<'_> {
     fn user_exists(&self, key: Key) -> bool {
-        self.ordinal(key).is_some() || self.overlay.users.contains_key(&key)
+        self.ordinal(key).is_some() || self.overlay.user(key).is_some()
     }
 
     fn is_private(&self, key: Key) -> bool {
-        match self.overlay.users.get(&key) {
+        match self.overlay.user(key) {
             Some(user) => user.private,
             None => self.ordinal(key).is_some_and(|ordinal| self.engine.state.is_private(ordinal)),
         }
     }
 
     fn user(&self, key: Key) -> Option<User> {
-        self.overlay.users.get(&key).cloned().or_else(|| self.engine.state.user(key))
+        self.overlay.user(key).cloned().or_else(|| self.engine.state.user(key))
     }
 
     fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
@@ -126,14 +174,14 @@ impl View for Look<'_> {
     }
 
     fn following_load(&self, follower: Key) -> u64 {
-        let delta = self.overlay.loads.get(&follower).copied().unwrap_or_default();
+        let delta = self.overlay.current.loads.get(&follower).copied().unwrap_or_default();
         let stored = self.ordinal(follower).map_or(0, |ordinal| self.engine.state.following_load(ordinal));
         stored.saturating_add_signed(delta)
     }
 
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         let ttl = self.engine.options.idempotency_millis();
-        match self.overlay.idempotency.get(scope) {
+        match self.overlay.idempotency(scope) {
             Some(record) => Some(*record),
             None => self.keep(self.engine.idempotency.get(scope, now, ttl)),
         }

@@ -351,7 +351,7 @@ impl Replay<'_> {
             }
         }
         if !covered {
-            self.engine.state.apply(outcomes.iter());
+            self.engine.state.apply_logged(&outcomes);
         }
         self.last = frame.last.plus(u64::from(frame.changes));
         Ok(newest)

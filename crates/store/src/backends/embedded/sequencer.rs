@@ -1,17 +1,22 @@
-//! The one thread that decides: it takes everything queued, decides it against the state and the batch so far,
-//! makes the batch durable, brings it into the state, and only then answers.
+//! The one thread that decides: it takes everything queued and decides it against the state, what is on its way into
+//! it, and the batch so far. The batch is then made durable, brought into the state and answered by [`Committer`]: here
+//! when nobody else waits, beside the next decisions when many do.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use entourage_model::{Code, Error, Key, Operation, Outcome, Result, Sequence, Version, VersionClock, Write, resolve};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{
-    engine::{Engine, Frozen, Trouble},
+    commit::{Batch, Committer, Flight, Replies, Reply},
+    engine::{Engine, Frozen},
     fault::Fault,
-    log::{self, End, FrameBuilder, Segment},
     overlay::{Look, Overlay},
+    pipe::{Pipe, Stops},
 };
 
 pub(super) enum Job {
@@ -77,6 +82,11 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// How many writes wait for their turn.
+    fn waiting(&self) -> usize {
+        self.inner.lock().writes
+    }
+
     /// Everything queued, or nothing after `idle`; `None` when the queue is closed and empty.
     fn take(&self, idle: Option<Duration>, jobs: &mut Vec<Job>) -> Option<()> {
         let mut waiting = self.inner.lock();
@@ -103,56 +113,32 @@ pub(super) struct Sequencer {
     engine: Arc<Engine>,
     queue: Arc<Queue>,
     versions: VersionClock,
+    /// The last sequence given, durable or on its way.
     last: Sequence,
     overlay: Overlay,
-    /// Bytes of log since the last checkpoint began.
-    logged: u64,
+    pipe: Arc<Pipe>,
     /// Looked at once a batch.
     over_budget: bool,
-    /// The last frame is not yet proved durable by one after it.
-    unsealed: bool,
-}
-
-enum Reply {
-    One(oneshot::Sender<Result<Outcome>>),
-    Many(oneshot::Sender<Vec<Result<Outcome>>>, usize),
-}
-
-/// A batch on its way: what was decided, and from where on it is not yet durable.
-struct Batch {
-    results: Vec<Result<Outcome>>,
-    durable: usize,
-    frame: FrameBuilder,
-}
-
-/// From this many writes on a job is a batch of its own.
-const LARGE: usize = 512;
-
-impl Batch {
-    fn new(writes: usize, last: Sequence) -> Self {
-        Self { results: Vec::with_capacity(writes), durable: 0, frame: FrameBuilder::new(last) }
-    }
 }
 
 impl Sequencer {
     pub(super) fn new(engine: Arc<Engine>, queue: Arc<Queue>, last: Sequence, version: Version) -> Self {
         let versions = VersionClock::new(0, version);
-        Self {
-            engine,
-            queue,
-            versions,
-            last,
-            overlay: Overlay::default(),
-            logged: 0,
-            over_budget: false,
-            unsealed: false,
-        }
+        let pipe = Arc::new(Pipe::new(Committer::new(Arc::clone(&engine))));
+        Self { engine, queue, versions, last, overlay: Overlay::default(), pipe, over_budget: false }
+    }
+
+    /// What the second thread runs.
+    pub(super) fn pipe(&self) -> Arc<Pipe> {
+        Arc::clone(&self.pipe)
     }
 
     pub(super) fn run(mut self) {
         let mut jobs = Vec::new();
+        let pipe = self.pipe();
+        let _stops = Stops(&pipe);
         loop {
-            let idle = self.engine.options.seal_after.filter(|_| self.unsealed);
+            let idle = self.engine.options.seal_after.filter(|_| self.pipe.committer.unsealed.load(Ordering::Relaxed));
             if self.queue.take(idle, &mut jobs).is_none() {
                 break;
             }
@@ -166,14 +152,18 @@ impl Sequencer {
         self.seal();
     }
 
+    fn seal(&mut self) {
+        self.settle(&mut Batch::new(0, self.last));
+        self.pipe.committer.seal(self.last);
+    }
+
     fn commit(&mut self, jobs: &mut Vec<Job>) {
         let budget = self.engine.options.memory_budget;
         self.over_budget = budget > 0 && self.engine.memory_estimate() >= budget;
+        let large = self.engine.options.large_batch;
         let mut replies = Vec::with_capacity(jobs.len());
-        let writes = jobs.iter().map(Job::writes).filter(|writes| *writes < LARGE).sum();
+        let writes = jobs.iter().map(Job::writes).filter(|writes| *writes < large).sum();
         let mut batch = Batch::new(writes, self.last);
-        let engine = Arc::clone(&self.engine);
-        let gate = engine.gate.lock();
         for job in jobs.drain(..) {
             match job {
                 Job::One { write, reply } => {
@@ -182,13 +172,12 @@ impl Sequencer {
                     replies.push(Reply::One(reply));
                 }
                 // A batch of its own: its results are handed over as they are, not copied out of others.
-                Job::Many { writes, reply } if writes.len() >= LARGE => {
-                    self.flush(&mut batch);
-                    let mut own = Batch::new(writes.len(), self.last);
-                    self.decide_all(&writes, &mut own);
-                    self.flush(&mut own);
-                    batch.frame = FrameBuilder::new(self.last);
-                    let _ = reply.send(own.results);
+                Job::Many { writes, reply } if writes.len() >= large => {
+                    self.finish(batch, Replies::Each(std::mem::take(&mut replies)));
+                    batch = Batch::new(writes.len(), self.last);
+                    self.decide_all(&writes, &mut batch);
+                    self.finish(batch, Replies::Whole(reply));
+                    batch = Batch::new(0, self.last);
                 }
                 Job::Many { writes, reply } => {
                     self.decide_all(&writes, &mut batch);
@@ -200,20 +189,47 @@ impl Sequencer {
                 }
             }
         }
-        self.flush(&mut batch);
-        drop(gate);
-        let mut results = batch.results.into_iter();
-        for reply in replies {
-            // A caller that no longer waits has its answer in the log.
-            match reply {
-                Reply::One(reply) => {
-                    if let Some(result) = results.next() {
-                        let _ = reply.send(result);
-                    }
-                }
-                Reply::Many(reply, count) => drop(reply.send(results.by_ref().take(count).collect())),
+        self.finish(batch, Replies::Each(replies));
+    }
+
+    /// The end of a batch: durable, applied and answered, by the second thread if enough waits to be decided meanwhile.
+    fn finish(&mut self, mut batch: Batch, replies: Replies) {
+        self.settle(&mut batch);
+        let before = self.last;
+        self.last = before.plus(u64::from(batch.frame.changes()));
+        let large = self.engine.options.large_batch;
+        let worthwhile = batch.results.len() >= large && self.queue.waiting() >= large;
+        let flight = Flight { batch, before, newest: self.versions.last().millis(), replies };
+        if worthwhile {
+            self.overlay.take_off();
+            self.pipe.hand_over(flight);
+        } else {
+            self.overlay.clear();
+            if self.pipe.committer.run(flight).is_err() {
+                self.last = before;
             }
         }
+    }
+
+    /// Makes what the batch has so far durable, and applies it: its answers wait for the rest.
+    fn flush(&mut self, batch: &mut Batch) {
+        self.settle(batch);
+        if self.pipe.committer.commit(batch, self.last, self.versions.last().millis()).is_ok() {
+            self.last = self.last.plus(u64::from(batch.frame.changes()));
+        }
+        batch.begin_part(self.last);
+        self.overlay.clear();
+    }
+
+    /// Waits for what is on its way. When that failed, so has everything decided on top of it.
+    fn settle(&mut self, batch: &mut Batch) {
+        if let Err(fault) = self.pipe.settle() {
+            self.last = self.engine.state.published();
+            batch.fail(&fault);
+            batch.begin_part(self.last);
+            self.overlay.clear();
+        }
+        self.overlay.land();
     }
 
     /// The edges of one import share a version: it is one write of many edges.
@@ -239,6 +255,10 @@ impl Sequencer {
             Some(version) => version,
             None => self.versions.next(self.engine.clock.now(), write.floor),
         };
+        // A count that is being changed by another thread says nothing yet.
+        if !imports && self.overlay.is_flying(write.operation.parties().0) {
+            self.settle(batch);
+        }
         let last = self.last.plus(u64::from(batch.frame.changes()));
         let result = self.resolve(write, parties, version, last);
         if let Ok(outcome) = &result
@@ -247,7 +267,7 @@ impl Sequencer {
             batch.frame.push(outcome);
             self.overlay.record(outcome);
         }
-        batch.results.push(result);
+        batch.push(result, parties);
         if batch.frame.len() >= self.engine.options.frame_bytes {
             self.flush(batch);
         }
@@ -275,107 +295,10 @@ impl Sequencer {
         }
     }
 
-    /// Makes the frame durable and brings its outcomes into the state, or takes all of them back.
-    fn flush(&mut self, batch: &mut Batch) {
-        if !batch.frame.is_empty() {
-            if let Err(fault) = self.write(batch) {
-                let error = Error::from(fault);
-                for result in batch.results.iter_mut().skip(batch.durable) {
-                    *result = Err(error.clone());
-                }
-            } else {
-                let outcomes = || batch.results.iter().skip(batch.durable).flatten();
-                self.engine.state.apply(outcomes());
-                for outcome in outcomes() {
-                    if let Some(record) = outcome.idempotency.as_deref().filter(|_| !outcome.replayed) {
-                        self.engine.idempotency.insert(*record);
-                    }
-                }
-                self.last = self.last.plus(u64::from(batch.frame.changes()));
-                self.engine.state.publish(self.last);
-            }
-        }
-        batch.durable = batch.results.len();
-        batch.frame = FrameBuilder::new(self.last);
-        self.overlay.clear();
-    }
-
-    fn write(&mut self, batch: &mut Batch) -> Result<(), Fault> {
-        if let Some(Trouble::Poisoned(fault)) = &*self.engine.trouble.lock() {
-            return Err(fault.clone());
-        }
-        let newest = self.versions.last().millis();
-        let place = self.room(batch.frame.len())?;
-        let changes = batch.frame.changes();
-        match log::write_frame(&place, self.engine.epoch(), &mut batch.frame) {
-            Ok(end) => {
-                if let Some(segment) = self.engine.segments.lock().all.back_mut() {
-                    segment.note(self.last, changes, newest, end);
-                }
-                self.logged += end - place.offset;
-                self.unsealed = true;
-                Ok(())
-            }
-            Err(error) => {
-                let fault = Fault::from(error);
-                self.engine.poison(&fault);
-                Err(fault)
-            }
-        }
-    }
-
-    /// The segment that has room for a frame, a new one if need be. Nothing was written when there is none.
-    fn room(&mut self, bytes: usize) -> Result<End, Fault> {
-        let (fits, number) = {
-            let segments = self.engine.segments.lock();
-            let active = segments.all.back();
-            // A seal must fit behind it.
-            let bytes = (bytes + log::FRAME_HEADER) as u64;
-            let fits = active.filter(|segment| segment.end + bytes <= segment.size).map(Segment::end_of_log);
-            (fits, active.map_or(1, |segment| segment.number + 1))
-        };
-        if let Some(end) = fits {
-            return Ok(end);
-        }
-        let file = self.engine.spare.take(&self.engine, number).inspect_err(|fault| {
-            if fault.is_full() {
-                *self.engine.trouble.lock() = Some(Trouble::Full(fault.clone()));
-            }
-        })?;
-        self.engine.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::Full(_)));
-        let size = self.engine.options.segment_bytes;
-        let segment = Segment::new(number, file, size, self.last);
-        let end = segment.end_of_log();
-        self.engine.segments.lock().all.push_back(segment);
-        self.engine.spare.want(number + 1);
-        Ok(end)
-    }
-
-    /// An empty frame: proof that the one before was durable, should its bytes ever rot.
-    fn seal(&mut self) {
-        let poisoned = matches!(*self.engine.trouble.lock(), Some(Trouble::Poisoned(_)));
-        if !self.unsealed || poisoned {
-            return;
-        }
-        let mut frame = FrameBuilder::new(self.last);
-        let place = self.engine.segments.lock().all.back().map(Segment::end_of_log);
-        if let Some(place) = place {
-            match log::write_frame(&place, self.engine.epoch(), &mut frame) {
-                Ok(end) => {
-                    if let Some(segment) = self.engine.segments.lock().all.back_mut() {
-                        segment.end = end;
-                    }
-                }
-                Err(error) => self.engine.poison(&error.into()),
-            }
-        }
-        self.unsealed = false;
-    }
-
     fn maybe_freeze(&mut self) {
         let state = &self.engine.state;
         let threshold = self.engine.options.checkpoint_entries.max(state.edges() / 5);
-        let grown = self.logged >= self.engine.options.checkpoint_after_bytes();
+        let grown = self.pipe.committer.logged.load(Ordering::Relaxed) >= self.engine.options.checkpoint_after_bytes();
         if state.tail_entries() >= threshold || grown || state.is_checkpoint_due() {
             self.freeze();
         }
@@ -383,17 +306,17 @@ impl Sequencer {
 
     /// Sets the tails aside, unless an earlier checkpoint is still at work.
     fn freeze(&mut self) -> bool {
-        let mut checkpoint = self.engine.checkpoint.lock();
-        if checkpoint.frozen.is_some() {
+        if self.engine.checkpoint.lock().frozen.is_some() {
             return false;
         }
-        self.logged = 0;
+        self.settle(&mut Batch::new(0, self.last));
+        self.pipe.committer.logged.store(0, Ordering::Relaxed);
         let groups = self.engine.state.freeze();
         self.engine.idempotency.freeze();
         let users = self.engine.state.users();
         let segment = self.engine.segments.lock().all.back().map_or(0, |segment| segment.number);
         let (sequence, version) = (self.last, self.versions.last());
-        checkpoint.frozen = Some(Frozen { sequence, version, segment, users, groups });
+        self.engine.checkpoint.lock().frozen = Some(Frozen { sequence, version, segment, users, groups });
         self.engine.checkpoint_changed.notify_all();
         true
     }

@@ -220,14 +220,14 @@ mod tests {
         let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
         let (follower, target) = (Key(follower), Key(target));
         let change = EdgeChange { kind, follower, target, cause: Cause::Follower, before: None, after };
-        engine.state.apply(std::iter::once(&Outcome {
+        engine.state.apply_logged(&[Outcome {
             reply: Reply::Gone { changed: true },
             version,
             watermark: Sequence::ZERO,
             changes: vec![Change::Edge(change)].into(),
             idempotency: None,
             replayed: false,
-        }));
+        }]);
     }
 
     const SOONER: Version = Version::new(Millis::from_since_2000(800_000_000_000), 9, 9);
