@@ -229,8 +229,15 @@ fn writes_without_edges_bring_checkpoints_too() {
             let write = Operation::PutUser { key: Key(1), id: UserId::from(1), patch, overwrite: Overwrite::Replace };
             store.commit(write.into()).await.expect("the user is changed");
         }
-        let (_, log) = store.disk_bytes().expect("sizes can be read");
-        assert!(log <= 2 * options.log_retain_bytes, "{log} bytes of log");
+        // The checkpoint writer has the lowest priority; on a busy machine it may still be at work.
+        let retained = || store.disk_bytes().expect("sizes can be read").1;
+        for _ in 0..1_000 {
+            if retained() <= 2 * options.log_retain_bytes {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{} bytes of log", retained());
     });
 }
 

@@ -42,6 +42,9 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Writes all of `bytes`, growing the file as needed.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Lets the system begin to write these bytes, so that a later `sync` finds less to do. Promises nothing.
+    fn begin_sync(&self, _offset: u64, _length: u64) {}
+
     /// Makes everything written to this file durable. After an error nothing is known of any of it.
     fn sync(&self) -> io::Result<()>;
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    num::NonZeroU64,
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
@@ -126,6 +127,11 @@ impl DiskFile for RealFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    /// Linux begins to write dirty pages that it is told will not be needed; those it is writing stay in memory.
+    fn begin_sync(&self, offset: u64, length: u64) {
+        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -254,10 +254,15 @@ impl Checkpointer {
         let ttl = engine.options.idempotency_millis();
         let (idempotency, expired) =
             engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
-        let mut lists = Vec::new();
+        let mut lists = Vec::with_capacity(frozen.users as usize);
+        let mut some = Vec::new();
         for (index, shard) in engine.state.shards().iter().enumerate() {
             let shard = shard.read();
-            lists.extend(shard.all_lists(index).filter_map(|(plane, ordinal, user)| list_entry(plane, ordinal, user)));
+            // Collected apart: while the long list grows, writers must not wait.
+            some.reserve(shard.users.len() + shard.sparse.len());
+            some.extend(shard.all_lists(index).filter_map(|(plane, ordinal, user)| list_entry(plane, ordinal, user)));
+            drop(shard);
+            lists.append(&mut some);
         }
         let files = engine.files.all().into_iter().filter(|(_, file)| file.live > 0);
         let files = files.map(|(number, file)| FileEntry { number, family: file.family, size: file.size }).collect();

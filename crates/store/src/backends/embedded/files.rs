@@ -165,6 +165,8 @@ impl BlockWriter {
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if !self.buffer.is_empty() {
             self.file.write_at(&self.buffer, self.written)?;
+            // A sync of everything at the end would hold up the log, whose writes share the disk.
+            self.file.begin_sync(self.written, self.buffer.len() as u64);
             self.written += self.buffer.len() as u64;
             self.buffer.clear();
         }

@@ -1,8 +1,15 @@
 //! Opening a store: the last checkpoint, then the log after it. Recovery only applies; it decides nothing.
 
-use std::sync::Arc;
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
-use entourage_model::{Millis, Sequence, Version};
+use entourage_model::{Millis, Outcome, Sequence, Version};
 use hashbrown::{HashMap, HashSet};
 
 use super::{
@@ -16,10 +23,15 @@ use super::{
     log::{self, Found, SEGMENT_HEADER, Segment},
     manifest::{self, Manifest},
     profile,
-    state::{ListKey, SHARDS, USERS_PER_GROUP},
+    state::{ListKey, USERS_PER_GROUP},
     users,
 };
 use crate::disk::{DiskFile, read_exact_at};
+
+/// More would wait for each other.
+const THREADS_MAX: usize = 8;
+/// So many outcomes are applied in one go: their memory is fetched side by side.
+const APPLY_TOGETHER: usize = 8_192;
 
 /// Where the writers go on.
 pub(super) struct Recovered {
@@ -119,49 +131,78 @@ fn load_lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
     let mut work: Vec<(u32, Vec<(BlockRef, ListKey)>)> = by_file.into_iter().collect();
     work.sort_unstable_by_key(|(number, _)| *number);
     load_rows(engine, &work)?;
-    sort_rows(engine);
-    Ok(())
+    sort_rows(engine)
 }
 
 const WINDOW: u64 = 8 << 20;
 
+/// Blocks that lie near each other in one file: read with one request.
+type Window<'a> = (u32, &'a [(BlockRef, ListKey)]);
+
+/// Every processor takes its share: rows are sorted afterwards, so the order in which they are filled is of no account.
 fn load_rows(engine: &Engine, work: &[(u32, Vec<(BlockRef, ListKey)>)]) -> Result<(), Fault> {
-    let mut entries = Vec::new();
+    let mut windows: Vec<Window<'_>> = Vec::new();
     for (number, blocks) in work {
-        let (family, file) =
-            engine.files.get(*number).ok_or_else(|| Fault::damaged("blocks", 0, "a file is missing"))?;
         let mut rest = blocks.as_slice();
         while let Some((first, _)) = rest.first() {
-            let start = first.offset();
-            let in_window =
-                rest.partition_point(|(block, _)| block.offset() + u64::from(block.length) <= start + WINDOW);
+            let limit = first.offset() + WINDOW;
+            let in_window = rest.partition_point(|(block, _)| block.offset() + u64::from(block.length) <= limit);
             let (window, others) = rest.split_at(in_window.max(1));
+            windows.push((*number, window));
             rest = others;
-            let end = window.last().map_or(start, |(block, _)| block.offset() + u64::from(block.length));
-            let bytes = read_exact_at(&*file, (end - start) as usize, start)?;
-            for (block, key) in window {
-                let at = (block.offset() - start) as usize;
-                let raw = bytes.get(at..at + block.length as usize).unwrap_or_default();
-                entries.clear();
-                block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
-                    .map_err(|corrupt| Fault::damaged(file_name(family, *number), block.offset(), corrupt.0))?;
-                let mut shard = engine.state.shard(key.ordinal()).write();
-                if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-                    lists.row.extend(entries.iter().map(|entry| entry.other));
-                }
-            }
+        }
+    }
+    let next = AtomicUsize::new(0);
+    on_every_processor(|| {
+        while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed)) {
+            load_window(engine, *window)?;
+        }
+        Ok(())
+    })
+}
+
+fn load_window(engine: &Engine, (number, window): Window<'_>) -> Result<(), Fault> {
+    let (family, file) = engine.files.get(number).ok_or_else(|| Fault::damaged("blocks", 0, "a file is missing"))?;
+    let start = window.first().map_or(0, |(block, _)| block.offset());
+    let end = window.last().map_or(start, |(block, _)| block.offset() + u64::from(block.length));
+    let bytes = read_exact_at(&*file, (end - start) as usize, start)?;
+    let mut entries = Vec::new();
+    for (block, key) in window {
+        let at = (block.offset() - start) as usize;
+        let raw = bytes.get(at..at + block.length as usize).unwrap_or_default();
+        entries.clear();
+        block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
+            .map_err(|corrupt| Fault::damaged(file_name(family, number), block.offset(), corrupt.0))?;
+        let mut shard = engine.state.shard(key.ordinal()).write();
+        if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
+            lists.row.extend(entries.iter().map(|entry| entry.other));
         }
     }
     Ok(())
 }
 
-fn sort_rows(engine: &Engine) {
-    for shard in engine.state.shards() {
-        let mut shard = shard.write();
-        shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
-        shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
-    }
-    debug_assert_eq!(engine.state.shards().len(), SHARDS);
+fn sort_rows(engine: &Engine) -> Result<(), Fault> {
+    let next = AtomicUsize::new(0);
+    on_every_processor(|| {
+        while let Some(shard) = engine.state.shards().get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut shard = shard.write();
+            shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
+            shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
+        }
+        Ok(())
+    })
+}
+
+/// Runs the same work on several threads; it shares itself out.
+fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
+    let others = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX) - 1;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..others).map(|_| scope.spawn(&work)).collect();
+        let own = work();
+        // One that panicked has left its share undone, which nothing later would notice.
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::Closed)));
+        joined.fold(own, Result::and)
+    })
 }
 
 /// Files of a checkpoint that was not finished, or that the last one no longer refers to.
@@ -189,6 +230,8 @@ struct Replay<'a> {
     covered: Sequence,
     last: Sequence,
     version: Version,
+    /// Read and in order, but not applied yet.
+    pending: Vec<Outcome>,
 }
 
 fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Sequence, Version), Fault> {
@@ -221,8 +264,8 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
     if segments.first().is_some_and(|first| first.before > covered) {
         return Err(Fault::damaged(log::segment_name(segments[0].number), 0, "the log begins after the checkpoint"));
     }
-    let mut replay =
-        Replay { engine, covered, last: segments.get(from).map_or(covered, |s| s.before), version: manifest.version };
+    let last = segments.get(from).map_or(covered, |segment| segment.before);
+    let mut replay = Replay { engine, covered, last, version: manifest.version, pending: Vec::new() };
     let mut used = from;
     for index in from..segments.len() {
         let (done, later) = segments.split_at_mut(index + 1);
@@ -231,6 +274,7 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
             used = index;
         }
     }
+    replay.apply_pending();
     if replay.last < covered {
         let name = segments.last().map_or_else(|| log::segment_name(1), |segment| log::segment_name(segment.number));
         let what = format!("the log ends at {} before the checkpoint at {covered}", replay.last);
@@ -351,10 +395,18 @@ impl Replay<'_> {
             }
         }
         if !covered {
-            self.engine.state.apply_logged(&outcomes);
+            self.pending.extend(outcomes);
+        }
+        if self.pending.len() >= APPLY_TOGETHER {
+            self.apply_pending();
         }
         self.last = frame.last.plus(u64::from(frame.changes));
         Ok(newest)
+    }
+
+    fn apply_pending(&mut self) {
+        self.engine.state.apply_logged(&self.pending);
+        self.pending.clear();
     }
 }
 
