@@ -79,3 +79,13 @@ pub struct Call {
     pub token: Option<String>,
     pub retry: Option<Retry>,
 }
+
+impl Call {
+    pub(crate) fn may_change(&self, owner: &UserId) -> Result<()> {
+        self.actor.may_change(owner)
+    }
+
+    pub(crate) fn must_be_service(&self) -> Result<()> {
+        self.actor.must_be_service()
+    }
+}

@@ -3,10 +3,13 @@
 use std::{path::Path, sync::Arc};
 
 use entourage_log::EventLog;
-use entourage_model::{Code, Error, KeyHasher, Operation, Reply, Result, RetryHasher, Signer, Token, Version, Write};
+use entourage_model::{
+    Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token, Version,
+    Write,
+};
 use entourage_store::{Health, Maintenance, Store};
 
-use crate::{Call, running::Running};
+use crate::{Call, Retry, leaderboard::Leaderboard, running::Running};
 
 /// What an operator can set about the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,8 @@ pub struct Service {
     pub(crate) signer: Signer,
     pub(crate) keys: KeyHasher,
     retries: RetryHasher,
-    running: Running,
+    pub(crate) running: Running,
+    pub(crate) leaderboard: Leaderboard,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
@@ -48,7 +52,8 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, log: Arc<dyn EventLog>, rules: Rules) -> Self {
         let secret = &store.identity().secret;
         let (signer, keys, retries) = (Signer::new(secret), KeyHasher::new(secret), RetryHasher::new(secret));
-        Self { store, log, rules, signer, keys, retries, running: Running::default(), maintenance: None }
+        let (running, leaderboard) = (Running::default(), Leaderboard::default());
+        Self { store, log, rules, signer, keys, retries, running, leaderboard, maintenance: None }
     }
 
     /// With what the store offers to operators.
@@ -59,7 +64,7 @@ impl Service {
 
     /// Copies the store into an empty folder of this machine while it goes on serving.
     pub async fn backup(&self, call: &Call, folder: &Path) -> Result<u64> {
-        call.actor.must_be_service()?;
+        call.must_be_service()?;
         let Some(maintenance) = &self.maintenance else {
             return Err(Error::invalid("this server's store is backed up with its own tools, not through Entourage"));
         };
@@ -74,7 +79,7 @@ impl Service {
         self.store.identity().epoch
     }
 
-    fn token(&self, call: &Call) -> Result<Option<Token>> {
+    pub(crate) fn token(&self, call: &Call) -> Result<Option<Token>> {
         call.token.as_deref().map(|text| Token::decode(text, &self.signer, self.epoch())).transpose()
     }
 
@@ -91,15 +96,28 @@ impl Service {
     /// Every write ends here.
     pub(crate) async fn commit(&self, call: &Call, operation: Operation) -> Result<(Reply, Receipt)> {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
-        let name = operation_name(&operation);
-        let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(&call.actor), retry.body()));
+        let idempotency = call.retry.as_ref().map(|retry| self.retry_key(call, retry, None));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let outcome = self.store.commit(Write { operation, idempotency, floor }).await?;
-        if outcome.is_logged() {
-            metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
-        }
-        let token = Token::new(self.epoch(), outcome.watermark, outcome.version).encode(&self.signer);
+        let outcome = self.store.commit(Write { operation: operation.clone(), idempotency, floor }).await?;
+        let token = self.committed(&operation, &outcome).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
+    }
+
+    /// What recognises a retry of the request, or of one part of it.
+    pub(crate) fn retry_key(&self, call: &Call, retry: &Retry, part: Option<usize>) -> IdempotencyKey {
+        let part = part.map(|index| index.to_string()).unwrap_or_default();
+        let scope = retry.scope(&call.actor);
+        let scope: Vec<&[u8]> = scope.into_iter().chain((!part.is_empty()).then_some(part.as_bytes())).collect();
+        self.retries.key(&scope, retry.body())
+    }
+
+    /// Every outcome passes here before anybody hears of it; its token.
+    pub(crate) fn committed(&self, operation: &Operation, outcome: &Outcome) -> Token {
+        if outcome.is_logged() {
+            metrics::counter!("entourage_commits_total", "operation" => operation_name(operation)).increment(1);
+        }
+        self.leaderboard.saw(outcome);
+        Token::new(self.epoch(), outcome.watermark, outcome.version)
     }
 }
 
