@@ -3,7 +3,7 @@
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
-    http::{HeaderMap, HeaderName, Method, Uri, request::Parts},
+    http::{HeaderMap, HeaderName, Method, Uri, header, request::Parts},
 };
 use entourage_model::{Code, Error, Result, UserId};
 use entourage_service::{Actor, Call, Retry};
@@ -52,6 +52,13 @@ impl Asked {
     /// No body at all says the same as an empty object.
     pub(super) fn optional_body<T: DeserializeOwned + Default>(&self) -> Result<T> {
         if self.body.is_empty() { Ok(T::default()) } else { self.body() }
+    }
+
+    /// Whether the client names this media type among those it takes.
+    pub(super) fn accepts(&self, media_type: &str) -> bool {
+        let values = self.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut types = values.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
+        types.any(|named| named.trim().eq_ignore_ascii_case(media_type))
     }
 
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {
