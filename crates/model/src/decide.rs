@@ -1,17 +1,23 @@
 //! The decision: given what is stored, what does an operation come to? Plain code without clock, disk or threads,
 //! run once inside every store's commit; what it returns is what gets stored.
 
+mod erase;
+mod records;
+
 use smallvec::{SmallVec, smallvec};
 
 use crate::{
-    Cause, Change, Decision, EdgeChange, EdgeValue, IdempotencyRecord, Key, Kind, Operation, Outcome, Overwrite,
-    Refusal, Reply, Sequence, State, User, UserChange, UserId, UserPatch, Version, Write,
+    Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyRecord, Key, Kind, Millis, Operation,
+    Outcome, Overwrite, Record, RecordId, Refusal, Reply, Sequence, Space, State, User, UserChange, UserId, UserPatch,
+    Version, Write,
 };
 
 /// What a decision may look at: the state its commit will change, held still.
 pub trait View {
     fn user_exists(&self, key: Key) -> bool;
     fn is_private(&self, key: Key) -> bool;
+    /// Whether a user's right to follow is suspended.
+    fn is_suspended(&self, key: Key) -> bool;
     fn user(&self, key: Key) -> Option<User>;
     /// Whether a live edge of this kind stands here, in whatever state.
     fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool;
@@ -21,6 +27,12 @@ pub trait View {
     fn following_load(&self, follower: Key) -> u64;
     /// What an earlier request with this key came to, unless it has expired by `now`.
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord>;
+    fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record>;
+    fn record_count(&self, space: Space, owner: Key) -> u64;
+    /// The records whose ids begin with `prefix`, by id, at most `limit`: their ids and versions.
+    fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)>;
+    /// At most `limit` live edges of every kind, in both directions, also of a key without a user.
+    fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge>;
 }
 
 /// Resolves one write: a known idempotency key replays, anything else is decided. `last` is the log's
@@ -65,7 +77,7 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
             answer_request(view, follower, target, State::Removed, version)
         }
         Operation::Block { actor: by, target } => block(view, by, target, version),
-        Operation::Mute { actor: by, target } => mark(view, Kind::Mute, by, target, version),
+        Operation::Mute { actor: by, target, expires_at } => mark(view, Kind::Mute, by, target, expires_at, version),
         Operation::Unblock { actor: by, target } => {
             actor(view, by)?;
             Ok(remove(view, Kind::Block, by, target, Cause::Follower, version))
@@ -79,9 +91,18 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
             if let Some(value) = view.edge(Kind::Follow, follower, target) {
                 return Ok(unchanged(value));
             }
-            let value = EdgeValue { state: State::Active, quiet, version, position: Version::of_millis(at) };
+            let value = EdgeValue { quiet, position: Version::of_millis(at), ..EdgeValue::active(version) };
             Ok(edge(Kind::Follow, follower, target, Cause::Import, None, value))
         }
+        Operation::Suspend { key, suspended } => suspend(view, key, suspended, version),
+        Operation::PutRecord { space, owner, ref id, ref value, condition, cap } => {
+            records::put(view, space, owner, id, value.as_deref(), condition, cap, version)
+        }
+        Operation::GroupMember { owner, ref group, member, present } => {
+            records::member(view, owner, group, member, present, version)
+        }
+        Operation::Erase { key } => Ok(erase::user(view, key)),
+        Operation::EraseEdges { key, limit } => Ok(erase::edges(view, key, limit, version)),
     }
 }
 
@@ -113,6 +134,9 @@ fn follow(
     version: Version,
 ) -> Result<Decision, Refusal> {
     pair(view, follower, target)?;
+    if view.is_suspended(follower) {
+        return Err(Refusal::FollowSuspended);
+    }
     let private = view.is_private(target);
     if let Some(before) = view.edge(Kind::Follow, follower, target) {
         if before.quiet == quiet {
@@ -132,7 +156,7 @@ fn follow(
         return Err(Refusal::FollowingLimit);
     }
     let state = if private { State::Pending } else { State::Active };
-    let after = EdgeValue { state, quiet, version, position: version };
+    let after = EdgeValue { state, quiet, ..EdgeValue::active(version) };
     Ok(edge(Kind::Follow, follower, target, Cause::Follower, None, after))
 }
 
@@ -145,8 +169,9 @@ fn answer_request(
 ) -> Result<Decision, Refusal> {
     match view.edge(Kind::Follow, follower, target) {
         Some(before) if before.state == State::Pending => {
-            let position = if state == State::Active { version } else { before.position };
-            let after = EdgeValue { state, version, position, ..before };
+            let accepted = state == State::Active;
+            let position = if accepted { version } else { before.position };
+            let after = EdgeValue { state, version, position, accepted, ..before };
             Ok(edge(Kind::Follow, follower, target, Cause::Target, Some(before), after))
         }
         // Accepting twice is accepting once.
@@ -156,7 +181,7 @@ fn answer_request(
 }
 
 fn block(view: &impl View, by: Key, target: Key, version: Version) -> Result<Decision, Refusal> {
-    let mut decision = mark(view, Kind::Block, by, target, version)?;
+    let mut decision = mark(view, Kind::Block, by, target, None, version)?;
     if !decision.reply.changed() {
         return Ok(decision);
     }
@@ -168,7 +193,14 @@ fn block(view: &impl View, by: Key, target: Key, version: Version) -> Result<Dec
 }
 
 /// A block or a mute: an edge that needs the target to exist and nothing of the target's will.
-fn mark(view: &impl View, kind: Kind, by: Key, target: Key, version: Version) -> Result<Decision, Refusal> {
+fn mark(
+    view: &impl View,
+    kind: Kind,
+    by: Key,
+    target: Key,
+    expires_at: Option<Millis>,
+    version: Version,
+) -> Result<Decision, Refusal> {
     if by == target {
         return Err(Refusal::SelfBlock);
     }
@@ -176,11 +208,18 @@ fn mark(view: &impl View, kind: Kind, by: Key, target: Key, version: Version) ->
     if !view.user_exists(target) {
         return Err(Refusal::UserNotFound);
     }
-    if let Some(value) = view.edge(kind, by, target) {
-        return Ok(unchanged(value));
+    let expires = expires_at.map(Expiry::at);
+    match view.edge(kind, by, target) {
+        Some(before) if before.expires == expires => Ok(unchanged(before)),
+        Some(before) => {
+            let after = EdgeValue { expires, version, ..before };
+            Ok(edge(kind, by, target, Cause::Follower, Some(before), after))
+        }
+        None => {
+            let after = EdgeValue { expires, ..EdgeValue::active(version) };
+            Ok(edge(kind, by, target, Cause::Follower, None, after))
+        }
     }
-    let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
-    Ok(edge(kind, by, target, Cause::Follower, None, after))
 }
 
 fn remove(view: &impl View, kind: Kind, follower: Key, target: Key, cause: Cause, version: Version) -> Decision {
@@ -215,6 +254,9 @@ fn put_user(
     version: Version,
 ) -> Result<Decision, Refusal> {
     let before = view.user(key);
+    if key == Key::SERVER {
+        return Err(Refusal::IdTaken);
+    }
     if before.as_ref().is_some_and(|user| user.id != *id) {
         return Err(Refusal::IdTaken);
     }
@@ -224,6 +266,7 @@ fn put_user(
         (None, Overwrite::Merge) => return Err(Refusal::UserNotFound),
         (Some(user), Overwrite::Merge) => (user, true),
         (Some(user), Overwrite::Replace) => (User { name: None, avatar_url: None, ..user }, true),
+        (None, _) if !view.edges_of(key, 1).is_empty() => return Err(Refusal::BeingErased),
         (None, _) => (new_user(key, id, version), false),
     };
     if let Some(name) = &patch.name {
@@ -243,6 +286,17 @@ fn put_user(
     Ok(Decision { reply: Reply::User { created: !existed, changed: true }, changes: smallvec![Change::User(change)] })
 }
 
+fn suspend(view: &impl View, key: Key, suspended: bool, version: Version) -> Result<Decision, Refusal> {
+    let user = view.user(key).ok_or(Refusal::UserNotFound)?;
+    let changed = user.follow_suspended != suspended;
+    let mut changes = SmallVec::new();
+    if changed {
+        let after = User { follow_suspended: suspended, version, ..user };
+        changes.push(Change::User(UserChange { key, existed: true, after: Some(Box::new(after)) }));
+    }
+    Ok(Decision { reply: Reply::User { created: false, changed }, changes })
+}
+
 fn new_user(key: Key, id: &UserId, version: Version) -> User {
     User {
         key,
@@ -251,6 +305,7 @@ fn new_user(key: Key, id: &UserId, version: Version) -> User {
         avatar_url: None,
         private: false,
         hide_lists: false,
+        follow_suspended: false,
         registered_at: version.millis(),
         created: version,
         version,

@@ -1,8 +1,10 @@
 //! A directed edge `follower → target` of a kind, and how two accounts of it become one.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Cause, Key, Plane, Position, Version};
+use crate::{Cause, Key, Millis, Plane, Position, Version};
 
 /// What an edge means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -59,11 +61,46 @@ impl State {
     }
 }
 
+/// When an edge ends by itself: seconds since 2000, so that an edge is no larger for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Expiry(NonZeroU32);
+
+impl Expiry {
+    /// The first whole second that is not before `time`.
+    pub fn at(time: Millis) -> Self {
+        let seconds = u32::try_from(time.since_2000().div_ceil(1000)).unwrap_or(u32::MAX);
+        Self(NonZeroU32::new(seconds).unwrap_or(NonZeroU32::MIN))
+    }
+
+    pub fn from_seconds(seconds: u32) -> Option<Self> {
+        NonZeroU32::new(seconds).map(Self)
+    }
+
+    pub const fn seconds(self) -> u32 {
+        self.0.get()
+    }
+
+    pub const fn time(self) -> Millis {
+        Millis::from_since_2000(self.0.get() as u64 * 1000)
+    }
+
+    pub fn is_past(self, now: Millis) -> bool {
+        self.time() <= now
+    }
+}
+
 /// What is stored of an edge besides its two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EdgeValue {
     pub state: State,
     pub quiet: bool,
+    /// Whether an active follow began as a request that was accepted.
+    #[serde(default)]
+    pub accepted: bool,
+    /// When a mute ends. It stands until it is removed; whoever reads it minds the time.
+    #[serde(default)]
+    pub expires: Option<Expiry>,
     /// The version of the last write.
     pub version: Version,
     /// When it became active (while pending: when it was asked for).
@@ -75,9 +112,17 @@ impl EdgeValue {
     /// outcomes may arrive in any order and any number of times.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
-        let rank =
-            |value: &Self| (value.version, value.state == State::Removed, value.state, value.position, value.quiet);
+        let rank = |value: &Self| {
+            let removed = value.state == State::Removed;
+            let Self { state, quiet, accepted, expires, version, position } = *value;
+            (version, removed, state, position, quiet, accepted, expires)
+        };
         if rank(&other) > rank(&self) { other } else { self }
+    }
+
+    /// An active edge that begins at its own version.
+    pub const fn active(version: Version) -> Self {
+        Self { state: State::Active, quiet: false, accepted: false, expires: None, version, position: version }
     }
 
     pub fn is_live(&self) -> bool {
@@ -121,12 +166,33 @@ mod tests {
     use super::*;
 
     fn value() -> impl Strategy<Value = EdgeValue> {
-        (0u8..4, any::<bool>(), 1u64..6, 1u64..4).prop_map(|(state, quiet, version, position)| EdgeValue {
-            state: State::from_number(state).unwrap(),
-            quiet,
-            version: Version::from_bits(version),
-            position: Version::from_bits(position),
-        })
+        (0u8..4, any::<bool>(), any::<bool>(), 0u32..3, 1u64..6, 1u64..4).prop_map(
+            |(state, quiet, accepted, seconds, version, position)| EdgeValue {
+                state: State::from_number(state).unwrap(),
+                quiet,
+                accepted,
+                expires: Expiry::from_seconds(seconds),
+                version: Version::from_bits(version),
+                position: Version::from_bits(position),
+            },
+        )
+    }
+
+    #[test]
+    fn an_edge_is_as_small_as_two_versions_and_a_word() {
+        assert_eq!(size_of::<EdgeValue>(), 24);
+        assert_eq!(size_of::<Option<EdgeValue>>(), 24);
+    }
+
+    #[test]
+    fn expiry_is_the_next_whole_second() {
+        let at = |millis| Expiry::at(Millis::from_since_2000(millis));
+        assert_eq!(at(5_001).time(), Millis::from_since_2000(6_000));
+        assert_eq!(at(6_000), at(5_001));
+        assert_eq!(at(0).seconds(), 1);
+        assert!(at(6_000).is_past(Millis::from_since_2000(6_000)));
+        assert!(!at(6_000).is_past(Millis::from_since_2000(5_999)));
+        assert_eq!(Expiry::from_seconds(6), Some(at(6_000)));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! Events: one for each change, derived from it alone, so that no change can miss its event.
 
-use crate::{Cause, Change, Code, Error, Key, Kind, Result, Sequence, Signer, State, User, Version};
+use crate::{Cause, Change, Code, Error, Key, Kind, RecordId, Result, Sequence, Signer, Space, State, User, Version};
 
 const FORMAT: u8 = 1;
 const PURPOSE: &[u8] = b"event";
@@ -29,6 +29,14 @@ pub enum EventBody {
         existed: bool,
         after: Option<Box<User>>,
     },
+    /// `after` is the record's value, of public spaces only.
+    Record {
+        space: Space,
+        owner: Key,
+        id: RecordId,
+        existed: bool,
+        after: Option<Box<[u8]>>,
+    },
 }
 
 impl Event {
@@ -44,13 +52,31 @@ impl Event {
                 quiet: edge.after.quiet,
             },
             Change::User(user) => EventBody::User { key: user.key, existed: user.existed, after: user.after.clone() },
+            Change::Record(record) => EventBody::Record {
+                space: record.space,
+                owner: record.owner,
+                id: record.id.clone(),
+                existed: record.before.is_some(),
+                after: record
+                    .after
+                    .as_ref()
+                    .map(|value| if record.space.is_public() { value.clone() } else { [].into() }),
+            },
         };
         Self { sequence, version, body }
     }
 
+    /// Whether readers of events are shown it. The others have their place among the sequences all the same.
+    pub const fn is_public(&self) -> bool {
+        match &self.body {
+            EventBody::Record { space, .. } => space.is_public(),
+            EventBody::Edge { .. } | EventBody::User { .. } => true,
+        }
+    }
+
     /// The `type` of the envelope. A changed `quiet` flag is a `follow.created` from active to active.
     pub const fn name(&self) -> &'static str {
-        match self.body {
+        match &self.body {
             EventBody::User { existed: false, .. } => "user.created",
             EventBody::User { after: Some(_), .. } => "user.updated",
             EventBody::User { after: None, .. } => "user.erased",
@@ -58,7 +84,13 @@ impl Event {
             EventBody::Edge { kind: Kind::Block, after: None, .. } => "block.removed",
             EventBody::Edge { kind: Kind::Mute, after: Some(_), .. } => "mute.created",
             EventBody::Edge { kind: Kind::Mute, after: None, .. } => "mute.removed",
-            EventBody::Edge { kind: Kind::Follow, before, after, cause, .. } => follow_name(before, after, cause),
+            EventBody::Edge { kind: Kind::Follow, before, after, cause, .. } => follow_name(*before, *after, *cause),
+            EventBody::Record { space: Space::Group, existed: false, .. } => "group.created",
+            EventBody::Record { space: Space::Group, after: Some(_), .. } => "group.updated",
+            EventBody::Record { space: Space::Group, after: None, .. } => "group.removed",
+            EventBody::Record { space: Space::GroupMember, after: Some(_), .. } => "group.member_added",
+            EventBody::Record { space: Space::GroupMember, after: None, .. } => "group.member_removed",
+            EventBody::Record { .. } => "record.changed",
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct Key(pub i64);
 impl Key {
     pub const MIN: Self = Self(i64::MIN);
     pub const MAX: Self = Self(i64::MAX);
+    /// Owns what belongs to the server itself. Nobody is a user with it.
+    pub const SERVER: Self = Self::MIN;
 }
 
 impl fmt::Display for Key {

@@ -9,11 +9,13 @@ mod decide;
 mod edge;
 mod error;
 mod event;
+mod history;
 mod id;
 mod key;
 mod list;
 mod operation;
 mod outcome;
+mod record;
 mod retry;
 mod secret;
 mod token;
@@ -24,14 +26,19 @@ pub use clock::{Clock, ManualClock};
 pub use code::Code;
 pub use cursor::{Cursor, CursorScope, Selection};
 pub use decide::{View, decide, resolve};
-pub use edge::{Edge, EdgeChange, EdgeValue, Kind, State};
+pub use edge::{Edge, EdgeChange, EdgeValue, Expiry, Kind, State};
 pub use error::{Error, FieldError, Result};
 pub use event::{Event, EventBody, EventCursor};
+pub use history::Ended;
 pub use id::UserId;
 pub use key::{Key, KeyHasher};
 pub use list::{List, Page, Place, Plane, Side};
 pub use operation::{Cause, IdempotencyKey, Operation, Overwrite, UserPatch, Write};
 pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, UserChange};
+pub use record::{
+    CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,
+    member_value,
+};
 pub use retry::RetryHasher;
 pub use secret::{Secret, Signer};
 pub use token::Token;

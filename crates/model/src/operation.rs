@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Key, Millis, UserId, Version};
+use crate::{Condition, Key, Millis, RecordId, Space, UserId, Version};
 
 /// Why an edge changed: what tells `follow.cancelled` from `follow.rejected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,6 +18,14 @@ pub enum Cause {
     Import = 3,
     /// One of the two was erased.
     Erase = 4,
+}
+
+impl Cause {
+    pub const ALL: [Self; 5] = [Self::Follower, Self::Target, Self::Block, Self::Import, Self::Erase];
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
 }
 
 /// What happens to a user that exists, and to one that does not.
@@ -84,9 +92,11 @@ pub enum Operation {
         actor: Key,
         target: Key,
     },
+    /// Muting again with another expiry changes it.
     Mute {
         actor: Key,
         target: Key,
+        expires_at: Option<Millis>,
     },
     Unmute {
         actor: Key,
@@ -98,6 +108,38 @@ pub enum Operation {
         target: Key,
         at: Millis,
         quiet: bool,
+    },
+    /// Takes the right to follow away, or gives it back.
+    Suspend {
+        key: Key,
+        suspended: bool,
+    },
+    /// Writes a record, or removes it (`value` is `None`). `owner` is a user or [`Key::SERVER`]; `cap` bounds the
+    /// records of this owner in this space. Members of groups are written with `GroupMember`. Removing a group
+    /// removes its members with it, a bounded number in one commit: repeat it while it changes something.
+    PutRecord {
+        space: Space,
+        owner: Key,
+        id: RecordId,
+        value: Option<Box<[u8]>>,
+        condition: Condition,
+        cap: Option<u32>,
+    },
+    /// Puts somebody into a group, or takes them out of it.
+    GroupMember {
+        owner: Key,
+        group: RecordId,
+        member: Key,
+        present: bool,
+    },
+    /// The user is gone at once, with their records and their history; edges stay until they are erased, too.
+    Erase {
+        key: Key,
+    },
+    /// Removes up to `limit` (at most 1,000) edges of an erased user; of anybody else it removes none.
+    EraseEdges {
+        key: Key,
+        limit: usize,
     },
 }
 
@@ -127,7 +169,12 @@ impl Operation {
     /// The user whose own things this changes, and the other one.
     pub const fn parties(&self) -> (Key, Option<Key>) {
         match *self {
-            Self::PutUser { key, .. } => (key, None),
+            Self::PutUser { key, .. }
+            | Self::Suspend { key, .. }
+            | Self::PutRecord { owner: key, .. }
+            | Self::Erase { key }
+            | Self::EraseEdges { key, .. } => (key, None),
+            Self::GroupMember { owner, member, .. } => (owner, Some(member)),
             Self::Follow { follower, target, .. }
             | Self::Unfollow { follower, target }
             | Self::Import { follower, target, .. } => (follower, Some(target)),
@@ -136,7 +183,7 @@ impl Operation {
             | Self::Reject { target, follower } => (target, Some(follower)),
             Self::Block { actor, target }
             | Self::Unblock { actor, target }
-            | Self::Mute { actor, target }
+            | Self::Mute { actor, target, .. }
             | Self::Unmute { actor, target } => (actor, Some(target)),
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::{Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, Sequence, User, Version};
+use crate::{Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, RecordChange, Sequence, User, Version};
 
 /// A user as it became (`None`: erased).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,7 @@ pub struct UserChange {
 pub enum Change {
     Edge(EdgeChange),
     User(UserChange),
+    Record(RecordChange),
 }
 
 /// What the caller is told, short enough to be kept with an idempotency key.
@@ -27,14 +28,22 @@ pub enum Reply {
     User { created: bool, changed: bool },
     /// The edge stands as `value`; `created` when this write made it, `changed` when it made any difference.
     Edge { value: EdgeValue, created: bool, changed: bool },
-    /// The edge is gone; `changed` when there was one.
+    /// The edge, the record or the user is gone; `changed` when there was one.
     Gone { changed: bool },
+    /// The record stands as of `version`.
+    Record { version: Version, created: bool, changed: bool },
+    /// So many edges of an erased user are gone with this write, and whether any are left.
+    EdgesErased { removed: u32, left: bool },
 }
 
 impl Reply {
     pub const fn changed(&self) -> bool {
         match *self {
-            Self::User { changed, .. } | Self::Edge { changed, .. } | Self::Gone { changed } => changed,
+            Self::User { changed, .. }
+            | Self::Edge { changed, .. }
+            | Self::Gone { changed }
+            | Self::Record { changed, .. } => changed,
+            Self::EdgesErased { removed, .. } => removed > 0,
         }
     }
 }
@@ -95,6 +104,17 @@ pub enum Refusal {
     IdTaken,
     IdempotencyMismatch,
     NoSuchRequest,
+    FollowSuspended,
+    BeingErased,
+    GroupNotFound,
+    GroupLimit,
+    GroupMemberLimit,
+    GroupBeingRemoved,
+    NotConnected,
+    RecordLimit,
+    RecordTooLarge,
+    RecordNotWritable,
+    RecordChanged,
 }
 
 impl Refusal {
@@ -110,6 +130,13 @@ impl Refusal {
             Self::IdTaken => Code::IdTaken,
             Self::IdempotencyMismatch => Code::IdempotencyMismatch,
             Self::NoSuchRequest => Code::NotFound,
+            Self::FollowSuspended => Code::FollowSuspended,
+            Self::BeingErased | Self::GroupBeingRemoved | Self::RecordChanged => Code::RequestInProgress,
+            Self::GroupNotFound => Code::GroupNotFound,
+            Self::GroupLimit | Self::GroupMemberLimit => Code::GroupLimit,
+            Self::NotConnected | Self::RecordLimit | Self::RecordTooLarge | Self::RecordNotWritable => {
+                Code::InvalidRequest
+            }
         }
     }
 
@@ -125,6 +152,17 @@ impl Refusal {
             Self::IdTaken => "another id has the same key; choose a different id",
             Self::IdempotencyMismatch => "this Idempotency-Key was used for another body; use a new key",
             Self::NoSuchRequest => "there is no follow request between these users",
+            Self::FollowSuspended => "an administrator has suspended this account's right to follow",
+            Self::BeingErased => "this id is being erased; try again shortly",
+            Self::GroupNotFound => "the owner has no group with this id",
+            Self::GroupLimit => "the owner has as many groups as one may have",
+            Self::GroupMemberLimit => "a group has at most 10,000 members",
+            Self::GroupBeingRemoved => "members of an earlier group with this id are being removed; try again shortly",
+            Self::NotConnected => "a member of a group follows its owner or is followed by them",
+            Self::RecordLimit => "the owner has as many records of this kind as one may have",
+            Self::RecordTooLarge => "a record has at most 65,536 bytes",
+            Self::RecordNotWritable => "no record can be written under this id",
+            Self::RecordChanged => "the record was changed meanwhile; read it again",
         }
     }
 }

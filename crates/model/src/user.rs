@@ -13,6 +13,9 @@ pub struct User {
     pub avatar_url: Option<Box<str>>,
     pub private: bool,
     pub hide_lists: bool,
+    /// An admin took the right to follow away, for now.
+    #[serde(default)]
+    pub follow_suspended: bool,
     pub registered_at: Millis,
     /// The version of its creation: an id created again is a new person with another one.
     pub created: Version,

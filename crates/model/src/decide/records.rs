@@ -1,0 +1,119 @@
+//! Decides on records: conditions, caps, and who may be in a group.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{View, actor};
+use crate::{
+    CHUNK_MAX, Change, Condition, Decision, GROUP_MEMBERS_MAX, Key, Kind, RECORD_MAX_BYTES, RecordChange, RecordId,
+    Refusal, Reply, Space, State, Version, member_value,
+};
+
+#[allow(clippy::too_many_arguments, reason = "the fields of one operation")]
+pub(super) fn put(
+    view: &impl View,
+    space: Space,
+    owner: Key,
+    id: &RecordId,
+    value: Option<&[u8]>,
+    condition: Condition,
+    cap: Option<u32>,
+    version: Version,
+) -> Result<Decision, Refusal> {
+    let too_long = space == Space::Group && id.as_bytes().len() > RecordId::GROUP_MAX_BYTES;
+    if space == Space::GroupMember || too_long {
+        return Err(Refusal::RecordNotWritable);
+    }
+    if owner != Key::SERVER {
+        actor(view, owner)?;
+    }
+    let before = view.record(space, owner, id);
+    let known = before.as_ref().map(|record| record.version);
+    let holds = match condition {
+        Condition::Any => true,
+        Condition::Absent => known.is_none(),
+        Condition::Version(version) => known == Some(version),
+    };
+    if !holds {
+        return Err(Refusal::RecordChanged);
+    }
+    let Some(value) = value else { return Ok(remove(view, space, owner, id, known)) };
+    if value.len() > RECORD_MAX_BYTES {
+        return Err(Refusal::RecordTooLarge);
+    }
+    if let Some(before) = before.filter(|before| *before.value == *value) {
+        let reply = Reply::Record { version: before.version, created: false, changed: false };
+        return Ok(Decision { reply, changes: SmallVec::new() });
+    }
+    let full = || cap.is_some_and(|cap| view.record_count(space, owner) >= u64::from(cap));
+    if known.is_none() && full() {
+        return Err(if space == Space::Group { Refusal::GroupLimit } else { Refusal::RecordLimit });
+    }
+    let members = || view.records(Space::GroupMember, owner, &RecordId::member_prefix(id), 1);
+    if known.is_none() && space == Space::Group && !members().is_empty() {
+        return Err(Refusal::GroupBeingRemoved);
+    }
+    Ok(write(space, owner, id.clone(), known, value.into(), version))
+}
+
+fn write(
+    space: Space,
+    owner: Key,
+    id: RecordId,
+    before: Option<Version>,
+    value: Box<[u8]>,
+    version: Version,
+) -> Decision {
+    let reply = Reply::Record { version, created: before.is_none(), changed: true };
+    let change = RecordChange { space, owner, id, before, after: Some(value) };
+    Decision { reply, changes: smallvec![Change::Record(change)] }
+}
+
+/// Members that do not fit into one commit are left; as no group of theirs is there, nobody sees them.
+fn remove(view: &impl View, space: Space, owner: Key, id: &RecordId, known: Option<Version>) -> Decision {
+    let gone = |space, id, before| Change::Record(RecordChange { space, owner, id, before: Some(before), after: None });
+    let mut changes: SmallVec<[Change; 1]> = known.map(|known| gone(space, id.clone(), known)).into_iter().collect();
+    if space == Space::Group {
+        let members = view.records(Space::GroupMember, owner, &RecordId::member_prefix(id), CHUNK_MAX);
+        changes.extend(members.into_iter().map(|(id, version)| gone(Space::GroupMember, id, version)));
+    }
+    Decision { reply: Reply::Gone { changed: !changes.is_empty() }, changes }
+}
+
+pub(super) fn member(
+    view: &impl View,
+    owner: Key,
+    group: &RecordId,
+    member: Key,
+    present: bool,
+    version: Version,
+) -> Result<Decision, Refusal> {
+    const SPACE: Space = Space::GroupMember;
+    actor(view, owner)?;
+    let id = RecordId::of_member(group, member).ok_or(Refusal::GroupNotFound)?;
+    view.record(Space::Group, owner, group).ok_or(Refusal::GroupNotFound)?;
+    let before = view.record(SPACE, owner, &id);
+    if !present {
+        return Ok(remove(view, SPACE, owner, &id, before.map(|record| record.version)));
+    }
+    let value = member_value(&view.user(member).ok_or(Refusal::UserNotFound)?);
+    if let Some(before) = before.as_ref().filter(|before| before.value == value) {
+        let reply = Reply::Record { version: before.version, created: false, changed: false };
+        return Ok(Decision { reply, changes: SmallVec::new() });
+    }
+    let follows =
+        |follower, target| view.edge(Kind::Follow, follower, target).is_some_and(|value| value.state == State::Active);
+    if !follows(owner, member) && !follows(member, owner) {
+        return Err(Refusal::NotConnected);
+    }
+    if before.is_none() && is_full(view, owner, group) {
+        return Err(Refusal::GroupMemberLimit);
+    }
+    Ok(write(SPACE, owner, id, before.map(|record| record.version), value, version))
+}
+
+/// Members are counted one by one only when all groups of the owner together have so many.
+fn is_full(view: &impl View, owner: Key, group: &RecordId) -> bool {
+    let limit = GROUP_MEMBERS_MAX as usize;
+    view.record_count(Space::GroupMember, owner) >= GROUP_MEMBERS_MAX
+        && view.records(Space::GroupMember, owner, &RecordId::member_prefix(group), limit).len() >= limit
+}

@@ -1,0 +1,226 @@
+//! Records: small documents that belong to an owner, kept beside the graph and changed in the same commits.
+
+use std::fmt;
+
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::{Error, Key, Result, User, Version};
+
+/// What a record is about. Each has lists of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Space {
+    Group = 0,
+    /// Ids are those of [`RecordId::of_member`].
+    GroupMember = 1,
+    Seen = 2,
+    Job = 3,
+    Notification = 4,
+}
+
+impl Space {
+    pub const ALL: [Self; 5] = [Self::Group, Self::GroupMember, Self::Seen, Self::Job, Self::Notification];
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether readers of events hear of its changes; the others' events are the store's own.
+    pub const fn is_public(self) -> bool {
+        matches!(self, Self::Group | Self::GroupMember)
+    }
+}
+
+pub const RECORD_MAX_BYTES: usize = 64 << 10;
+pub const GROUP_MEMBERS_MAX: u64 = 10_000;
+/// How many records or edges one commit takes away at most.
+pub const CHUNK_MAX: usize = 1_000;
+
+/// Names a record among those of its owner and space: 1 to 32 bytes, ordered as bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId(Box<[u8]>);
+
+impl RecordId {
+    pub const MAX_BYTES: usize = 32;
+    /// A group's id leaves room for a member's key.
+    pub const GROUP_MAX_BYTES: usize = Self::MAX_BYTES - 1 - size_of::<i64>();
+
+    pub fn new(bytes: &[u8]) -> Result<Self> {
+        if bytes.is_empty() || bytes.len() > Self::MAX_BYTES {
+            return Err(Error::invalid("a record's id has 1 to 32 bytes"));
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What the ids of all members of a group begin with; itself no id, so a scan may begin after it.
+    pub fn member_prefix(group: &Self) -> Box<[u8]> {
+        let mut bytes = Vec::with_capacity(Self::MAX_BYTES);
+        bytes.push(group.0.len() as u8);
+        bytes.extend_from_slice(&group.0);
+        bytes.into_boxed_slice()
+    }
+
+    /// `None` when the group's id is longer than a group's may be.
+    pub fn of_member(group: &Self, member: Key) -> Option<Self> {
+        if group.0.len() > Self::GROUP_MAX_BYTES {
+            return None;
+        }
+        let mut bytes = Self::member_prefix(group).into_vec();
+        // With its sign turned a key orders as bytes as it does as a number.
+        bytes.extend_from_slice(&(member.0 ^ i64::MIN).to_be_bytes());
+        Some(Self(bytes.into_boxed_slice()))
+    }
+
+    /// The group and the member of an id that [`Self::of_member`] made.
+    pub fn member(&self) -> Option<(Self, Key)> {
+        let (&length, rest) = self.0.split_first()?;
+        let (group, key) = rest.split_at_checked(usize::from(length))?;
+        let key = i64::from_be_bytes(key.try_into().ok()?) ^ i64::MIN;
+        Some((Self::new(group).ok()?, Key(key)))
+    }
+}
+
+impl fmt::Debug for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordId({})", self.0.escape_ascii())
+    }
+}
+
+impl Serialize for RecordId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        bytes::serialize(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RecordId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = bytes::deserialize(deserializer)?;
+        Self::new(&bytes).map_err(de::Error::custom)
+    }
+}
+
+/// A record as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub id: RecordId,
+    /// The version of the last write.
+    pub version: Version,
+    pub value: Box<[u8]>,
+}
+
+/// The value of a member's record: which person of that id was meant. An id created again is another one, and a
+/// member whose user has another `created` is none any more.
+pub fn member_value(user: &User) -> Box<[u8]> {
+    Box::new(user.created.bits().to_be_bytes())
+}
+
+/// Whether a member's record means this very person.
+pub fn is_member(value: &[u8], user: &User) -> bool {
+    *value == *member_value(user)
+}
+
+/// What must be so for a record to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    Any,
+    /// There is none yet.
+    Absent,
+    /// It is there as of this version.
+    Version(Version),
+}
+
+/// One record as it was and as it became, at the version of its commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordChange {
+    pub space: Space,
+    pub owner: Key,
+    pub id: RecordId,
+    /// The version it had, `None` for a new one.
+    pub before: Option<Version>,
+    /// `None`: gone.
+    #[serde(with = "optional_bytes")]
+    pub after: Option<Box<[u8]>>,
+}
+
+mod bytes {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD_NO_PAD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[u8]>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(STANDARD_NO_PAD.decode(text).map_err(de::Error::custom)?.into_boxed_slice())
+    }
+}
+
+mod optional_bytes {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Option<Box<[u8]>>, serializer: S) -> Result<S::Ok, S::Error> {
+        bytes.as_ref().map(|bytes| STANDARD_NO_PAD.encode(bytes)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<[u8]>>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let decode = |text: String| STANDARD_NO_PAD.decode(text).map(Vec::into_boxed_slice).map_err(de::Error::custom);
+        text.map(decode).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(bytes: &[u8]) -> RecordId {
+        RecordId::new(bytes).unwrap()
+    }
+
+    #[test]
+    fn ids_have_1_to_32_bytes() {
+        assert!(RecordId::new(&[]).is_err() && RecordId::new(&[0; 33]).is_err());
+        assert!(RecordId::new(&[0; 32]).is_ok());
+        assert!(RecordId::of_member(&id(&[7; 23]), Key(1)).is_some());
+        assert!(RecordId::of_member(&id(&[7; 24]), Key(1)).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn members_read_back_and_order_as_their_keys(
+            group in prop::collection::vec(any::<u8>(), 1..24), one: i64, other: i64,
+        ) {
+            let of = |key| RecordId::of_member(&id(&group), Key(key)).unwrap();
+            prop_assert_eq!(of(one).member(), Some((id(&group), Key(one))));
+            prop_assert_eq!(of(one).cmp(&of(other)), one.cmp(&other));
+            prop_assert!(of(one).as_bytes().starts_with(&RecordId::member_prefix(&id(&group))));
+        }
+
+        #[test]
+        fn no_group_holds_the_members_of_another(
+            a in prop::collection::vec(any::<u8>(), 1..24), b in prop::collection::vec(any::<u8>(), 1..24), key: i64,
+        ) {
+            prop_assume!(a != b);
+            let member = RecordId::of_member(&id(&a), Key(key)).unwrap();
+            prop_assert!(!member.as_bytes().starts_with(&RecordId::member_prefix(&id(&b))));
+        }
+
+        #[test]
+        fn changes_read_back_as_json(
+            bytes in prop::collection::vec(any::<u8>(), 1..33),
+            after in prop::option::of(prop::collection::vec(any::<u8>(), 0..40)),
+        ) {
+            let after = after.map(Vec::into_boxed_slice);
+            let change = RecordChange { space: Space::Job, owner: Key::SERVER, id: id(&bytes), before: None, after };
+            let text = serde_json::to_string(&change).unwrap();
+            prop_assert_eq!(serde_json::from_str::<RecordChange>(&text).unwrap(), change);
+        }
+    }
+}
