@@ -16,7 +16,7 @@ use std::sync::Arc;
 use entourage_store::{
     Store, SystemClock,
     backends::postgres::{self, Options},
-    conformance::random::run_seeds,
+    conformance::random::run_seeds_of_the_graph,
 };
 
 #[test]
@@ -24,7 +24,7 @@ fn runs_agree_with_the_reference_across_restarts() {
     // A suite that cannot run is red, not skipped.
     let url = std::env::var("ENTOURAGE_TEST_POSTGRES")
         .expect("ENTOURAGE_TEST_POSTGRES names no PostgreSQL: run `make test`, or `scripts/postgres start`");
-    run_seeds(2, 100, async || {
+    run_seeds_of_the_graph(2, 100, async || {
         let (url, schema) = (url.clone(), format!("test_{:016x}", rand::random::<u64>()));
         through::restarted(move || {
             let (url, schema) = (url.clone(), schema.clone());

@@ -4,11 +4,14 @@ use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Result, S
 
 use crate::{Call, Limit, Service, ids::shown_id};
 
+/// How many pages of the store's own events one call reads past; after that the caller goes on from there.
+const PRIVATE_PAGES_MAX: usize = 50;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
     pub cursor: String,
     pub event: Event,
-    /// The ends of an edge; `None` for other events, and for users that were erased.
+    /// The ends of an edge, or a group's owner and member; `None` for other events, and for users that were erased.
     pub follower: Option<UserId>,
     pub target: Option<UserId>,
 }
@@ -29,18 +32,31 @@ impl Service {
             Some(text) => EventCursor::decode(text, &self.signer, self.epoch())?.sequence,
             None => Sequence::ZERO,
         };
-        let read = self.log.read(start, limit.get() + 1).await;
-        let mut events = read.map_err(|error| self.with_signed_resume(error))?;
-        let has_more = events.len() > limit.get();
-        events.truncate(limit.get());
+        let (mut events, mut read_to, mut has_more) = (Vec::new(), start, true);
+        for _ in 0..PRIVATE_PAGES_MAX {
+            let read = self.log.read(read_to, limit.get() + 1).await;
+            let page = read.map_err(|error| self.with_signed_resume(error))?;
+            has_more = page.len() > limit.get();
+            read_to = page.last().map_or(read_to, |event| event.sequence);
+            events.extend(page.into_iter().filter(Event::is_public));
+            if events.len() > limit.get() || !has_more {
+                break;
+            }
+        }
+        if events.len() > limit.get() {
+            has_more = true;
+            events.truncate(limit.get());
+            read_to = events.last().map_or(read_to, |event| event.sequence);
+        }
         let rows = self.rows_of(events).await?;
-        let next_cursor = rows.last().map(|row| row.cursor.clone()).or_else(|| after.map(str::to_owned));
+        let next_cursor = if read_to == start { after.map(str::to_owned) } else { Some(self.event_cursor(read_to)) };
         Ok(EventPage { rows, next_cursor, has_more })
     }
 
     async fn rows_of(&self, events: Vec<Event>) -> Result<Vec<EventRow>> {
-        let ends = |event: &Event| match event.body {
-            EventBody::Edge { follower, target, .. } => [Some(follower), Some(target)],
+        let ends = |event: &Event| match &event.body {
+            EventBody::Edge { follower, target, .. } => [Some(*follower), Some(*target)],
+            EventBody::Record { owner, id, .. } => [Some(*owner), id.member().map(|(_, member)| member)],
             EventBody::User { .. } => [None, None],
         };
         let mut keys: Vec<Key> = events.iter().flat_map(ends).flatten().collect();

@@ -139,5 +139,10 @@ const fn operation_name(operation: &Operation) -> &'static str {
         Operation::Mute { .. } => "mute",
         Operation::Unmute { .. } => "unmute",
         Operation::Import { .. } => "import",
+        Operation::Suspend { .. } => "suspend",
+        Operation::PutRecord { .. } => "put_record",
+        Operation::GroupMember { .. } => "group_member",
+        Operation::Erase { .. } => "erase",
+        Operation::EraseEdges { .. } => "erase_edges",
     }
 }

@@ -9,4 +9,7 @@ use entourage_model::Result;
 pub trait Maintenance: Send + Sync + 'static {
     /// Copies everything into an empty or missing folder of this machine while writers run; how many bytes that were.
     async fn backup(&self, folder: &Path) -> Result<u64>;
+
+    /// Leaves no byte of erased users on the disk: events up to now go with the log that holds them.
+    async fn erase_now(&self) -> Result<()>;
 }

@@ -15,6 +15,7 @@ pub struct Problem {
 pub struct Report {
     pub users: u64,
     pub edges: u64,
+    pub records: u64,
     pub events: u64,
     pub problems: Vec<Problem>,
 }

@@ -1,9 +1,20 @@
-//! What every store says of events that are gone.
+//! What every store says of events that are gone, and how long history is kept unless it is told.
 
-use entourage_model::{Code, Error, Sequence};
+use std::time::Duration;
+
+use entourage_model::{Code, Error, Millis, Sequence, Version};
+
+/// `history.retention`.
+pub(crate) const HISTORY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// `dropped` is the last sequence that is gone: reading on from it misses nothing that is kept.
 pub(crate) fn events_expired(dropped: Sequence) -> Error {
     let detail = "these events are past log.retention; take a snapshot of what you need, then resume";
     Error::new(Code::EventsExpired, detail).resume_from(dropped.to_string())
+}
+
+/// What ended below this version is past `history.retention`.
+pub(crate) fn history_begins(now: Millis, retention: Duration) -> Version {
+    let millis = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
+    Version::of_millis(Millis::from_since_2000(now.since_2000().saturating_sub(millis)))
 }

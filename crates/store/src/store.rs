@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Event, Key, Kind, List, Outcome, Page, Place, Result, Secret, Sequence, User, Write,
+    Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Secret, Sequence,
+    Space, User, Version, Write,
 };
 
 use crate::Report;
@@ -72,6 +73,17 @@ pub enum Health {
 /// # Life
 /// - **C14** After `close`, or after a crash, a store opened on the same place has every acked write.
 /// - **C15** `verify` finds nothing wrong, at any time.
+///
+/// # Beside the graph
+/// - **C16** Records are written by the same commits and read back as the last one left them: single, by id from
+///   above `after` up, and counted; count and list agree at every moment. Every change of a record is a change like
+///   any other: it has its sequence and its one event (C12), and that of a space that is not public says so
+///   ([`Event::is_public`]) and has no value. Whoever shows events leaves those out and goes on behind them.
+/// - **C17** `scan_history` shows each follow and each request of a user that ended within `history.retention`, once,
+///   newest first, and nothing from before the user was created. It follows from the edges' changes alone.
+/// - **C18** An erased user is gone with the commit: no user, no records, no history, one `user.erased`. Edges stay, and
+///   are read like others, until they are erased in chunks, each with its event. Until the last one is gone nobody
+///   can be created under that key; whoever is created then has nothing of the one before.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn profile(&self) -> Profile;
@@ -94,6 +106,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Users in the order of their keys, above `after`.
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>>;
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>>;
+
+    /// Records with ids above `after`, which need not be one, in the order of their ids.
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>>;
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64>;
+
+    /// What a follower's edges left behind, newest first, below `before`.
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>>;
 
     /// Events above `after`, oldest first, at most `limit`.
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>>;

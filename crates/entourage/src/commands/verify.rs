@@ -49,8 +49,11 @@ pub(super) async fn check(store: &dyn Store) -> anyhow::Result<Report> {
 }
 
 pub(super) fn as_json(report: &Report) -> Value {
-    let Report { users, edges, events, problems } = report;
-    json!({ "clean": report.is_clean(), "users": users, "edges": edges, "events": events, "problems": problems })
+    let Report { users, edges, records, events, problems } = report;
+    let clean = report.is_clean();
+    json!({
+        "clean": clean, "users": users, "edges": edges, "records": records, "events": events, "problems": problems
+    })
 }
 
 pub(super) fn write_text(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
@@ -58,8 +61,8 @@ pub(super) fn write_text(report: &Report, out: &mut impl Write) -> std::io::Resu
         0 => "clean".to_owned(),
         count => format!("{count} problems"),
     };
-    let Report { users, edges, events, .. } = report;
-    writeln!(out, "{verdict}: {users} users, {edges} edges, {events} events")?;
+    let Report { users, edges, records, events, .. } = report;
+    writeln!(out, "{verdict}: {users} users, {edges} edges, {records} records, {events} events")?;
     report.problems.iter().try_for_each(|problem| writeln!(out, "  {}: {}", problem.check, problem.detail))
 }
 

@@ -53,6 +53,11 @@ enum FieldsJson<'a> {
     User {
         user: Option<UserJson<'a>>,
     },
+    Group {
+        owner: Option<&'a str>,
+        group: String,
+        member: Option<&'a str>,
+    },
 }
 
 #[derive(Serialize)]
@@ -88,6 +93,11 @@ fn event(row: &EventRow) -> EventJson<'_> {
             quiet: *quiet,
         },
         EventBody::User { after, .. } => FieldsJson::User { user: after.as_deref().map(user) },
+        EventBody::Record { id, .. } => FieldsJson::Group {
+            owner: row.follower.as_ref().map(|id| id.as_str()),
+            group: id.member().map_or_else(|| id.clone(), |(group, _)| group).as_bytes().escape_ascii().to_string(),
+            member: row.target.as_ref().map(|id| id.as_str()),
+        },
     };
     EventJson {
         cursor: &row.cursor,

@@ -10,7 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Code, Counts, EdgeValue, Error, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, User, Write,
+    Code, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
+    Sequence, Space, User, Version, Write,
 };
 use entourage_store::{Answer, Health, Identity, Profile, Report, Store};
 use tokio::sync::Semaphore;
@@ -117,6 +118,22 @@ impl Store for Faulty {
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         self.inner.sweep_users(after, limit).await
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        self.inner.get_record(space, owner, id).await
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        self.inner.scan_records(space, owner, after, limit).await
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        self.inner.count_records(space, owner).await
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        self.inner.scan_history(follower, before, limit).await
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {

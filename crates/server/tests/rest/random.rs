@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use entourage_store::{Store, SystemClock, backends::embedded, conformance::random::run_seeds, disk::crash::CrashDisk};
+use entourage_store::{
+    Store, SystemClock, backends::embedded, conformance::random::run_seeds_of_the_graph, disk::crash::CrashDisk,
+};
 
 use super::{
     recorded::Lie,
@@ -15,12 +17,12 @@ use super::{
 
 #[test]
 fn runs_on_memory_agree_with_the_reference() {
-    run_seeds(4, 250, async || Arc::new(RestStore::new(memory_store(1), None)) as Arc<dyn Store>);
+    run_seeds_of_the_graph(4, 250, async || Arc::new(RestStore::new(memory_store(1), None)) as Arc<dyn Store>);
 }
 
 #[test]
 fn runs_on_an_embedded_store_agree_with_the_reference_across_restarts() {
-    run_seeds(4, 200, async || {
+    run_seeds_of_the_graph(4, 200, async || {
         let disk = CrashDisk::new();
         restarted(move || {
             let disk = Arc::new(disk.clone());
@@ -54,7 +56,7 @@ async fn the_rules_hold_on_an_embedded_store_for_every_viewer() {
 fn the_comparison_notices_lies() {
     for lie in [Lie::ShortLists, Lie::Counts, Lie::Quiet] {
         let fresh = async || Arc::new(RestStore::new(memory_store(1), Some(lie))) as Arc<dyn Store>;
-        let run = || run_seeds(2, 120, fresh);
+        let run = || run_seeds_of_the_graph(2, 120, fresh);
         assert!(std::panic::catch_unwind(run).is_err(), "{lie:?} went unnoticed");
     }
 }

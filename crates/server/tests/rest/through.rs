@@ -8,8 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, Edge, EdgeValue, Event, Key, KeyHasher, Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place,
-    Plane, Reply as Said, Result, Sequence, Side, State, User, UserId, UserPatch, Version, Write,
+    Counts, Edge, EdgeValue, Ended, Event, Key, KeyHasher, Kind, List, Millis, Operation, Outcome, Overwrite, Page,
+    Place, Plane, Record, RecordId, Reply as Said, Result, Sequence, Side, Space, State, User, UserId, UserPatch,
+    Version, Write,
 };
 use entourage_server::Stopped;
 use entourage_service::Rules;
@@ -262,6 +263,22 @@ impl Store for RestStore {
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         self.store.sweep_users(after, limit).await
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        self.store.get_record(space, owner, id).await
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        self.store.scan_records(space, owner, after, limit).await
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        self.store.count_records(space, owner).await
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        self.store.scan_history(follower, before, limit).await
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {

@@ -1,6 +1,6 @@
 //! Blocks take edges away and keep new ones out; mutes do neither.
 
-use entourage_model::{Code, Kind, List, Plane, Reply, Side, State};
+use entourage_model::{Code, Kind, List, Millis, Plane, Reply, Side, State};
 
 use super::{follows::edge_of, operations::*, world::World};
 
@@ -124,4 +124,26 @@ pub(super) async fn blocks_and_mutes_are_listed(world: World) {
         assert_eq!(world.shown(List { user: users[1], plane, side: Side::Followers }).await, [a]);
     }
     assert_eq!(world.counts(a).await, entourage_model::Counts::default(), "neither is a follow");
+}
+
+pub(super) async fn a_mute_may_end_by_itself(world: World) {
+    let (a, mark) = world.user_at_mark().await;
+    let b = world.user().await;
+    let time = |seconds: u64| Millis::from_since_2000(seconds * 1000);
+    let first = world.done(mute_until(a, b, time(900_000_001))).await;
+    let expires = async |world: &World| world.edge(Kind::Mute, a, b).await.and_then(|value| value.expires);
+    assert_eq!(expires(&world).await.map(|expires| expires.time()), Some(time(900_000_001)));
+    assert!(!world.done(mute_until(a, b, time(900_000_001))).await.reply.changed());
+    let second = world.done(mute_until(a, b, time(5))).await;
+    let Reply::Edge { value, created: false, changed: true } = second.reply else { panic!("{:?}", second.reply) };
+    assert_eq!((value.position, value.version), (first.version, second.version), "the row stays where it is");
+    // It stands until it is removed: whoever reads it minds the time.
+    assert_eq!(expires(&world).await.map(|expires| expires.time()), Some(time(5)));
+    let listed = world.paged(List { user: a, plane: Plane::Mute, side: Side::Following }, 5).await;
+    assert_eq!(listed[0].value, value);
+    let third = world.done(mute(a, b)).await;
+    assert!(third.reply.changed() && expires(&world).await.is_none());
+    world.done(unmute(a, b)).await;
+    let names = world.event_names(mark, &[a, b]).await;
+    assert_eq!(names, ["user.created", "mute.created", "mute.created", "mute.created", "mute.removed"]);
 }

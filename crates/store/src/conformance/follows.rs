@@ -16,8 +16,7 @@ pub(super) async fn new_follow_is_active_at_its_version(world: World) {
     let [a, b] = world.users().await;
     let outcome = world.done(follow(a, b)).await;
     let (value, created, changed) = edge_of(outcome.reply);
-    let expected =
-        EdgeValue { state: State::Active, quiet: false, version: outcome.version, position: outcome.version };
+    let expected = EdgeValue::active(outcome.version);
     assert_eq!((value, created, changed, outcome.replayed), (expected, true, true, false));
     assert_eq!(world.edge(Kind::Follow, a, b).await, Some(value));
     assert_eq!(world.edge(Kind::Follow, b, a).await, None, "an edge has one direction");

@@ -1,7 +1,8 @@
 //! The list of all cases, with the clauses each shows. `if` names the promise of a profile that a case needs.
 
 use super::{
-    Case, blocks, checks, counts, events, follows, idempotency, life, lists, races, requests, users, versions,
+    Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, races, records, requests,
+    users, versions,
 };
 
 /// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
@@ -19,6 +20,7 @@ macro_rules! conformance_cases {
                 the_same_user_again_changes_nothing [C3 C12];
                 sweeping_shows_users_by_key [C2];
                 unknown_users_are_none [C9];
+                the_suspended_may_not_follow [C3];
             }
             follows {
                 new_follow_is_active_at_its_version [C1 C2];
@@ -46,6 +48,7 @@ macro_rules! conformance_cases {
                 requests_count_towards_the_cap [C3];
                 a_private_user_is_not_followed_quietly [C3];
                 requests_are_listed_apart [C10 C11];
+                an_accepted_follow_says_so [C1];
             }
             blocks {
                 block_removes_follows_both_ways [C1];
@@ -55,6 +58,7 @@ macro_rules! conformance_cases {
                 unblock_restores_nothing [C1];
                 both_may_block [C3];
                 mute_leaves_follows [C1];
+                a_mute_may_end_by_itself [C1 C3];
                 refusals [C3];
                 blocks_and_mutes_are_listed [C10];
             }
@@ -109,6 +113,26 @@ macro_rules! conformance_cases {
                 accept_against_cancel_has_one_winner [C3 C11];
                 one_id_for_one_key [C3 C5];
                 histories_are_linear [C1 C2 C3 C4 C11 C12];
+            }
+            records {
+                written_read_back_and_removed [C2 C12 C16];
+                listed_by_id_from_anywhere [C16];
+                conditions_hold_inside_the_commit [C3 C16];
+                refusals [C3 C12];
+                the_server_has_records_of_its_own [C16];
+                caps_are_exact [C3 C16];
+                groups_have_members_among_the_connected [C3 C12 C16];
+                a_large_group_goes_in_chunks [C3 C16] if peeks;
+                records_survive_reopening [C14 C16 C17] if durable;
+            }
+            past {
+                each_end_is_told_once_newest_first [C17];
+            }
+            erasing {
+                a_user_is_gone_at_once_and_edges_in_chunks [C12 C17 C18];
+                whoever_comes_next_is_a_new_person [C18];
+                erasing_against_follows_leaves_no_edge_behind [C3 C11 C18];
+                erasing_survives_reopening [C14 C18] if durable;
             }
             life {
                 verify_is_clean_while_others_write [C15];

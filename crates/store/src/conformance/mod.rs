@@ -36,6 +36,7 @@
 mod blocks;
 mod checks;
 mod counts;
+mod erasing;
 mod events;
 mod follows;
 pub mod history;
@@ -45,10 +46,12 @@ mod list;
 mod lists;
 mod operations;
 mod pages;
+mod past;
 #[cfg(test)]
 mod planted;
 mod races;
 pub mod random;
+mod records;
 pub mod reference;
 mod requests;
 mod runtime;
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_clause_is_shown_and_every_name_is_its_own() {
-        for number in 1..=15 {
+        for number in 1..=18 {
             let clause = format!("C{number}");
             assert!(CASES.iter().any(|case| case.clauses.contains(&clause.as_str())), "nothing shows {clause}");
         }

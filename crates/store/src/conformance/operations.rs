@@ -1,6 +1,6 @@
 //! Operations in one word each.
 
-use entourage_model::{IdempotencyKey, Key, Millis, Operation, UserPatch, Version, Write};
+use entourage_model::{Condition, IdempotencyKey, Key, Millis, Operation, RecordId, Space, UserPatch, Version, Write};
 
 pub(super) fn follow(follower: Key, target: Key) -> Operation {
     Operation::Follow { follower, target, quiet: false, cap: None }
@@ -39,7 +39,11 @@ pub(super) fn unblock(actor: Key, target: Key) -> Operation {
 }
 
 pub(super) fn mute(actor: Key, target: Key) -> Operation {
-    Operation::Mute { actor, target }
+    Operation::Mute { actor, target, expires_at: None }
+}
+
+pub(super) fn mute_until(actor: Key, target: Key, time: Millis) -> Operation {
+    Operation::Mute { actor, target, expires_at: Some(time) }
 }
 
 pub(super) fn unmute(actor: Key, target: Key) -> Operation {
@@ -52,6 +56,44 @@ pub(super) fn import(follower: Key, target: Key, at: Millis) -> Operation {
 
 pub(super) fn privacy(private: bool) -> UserPatch {
     UserPatch { private: Some(private), ..UserPatch::default() }
+}
+
+pub(super) fn id(bytes: &[u8]) -> RecordId {
+    RecordId::new(bytes).expect("the id is valid")
+}
+
+pub(super) fn put_record(space: Space, owner: Key, name: &[u8], value: &[u8]) -> Operation {
+    put_record_if(space, owner, name, Some(value), Condition::Any)
+}
+
+pub(super) fn put_record_if(
+    space: Space,
+    owner: Key,
+    name: &[u8],
+    value: Option<&[u8]>,
+    condition: Condition,
+) -> Operation {
+    Operation::PutRecord { space, owner, id: id(name), value: value.map(Into::into), condition, cap: None }
+}
+
+pub(super) fn remove_record(space: Space, owner: Key, name: &[u8]) -> Operation {
+    put_record_if(space, owner, name, None, Condition::Any)
+}
+
+pub(super) fn member(owner: Key, group: &[u8], member: Key, present: bool) -> Operation {
+    Operation::GroupMember { owner, group: id(group), member, present }
+}
+
+pub(super) fn suspend(key: Key, suspended: bool) -> Operation {
+    Operation::Suspend { key, suspended }
+}
+
+pub(super) fn erase(key: Key) -> Operation {
+    Operation::Erase { key }
+}
+
+pub(super) fn erase_edges(key: Key, limit: usize) -> Operation {
+    Operation::EraseEdges { key, limit }
 }
 
 pub(super) fn keyed(operation: Operation, idempotency: IdempotencyKey) -> Write {

@@ -1,6 +1,6 @@
 //! Reads whole lists and whole logs page by page, and says what is wrong with the pages.
 
-use entourage_model::{Edge, Event, List, Sequence, Side};
+use entourage_model::{Edge, Ended, Event, Key, List, Record, Sequence, Side, Space};
 
 use crate::Store;
 
@@ -59,6 +59,56 @@ pub(super) async fn read_events(store: &dyn Store, mark: Sequence) -> Result<Vec
         }
         if !full {
             return Ok(events);
+        }
+    }
+}
+
+/// Every record of an owner that stand still meanwhile, each asked for by itself, too, and all of them counted.
+pub(super) async fn read_records(
+    store: &dyn Store,
+    space: Space,
+    owner: Key,
+    size: usize,
+) -> Result<Vec<Record>, String> {
+    let mut records: Vec<Record> = Vec::new();
+    loop {
+        let after = records.last().map(|record| record.id.clone());
+        let after = after.as_ref().map(|id| id.as_bytes());
+        let page = store.scan_records(space, owner, after, size).await.map_err(|error| format!("C16: {error}"))?;
+        let ended = page.len() < size;
+        if page.len() > size || !page.is_sorted_by(|a, b| a.id < b.id) {
+            return Err(format!("C16: {space:?} of {owner} after {after:?} at {size} a page: {page:?}"));
+        }
+        for record in &page {
+            let single = store.get_record(space, owner, &record.id).await;
+            if !matches!(&single, Ok(Some(single)) if single == record) {
+                return Err(format!("C16: {space:?} of {owner} lists {record:?}; asked for it: {single:?}"));
+            }
+        }
+        records.extend(page);
+        if ended {
+            break;
+        }
+    }
+    match store.count_records(space, owner).await {
+        Ok(count) if count == records.len() as u64 => Ok(records),
+        other => Err(format!("C16: {space:?} of {owner} has {} records, counted are {other:?}", records.len())),
+    }
+}
+
+/// All that is left of a follower's edges.
+pub(super) async fn read_history(store: &dyn Store, follower: Key, size: usize) -> Result<Vec<Ended>, String> {
+    let mut past: Vec<Ended> = Vec::new();
+    loop {
+        let before = past.last().map(|ended| ended.ended);
+        let page = store.scan_history(follower, before, size).await.map_err(|error| format!("C17: {error}"))?;
+        let ended = page.len() < size;
+        past.extend(page);
+        if !past.is_sorted_by(|newer, older| newer.ended > older.ended) {
+            return Err(format!("C17: the history of {follower} at {size} a page: {past:?}"));
+        }
+        if ended {
+            return Ok(past);
         }
     }
 }

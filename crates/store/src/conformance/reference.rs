@@ -1,11 +1,14 @@
 //! A graph written from the rules alone: hash maps, sorting on demand, no decision code of the product. It says what
 //! every write must come to and what every read must show. Versions it takes from the store, after a look at them.
 
-use std::collections::HashMap;
+mod records;
+
+use std::collections::{BTreeMap, HashMap};
 
 use entourage_model::{
-    Change, Code, Counts, Edge, EdgeValue, Error, Event, EventBody, Key, Kind, List, Millis, Operation, Outcome,
-    Overwrite, Place, Reply, Sequence, Side, State, User, UserId, UserPatch, Version, Write,
+    Cause, Change, Code, Counts, Edge, EdgeValue, Ended, Error, Event, EventBody, Expiry, Key, Kind, List, Millis,
+    Operation, Outcome, Overwrite, Place, Record, RecordId, Reply, Sequence, Side, Space, State, User, UserId,
+    UserPatch, Version, Write,
 };
 
 type Link = (Kind, Key, Key);
@@ -18,6 +21,9 @@ pub struct Reference {
     /// The version of the last write to an edge, removals included.
     touched: HashMap<Link, Version>,
     receipts: HashMap<[u8; 16], (u64, Reply)>,
+    records: HashMap<(Space, Key), BTreeMap<RecordId, Record>>,
+    /// What each follower's edges left behind, oldest first.
+    past: HashMap<Key, Vec<Ended>>,
     log: Vec<Entry>,
 }
 
@@ -33,37 +39,54 @@ pub struct Entry {
 pub enum Subject {
     Link { link: Link, before: Option<State>, after: Option<State>, quiet: bool },
     User(Box<User>),
+    Erased(Key),
+    Record { space: Space, owner: Key, id: RecordId, existed: bool, after: Option<Box<[u8]>> },
 }
 
 impl Entry {
-    pub fn of(event: &Event) -> Option<Self> {
+    pub fn of(event: &Event) -> Self {
         let subject = match &event.body {
             &EventBody::Edge { kind, follower, target, before, after, quiet, .. } => {
                 Subject::Link { link: (kind, follower, target), before, after, quiet }
             }
-            EventBody::User { after, .. } => Subject::User(after.clone()?),
+            EventBody::User { after: Some(after), .. } => Subject::User(after.clone()),
+            EventBody::User { key, after: None, .. } => Subject::Erased(*key),
+            EventBody::Record { space, owner, id, existed, after } => {
+                let (id, after) = (id.clone(), after.clone());
+                Subject::Record { space: *space, owner: *owner, id, existed: *existed, after }
+            }
         };
-        Some(Self { name: event.name(), version: event.version, subject })
+        Self { name: event.name(), version: event.version, subject }
     }
 }
 
 /// What a write must do. An edge's `None` is its end.
 enum Effect {
-    Link { event: &'static str, link: Link, becomes: Option<Becomes> },
+    Link { event: &'static str, link: Link, cause: Cause, becomes: Option<Becomes> },
     User { event: &'static str, user: Box<User> },
+    Erase { key: Key },
+    Record { event: &'static str, space: Space, owner: Key, id: RecordId, value: Option<Box<[u8]>> },
 }
 
 struct Becomes {
     state: State,
     quiet: bool,
+    accepted: bool,
+    expires: Option<Expiry>,
     /// `None`: the version of the write.
     position: Option<Version>,
+}
+
+impl Becomes {
+    const ACTIVE: Self = Self { state: State::Active, quiet: false, accepted: false, expires: None, position: None };
 }
 
 enum Told {
     User { created: bool },
     Link { link: Link, created: bool },
     Gone,
+    Record { list: (Space, Key), id: RecordId, created: bool },
+    EdgesErased { left: bool },
 }
 
 struct Expected {
@@ -86,7 +109,11 @@ impl Reference {
             Some(_) => return refused(Code::IdempotencyMismatch, result),
             None => {}
         }
-        match self.expect(&write.operation) {
+        let expected = match write.operation {
+            Operation::EraseEdges { key, limit } => Ok(self.erase_edges(key, limit, result)?),
+            ref operation => self.expect(operation),
+        };
+        match expected {
             Err(code) => refused(code, result),
             Ok(expected) => match result {
                 Ok(outcome) => self.take(write, expected, outcome),
@@ -106,7 +133,7 @@ impl Reference {
         for (effect, change) in expected.effects.into_iter().zip(&outcome.changes) {
             let entry = self.apply(effect, outcome.version)?;
             let seen = Entry::of(&Event::of(Sequence::ZERO, outcome.version, change));
-            if seen.as_ref() != Some(&entry) {
+            if seen != entry {
                 return Err(format!("the change must be {entry:?}, not {seen:?}"));
             }
             if let Change::Edge(edge) = change
@@ -124,6 +151,11 @@ impl Reference {
                 let value = *self.links.get(&link).ok_or("the edge must stand")?;
                 Reply::Edge { value, created, changed }
             }
+            Told::Record { list, id, created } => {
+                let record = self.records.get(&list).and_then(|list| list.get(&id)).ok_or("the record must stand")?;
+                Reply::Record { version: record.version, created, changed }
+            }
+            Told::EdgesErased { left } => Reply::EdgesErased { removed: outcome.changes.len() as u32, left },
         };
         if outcome.reply != reply {
             return Err(format!("the reply must be {reply:?}, not {:?}", outcome.reply));
@@ -150,17 +182,28 @@ impl Reference {
                 self.users.insert(user.key, (*user).clone());
                 Ok(Entry { name: event, version, subject: Subject::User(user) })
             }
-            Effect::Link { event, link, becomes } => {
+            Effect::Erase { key } => {
+                self.forget(key);
+                Ok(Entry { name: "user.erased", version, subject: Subject::Erased(key) })
+            }
+            Effect::Record { event, space, owner, id, value } => {
+                Ok(self.apply_record(event, space, owner, id, value, version))
+            }
+            Effect::Link { event, link, cause, becomes } => {
                 if self.touched.insert(link, version).is_some_and(|last| last >= version) {
                     return Err(format!("version {version} does not exceed the last one of {link:?}"));
                 }
                 let before = self.links.remove(&link);
                 let mut quiet = before.is_some_and(|value| value.quiet);
                 let after = becomes.as_ref().map(|becomes| becomes.state);
-                if let Some(Becomes { state, quiet: flag, position }) = becomes {
-                    quiet = flag;
-                    let position = position.unwrap_or(version);
-                    self.links.insert(link, EdgeValue { state, quiet, version, position });
+                match (becomes, before) {
+                    (Some(Becomes { state, quiet: flag, accepted, expires, position }), _) => {
+                        quiet = flag;
+                        let position = position.unwrap_or(version);
+                        self.links.insert(link, EdgeValue { state, quiet, accepted, expires, version, position });
+                    }
+                    (None, Some(before)) => self.remember(link, before, version, cause),
+                    (None, None) => {}
                 }
                 let before = before.map(|value| value.state);
                 Ok(Entry { name: event, version, subject: Subject::Link { link, before, after, quiet } })
@@ -174,38 +217,42 @@ impl Reference {
             Operation::Follow { follower, target, quiet, cap } => self.follow(follower, target, quiet, cap),
             Operation::Unfollow { follower, target } => {
                 self.known(follower)?;
-                Ok(self.end((Kind::Follow, follower, target), "follow.cancelled"))
+                Ok(self.end((Kind::Follow, follower, target), "follow.cancelled", Cause::Follower))
             }
             Operation::RemoveFollower { target, follower } => {
                 self.known(target)?;
-                Ok(self.end((Kind::Follow, follower, target), "follow.rejected"))
+                Ok(self.end((Kind::Follow, follower, target), "follow.rejected", Cause::Target))
             }
             Operation::Accept { target, follower } => self.accept(target, follower),
             Operation::Reject { target, follower } => {
                 self.known(target)?;
                 let link = (Kind::Follow, follower, target);
                 match self.links.get(&link) {
-                    Some(value) if value.state == State::Pending => Ok(self.end(link, "follow.rejected")),
+                    Some(value) if value.state == State::Pending => {
+                        Ok(self.end(link, "follow.rejected", Cause::Target))
+                    }
                     _ => Err(Code::NotFound),
                 }
             }
             Operation::Block { actor, target } => {
-                let mut expected = self.mark((Kind::Block, actor, target), "block.created")?;
+                let mut expected = self.mark((Kind::Block, actor, target), "block.created", None)?;
                 if !expected.effects.is_empty() {
                     for link in [(Kind::Follow, actor, target), (Kind::Follow, target, actor)] {
-                        expected.effects.extend(self.end(link, "follow.rejected").effects);
+                        expected.effects.extend(self.end(link, "follow.rejected", Cause::Block).effects);
                     }
                 }
                 Ok(expected)
             }
-            Operation::Mute { actor, target } => self.mark((Kind::Mute, actor, target), "mute.created"),
+            Operation::Mute { actor, target, expires_at } => {
+                self.mark((Kind::Mute, actor, target), "mute.created", expires_at.map(Expiry::at))
+            }
             Operation::Unblock { actor, target } => {
                 self.known(actor)?;
-                Ok(self.end((Kind::Block, actor, target), "block.removed"))
+                Ok(self.end((Kind::Block, actor, target), "block.removed", Cause::Follower))
             }
             Operation::Unmute { actor, target } => {
                 self.known(actor)?;
-                Ok(self.end((Kind::Mute, actor, target), "mute.removed"))
+                Ok(self.end((Kind::Mute, actor, target), "mute.removed", Cause::Follower))
             }
             Operation::Import { follower, target, at, quiet } => {
                 self.may_follow(follower, target)?;
@@ -214,8 +261,9 @@ impl Reference {
                     return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
                 }
                 let position = Some(Version::of_millis(at));
-                Ok(begin(link, "follow.created", true, Becomes { state: State::Active, quiet, position }))
+                Ok(begin(link, "follow.created", true, Becomes { quiet, position, ..Becomes::ACTIVE }))
             }
+            ref beyond => self.expect_beyond(beyond),
         }
     }
 
@@ -235,6 +283,9 @@ impl Reference {
 
     fn follow(&self, follower: Key, target: Key, quiet: bool, cap: Option<u64>) -> Result<Expected, Code> {
         self.may_follow(follower, target)?;
+        if self.users.get(&follower).is_some_and(|user| user.follow_suspended) {
+            return Err(Code::FollowSuspended);
+        }
         let link = (Kind::Follow, follower, target);
         let private = self.users.get(&target).is_some_and(|user| user.private);
         match self.links.get(&link) {
@@ -243,8 +294,9 @@ impl Reference {
             }
             Some(value) if quiet && (private || value.state == State::Pending) => Err(Code::QuietPrivate),
             Some(value) => {
-                let position = Some(value.position);
-                Ok(begin(link, "follow.created", false, Becomes { state: value.state, quiet, position }))
+                let (state, accepted, position) = (value.state, value.accepted, Some(value.position));
+                let becomes = Becomes { state, quiet, accepted, position, ..Becomes::ACTIVE };
+                Ok(begin(link, "follow.created", false, becomes))
             }
             None if quiet && private => Err(Code::QuietPrivate),
             None => {
@@ -256,7 +308,7 @@ impl Reference {
                     true => (State::Pending, "follow.requested"),
                     false => (State::Active, "follow.created"),
                 };
-                Ok(begin(link, event, true, Becomes { state, quiet, position: None }))
+                Ok(begin(link, event, true, Becomes { state, quiet, ..Becomes::ACTIVE }))
             }
         }
     }
@@ -268,29 +320,34 @@ impl Reference {
         if value.state == State::Active {
             return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
         }
-        let active = Becomes { state: State::Active, quiet: value.quiet, position: None };
+        let active = Becomes { quiet: value.quiet, accepted: true, ..Becomes::ACTIVE };
         Ok(begin(link, "follow.accepted", false, active))
     }
 
-    fn mark(&self, link: Link, event: &'static str) -> Result<Expected, Code> {
+    fn mark(&self, link: Link, event: &'static str, expires: Option<Expiry>) -> Result<Expected, Code> {
         let (_, actor, target) = link;
         if actor == target {
             return Err(Code::SelfBlock);
         }
         self.known(actor)?;
         self.users.get(&target).ok_or(Code::UserNotFound)?;
-        if self.links.contains_key(&link) {
-            return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
+        match self.links.get(&link) {
+            Some(value) if value.expires == expires => {
+                Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() })
+            }
+            known => {
+                let position = known.map(|value| value.position);
+                Ok(begin(link, event, known.is_none(), Becomes { expires, position, ..Becomes::ACTIVE }))
+            }
         }
-        Ok(begin(link, event, true, Becomes { state: State::Active, quiet: false, position: None }))
     }
 
     /// `of_request` is the event's name when a request ends.
-    fn end(&self, link: Link, of_request: &'static str) -> Expected {
+    fn end(&self, link: Link, of_request: &'static str, cause: Cause) -> Expected {
         let effects = self.links.get(&link).map(|value| {
             let event =
                 if link.0 == Kind::Follow && value.state == State::Active { "follow.removed" } else { of_request };
-            Effect::Link { event, link, becomes: None }
+            Effect::Link { event, link, cause, becomes: None }
         });
         Expected { told: Told::Gone, effects: effects.into_iter().collect() }
     }
@@ -300,9 +357,11 @@ impl Reference {
         if known.is_some_and(|user| user.id != *id) {
             return Err(Code::IdTaken);
         }
+        let being_erased = known.is_none() && self.links.keys().any(|(_, from, to)| [*from, *to].contains(&key));
         let nothing = Expected { told: Told::User { created: false }, effects: Vec::new() };
         match (known, overwrite) {
             (None, Overwrite::Merge) => return Err(Code::UserNotFound),
+            _ if being_erased => return Err(Code::RequestInProgress),
             (Some(_), Overwrite::Keep) => return Ok(nothing),
             _ => {}
         }
@@ -313,6 +372,7 @@ impl Reference {
             avatar_url: None,
             private: false,
             hide_lists: false,
+            follow_suspended: false,
             registered_at: Millis::default(),
             created: Version::ZERO,
             version: Version::ZERO,
@@ -393,7 +453,7 @@ impl Reference {
 }
 
 fn begin(link: Link, event: &'static str, created: bool, becomes: Becomes) -> Expected {
-    let effects = vec![Effect::Link { event, link, becomes: Some(becomes) }];
+    let effects = vec![Effect::Link { event, link, cause: Cause::Follower, becomes: Some(becomes) }];
     Expected { told: Told::Link { link, created }, effects }
 }
 

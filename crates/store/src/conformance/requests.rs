@@ -1,6 +1,6 @@
 //! Asking to follow, and what becomes of it.
 
-use entourage_model::{Code, EdgeValue, Key, Kind, List, Operation, Plane, Reply, Side, State};
+use entourage_model::{Code, EdgeValue, Key, Kind, List, Millis, Operation, Plane, Reply, Side, State};
 
 use super::{follows::edge_of, operations::*, world::World};
 
@@ -30,8 +30,7 @@ impl World {
 pub(super) async fn following_a_private_user_asks(world: World) {
     let (a, b) = (world.user().await, world.private_user().await);
     let outcome = world.done(follow(a, b)).await;
-    let pending =
-        EdgeValue { state: State::Pending, quiet: false, version: outcome.version, position: outcome.version };
+    let pending = EdgeValue { state: State::Pending, ..EdgeValue::active(outcome.version) };
     assert_eq!(edge_of(outcome.reply), (pending, true, true));
     assert_eq!(edge_of(world.done(follow(a, b)).await.reply), (pending, false, false), "asking twice is asking once");
     assert_eq!(world.edge(Kind::Follow, a, b).await, Some(pending));
@@ -45,7 +44,7 @@ pub(super) async fn accepting_makes_it_active_from_now(world: World) {
     let outcome = world.done(accept(b, a)).await;
     let (value, created, changed) = edge_of(outcome.reply);
     assert!(!created && changed && outcome.version > asked.version);
-    assert_eq!(value, EdgeValue { state: State::Active, version: outcome.version, position: outcome.version, ..asked });
+    assert_eq!(value, EdgeValue { accepted: true, ..EdgeValue::active(outcome.version) });
     assert_eq!(world.edge(Kind::Follow, a, b).await, Some(value));
     assert_eq!(world.shown(List::following(a)).await, [b, between], "the place is that of the acceptance");
     assert_eq!(world.request_counts(a, b).await, (0, 0, 1, 2));
@@ -120,7 +119,7 @@ pub(super) async fn requests_are_listed_apart(world: World) {
     let (a, b, first) = world.request().await;
     let c = world.user().await;
     world.done(follow(c, b)).await;
-    let at = entourage_model::Millis::from_since_2000(4);
+    let at = Millis::from_since_2000(4);
     let d = world.user().await;
     world.done(Operation::Import { follower: d, target: b, at, quiet: false }).await;
     assert_eq!(world.shown(received(b)).await, [c, a]);
@@ -132,4 +131,18 @@ pub(super) async fn requests_are_listed_apart(world: World) {
     assert_eq!(world.shown(received(b)).await, [c]);
     assert_eq!(world.shown(made(a)).await, []);
     assert_eq!(world.shown(List::followers(b)).await, [a, d]);
+}
+
+pub(super) async fn an_accepted_follow_says_so(world: World) {
+    let (a, private) = (world.user().await, world.private_user().await);
+    let flag = async |world: &World| world.edge(Kind::Follow, a, private).await.map(|value| value.accepted);
+    world.done(follow(a, private)).await;
+    assert_eq!(flag(&world).await, Some(false));
+    world.done(accept(private, a)).await;
+    assert_eq!(flag(&world).await, Some(true));
+    let listed = world.paged(List::followers(private), 5).await;
+    assert!(listed[0].value.accepted);
+    world.done(unfollow(a, private)).await;
+    world.done(import(a, private, Millis::from_since_2000(5))).await;
+    assert_eq!(flag(&world).await, Some(false));
 }

@@ -2,7 +2,10 @@
 
 use entourage_model::{Code, Key, Kind, Millis, Operation, Overwrite, Reply, User, UserId, UserPatch};
 
-use super::world::World;
+use super::{
+    operations::{block, follow, suspend, unfollow},
+    world::World,
+};
 
 fn put(key: Key, id: &UserId, patch: UserPatch, overwrite: Overwrite) -> Operation {
     Operation::PutUser { key, id: id.clone(), patch, overwrite }
@@ -40,6 +43,7 @@ pub(super) async fn put_creates_and_replaces(world: World) {
         avatar_url: Some("https://example.org/a.png".into()),
         private: true,
         hide_lists: true,
+        follow_suspended: false,
         registered_at: Millis::from_since_2000(77),
         created: created.version,
         version: created.version,
@@ -140,4 +144,26 @@ pub(super) async fn unknown_users_are_none(world: World) {
         assert_eq!(world.edge(kind, user, late).await, None);
         assert_eq!(world.edge(kind, early, late).await, None);
     }
+}
+
+pub(super) async fn the_suspended_may_not_follow(world: World) {
+    let [a, b] = world.users().await;
+    let (c, mark) = world.user_at_mark().await;
+    world.done(follow(c, a)).await;
+    assert_eq!(world.done(suspend(c, true)).await.reply, Reply::User { created: false, changed: true });
+    assert_eq!(world.done(suspend(c, true)).await.reply, Reply::User { created: false, changed: false });
+    world.refused(suspend(world.stranger(), true), Code::UserNotFound).await;
+    world.refused(follow(c, b), Code::FollowSuspended).await;
+    world.refused(follow(c, a), Code::FollowSuspended).await;
+    world.done(follow(b, c)).await;
+    world.done(unfollow(c, a)).await;
+    world.done(block(c, a)).await;
+    let stored = world.store.get_users(&[c]).await.expect("users can be read").pop().flatten().expect("a user");
+    assert!(stored.follow_suspended);
+    let patch = UserPatch { name: Some(Some("new".into())), ..UserPatch::default() };
+    world.done(Operation::PutUser { key: c, id: stored.id, patch, overwrite: Overwrite::Replace }).await;
+    world.refused(follow(c, b), Code::FollowSuspended).await;
+    world.done(suspend(c, false)).await;
+    world.done(follow(c, b)).await;
+    assert_eq!(world.event_names(mark, &[c]).await, ["user.updated"; 3]);
 }

@@ -225,6 +225,7 @@ impl World {
         events.retain(|event| match &event.body {
             EventBody::Edge { follower, target, .. } => users.contains(follower) && users.contains(target),
             EventBody::User { key, .. } => users.contains(key),
+            EventBody::Record { owner, .. } => users.contains(owner),
         });
         events
     }

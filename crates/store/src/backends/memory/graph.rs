@@ -1,17 +1,26 @@
 //! A graph in plain ordered maps. `apply` converges whatever the order and repetition of outcomes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    iter,
+};
 
 use entourage_model::{
-    Change, Counts, Edge, EdgeChange, EdgeValue, IdempotencyRecord, Key, Kind, List, Outcome, Page, Place, Plane, Side,
-    User, Version, View,
+    Change, Counts, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, List, Outcome, Page, Place,
+    Plane, Record, RecordId, Side, Space, User, UserChange, Version, View,
 };
+
+use super::documents::Documents;
 
 const IDEMPOTENCY_TTL_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     users: BTreeMap<Key, User>,
+    /// When each key was last erased: what is older counts for nothing, whenever it arrives.
+    erased: BTreeMap<Key, Version>,
+    documents: Documents,
+    history: BTreeMap<Key, BTreeMap<(Version, Key), Ended>>,
     /// Removed edges stay, with the version of their removal: that is what makes `apply` commute.
     edges: BTreeMap<(Kind, Key, Key), EdgeValue>,
     lists: BTreeMap<(Key, Plane, Side), Rows>,
@@ -29,11 +38,10 @@ impl Graph {
         for change in &outcome.changes {
             match change {
                 Change::Edge(edge) => self.apply_edge(edge),
-                Change::User(user) => {
-                    if let Some(after) = &user.after
-                        && self.users.get(&user.key).is_none_or(|known| known.version < after.version)
-                    {
-                        self.users.insert(user.key, (**after).clone());
+                Change::User(user) => self.apply_user(user, outcome.version),
+                Change::Record(record) => {
+                    if self.is_after_erasing(record.owner, outcome.version) {
+                        self.documents.apply(record, outcome.version);
                     }
                 }
             }
@@ -46,8 +54,44 @@ impl Graph {
         }
     }
 
+    fn is_after_erasing(&self, key: Key, version: Version) -> bool {
+        self.erased.get(&key).is_none_or(|erased| *erased < version)
+    }
+
+    fn apply_user(&mut self, change: &UserChange, version: Version) {
+        let key = change.key;
+        if !self.is_after_erasing(key, version) {
+            return;
+        }
+        match &change.after {
+            Some(after) => {
+                if self.users.get(&key).is_none_or(|known| known.version < after.version) {
+                    self.users.insert(key, (**after).clone());
+                }
+            }
+            None => {
+                self.erased.insert(key, version);
+                if self.users.get(&key).is_some_and(|known| known.version < version) {
+                    self.users.remove(&key);
+                }
+                self.documents.forget(key, version);
+                if let Some(history) = self.history.get_mut(&key) {
+                    history.retain(|(ended, _), _| *ended > version);
+                    if history.is_empty() {
+                        self.history.remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
     fn apply_edge(&mut self, change: &EdgeChange) {
         let id = (change.kind, change.follower, change.target);
+        if let Some(ended) = Ended::of(change)
+            && self.is_after_erasing(change.follower, ended.ended)
+        {
+            self.history.entry(change.follower).or_default().insert((ended.ended, ended.target), ended);
+        }
         let known = self.edges.get(&id).copied();
         let merged = known.map_or(change.after, |known| known.merge(change.after));
         if known == Some(merged) {
@@ -119,6 +163,22 @@ impl Graph {
         self.users.range((from, std::ops::Bound::Unbounded)).map(|(_, user)| user)
     }
 
+    pub(super) fn documents(&self) -> &Documents {
+        &self.documents
+    }
+
+    /// What a user's follows left behind since `oldest`, newest first.
+    pub fn history(&self, follower: Key, before: Option<Version>, oldest: Version) -> impl Iterator<Item = Ended> {
+        let created = self.users.get(&follower).map(|user| user.created);
+        let entries = created.and_then(|_| self.history.get(&follower)).map(|entries| entries.values().rev());
+        let from = created.unwrap_or_default().max(oldest);
+        entries
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(move |entry| entry.ended >= from && before.is_none_or(|before| entry.ended < before))
+    }
+
     /// Every live edge.
     pub fn edges(&self) -> impl Iterator<Item = Edge> {
         self.edges.iter().filter(|(_, value)| value.is_live()).map(|(&(kind, follower, target), &value)| Edge {
@@ -146,6 +206,10 @@ impl View for Graph {
         self.users.get(&key).is_some_and(|user| user.private)
     }
 
+    fn is_suspended(&self, key: Key) -> bool {
+        self.users.get(&key).is_some_and(|user| user.follow_suspended)
+    }
+
     fn user(&self, key: Key) -> Option<User> {
         self.users.get(&key).cloned()
     }
@@ -169,5 +233,30 @@ impl View for Graph {
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         let record = self.idempotency.get(scope).copied()?;
         (record.version.millis().plus(IDEMPOTENCY_TTL_MILLIS) > now.millis()).then_some(record)
+    }
+
+    fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
+        self.documents.get(space, owner, id)
+    }
+
+    fn record_count(&self, space: Space, owner: Key) -> u64 {
+        self.documents.count(space, owner)
+    }
+
+    fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
+        let all = self.documents.scan(space, owner, Some(prefix));
+        let own = all.take_while(|record| record.id.as_bytes().starts_with(prefix));
+        own.take(limit).map(|record| (record.id, record.version)).collect()
+    }
+
+    fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
+        let lists = Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List { user: key, plane, side }));
+        let rows = lists.flat_map(|list| {
+            let rows = self.lists.get(&(list.user, list.plane, list.side));
+            rows.map_or(iter::empty().collect(), |rows| {
+                rows.places.iter().filter_map(|place| self.edge_at(list, place.key)).take(limit).collect::<Vec<_>>()
+            })
+        });
+        rows.take(limit).collect()
     }
 }

@@ -1,24 +1,26 @@
 //! `decide` and `apply` alone: the smallest store that keeps the contract, and the one the others are compared with.
 
+mod documents;
 mod graph;
 mod verify;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, State, User, Version,
-    VersionClock, View, Write, resolve,
+    Clock, Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence,
+    Space, State, User, Version, VersionClock, View, Write, resolve,
 };
 use parking_lot::RwLock;
 
 pub use self::graph::Graph;
-use crate::{Answer, Health, Identity, Profile, Report};
+use crate::{Answer, Health, Identity, Profile, Report, retention};
 
 /// Everything behind one lock; gone with the process.
 pub struct Store {
     identity: Identity,
     clock: Arc<dyn Clock>,
+    history_retention: Duration,
     inner: RwLock<Inner>,
 }
 
@@ -32,7 +34,13 @@ impl Store {
     pub fn new(identity: Identity, clock: Arc<dyn Clock>) -> Self {
         let inner =
             Inner { graph: Graph::default(), versions: VersionClock::new(0, Version::ZERO), events: Vec::new() };
-        Self { identity, clock, inner: RwLock::new(inner) }
+        Self { identity, clock, history_retention: retention::HISTORY, inner: RwLock::new(inner) }
+    }
+
+    /// With another `history.retention`.
+    #[must_use]
+    pub fn keeping_history(self, history_retention: Duration) -> Self {
+        Self { history_retention, ..self }
     }
 
     fn commit_now(&self, write: &Write) -> Result<Outcome> {
@@ -92,6 +100,23 @@ impl crate::Store for Store {
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        Ok(self.inner.read().graph.record(space, owner, id))
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        Ok(self.inner.read().graph.documents().scan(space, owner, after).take(limit).collect())
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        Ok(self.inner.read().graph.record_count(space, owner))
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        let oldest = retention::history_begins(self.clock.now(), self.history_retention);
+        Ok(self.inner.read().graph.history(follower, before, oldest).take(limit).collect())
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {

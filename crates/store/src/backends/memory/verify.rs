@@ -25,6 +25,12 @@ pub(super) fn verify(graph: &Graph, events: &[Event]) -> Report {
     for missing in expected {
         report.problem("mirror", format!("no list shows {missing:?}"));
     }
+    for (list, counted, listed) in graph.documents().lists() {
+        report.records += listed;
+        if counted != listed {
+            report.problem("record", format!("{list:?} counts {counted} records and has {listed}"));
+        }
+    }
     for (index, event) in events.iter().enumerate() {
         if event.sequence.0 != index as u64 + 1 {
             report.problem("events", format!("sequence {} stands at place {}", event.sequence, index + 1));

@@ -1,6 +1,6 @@
 //! What the bugs do to an outcome on its way into the graph.
 
-use entourage_model::{Cause, Change, EdgeChange, EdgeValue, Kind, Operation, Outcome, Reply, Sequence, State, Write};
+use entourage_model::{Cause, Change, EdgeChange, EdgeValue, Kind, Operation, Outcome, Reply, Sequence, Space, Write};
 
 use super::{
     Bug,
@@ -50,7 +50,7 @@ impl Planted {
                 let both = [(actor, target), (target, actor)];
                 if let Some(index) = inner.blocked_follows.iter().position(|pair| both.contains(pair)) {
                     let (follower, target) = inner.blocked_follows.swap_remove(index);
-                    let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
+                    let after = EdgeValue::active(version);
                     let change = EdgeChange {
                         kind: Kind::Follow,
                         follower,
@@ -62,6 +62,11 @@ impl Planted {
                     let silent = Outcome { changes: [Change::Edge(change)].into_iter().collect(), ..outcome.clone() };
                     inner.graph.apply(&silent);
                 }
+            }
+            (Bug::MembersOutliveGroups, Operation::PutRecord { value: None, .. }) => {
+                let member =
+                    |change: &Change| matches!(change, Change::Record(record) if record.space == Space::GroupMember);
+                outcome.changes.retain(|change| !member(change));
             }
             _ => {}
         }

@@ -67,6 +67,21 @@ enum Bug {
     ReopensWithoutTheLast,
     ReopensWithoutKeys,
     ReopensWithItsClockBack,
+    IgnoresRecordCap,
+    IgnoresCondition,
+    /// Members stay when their group goes.
+    MembersOutliveGroups,
+    /// Only follows that were active leave something behind.
+    HistoryForgetsRequests,
+    /// An id is given again while edges of the one before are left.
+    RecreatesTooSoon,
+    SuspensionIsForShow,
+    /// Muting again never changes when a mute ends.
+    MutesKeepTheirEnd,
+    /// A scan of records begins with the one it goes on from.
+    RepeatsRecordOfCursor,
+    /// Erasing edges begins with one end and forgets the other.
+    ErasesOneDirection,
 }
 
 /// Which case notices which bug.
@@ -107,6 +122,15 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::VersionsGoBack, "races::histories_are_linear"),
     (Bug::LosesWrites, "races::histories_are_linear"),
     (Bug::KeyCheckedOutside, "idempotency::equal_keys_at_once_have_one_effect"),
+    (Bug::IgnoresRecordCap, "records::caps_are_exact"),
+    (Bug::IgnoresCondition, "records::conditions_hold_inside_the_commit"),
+    (Bug::MembersOutliveGroups, "records::groups_have_members_among_the_connected"),
+    (Bug::HistoryForgetsRequests, "past::each_end_is_told_once_newest_first"),
+    (Bug::RecreatesTooSoon, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
+    (Bug::SuspensionIsForShow, "users::the_suspended_may_not_follow"),
+    (Bug::MutesKeepTheirEnd, "blocks::a_mute_may_end_by_itself"),
+    (Bug::RepeatsRecordOfCursor, "records::listed_by_id_from_anywhere"),
+    (Bug::ErasesOneDirection, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
 ];
 
 /// The same for stores that are closed and opened again.

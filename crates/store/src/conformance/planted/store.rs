@@ -7,9 +7,9 @@ use std::sync::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Change, Clock, Counts, EdgeValue, Error, Event, IdempotencyKey, IdempotencyRecord, Key, Kind, List, Millis,
-    Operation, Outcome, Overwrite, Page, Place, Reply, Result, Secret, Sequence, State, User, Version, VersionClock,
-    View, Write, resolve,
+    Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, IdempotencyKey, IdempotencyRecord, Key,
+    Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place, Record, RecordId, Reply, Result, Secret, Sequence,
+    Space, State, User, Version, VersionClock, View, Write, resolve,
 };
 use parking_lot::RwLock;
 
@@ -56,6 +56,9 @@ struct Seen<'a> {
     edge: Option<Option<EdgeValue>>,
     keys: bool,
     requests: bool,
+    bug: Bug,
+    /// The edge a mute would change.
+    operation: &'a Operation,
 }
 
 pub(super) fn planted(bug: Bug) -> Arc<dyn Store> {
@@ -84,6 +87,8 @@ impl Planted {
             Operation::PutUser { overwrite, .. } if bug == Bug::MergeReplaces && *overwrite == Overwrite::Merge => {
                 *overwrite = Overwrite::Replace;
             }
+            Operation::PutRecord { cap, .. } if bug == Bug::IgnoresRecordCap => *cap = None,
+            Operation::PutRecord { condition, .. } if bug == Bug::IgnoresCondition => *condition = Condition::Any,
             _ => {}
         }
         if bug == Bug::ForgetsFloor {
@@ -112,6 +117,8 @@ impl Planted {
             edge: looked.edge,
             keys: looked.key && bug != Bug::RetriesTwice,
             requests: bug != Bug::CapForgetsRequests,
+            bug,
+            operation: &write.operation,
         };
         let mut outcome = match resolve(&seen, &write, version, last) {
             Ok(outcome) => outcome,
@@ -210,6 +217,10 @@ impl View for Seen<'_> {
         self.graph.is_private(key)
     }
 
+    fn is_suspended(&self, key: Key) -> bool {
+        self.bug != Bug::SuspensionIsForShow && self.graph.is_suspended(key)
+    }
+
     fn user(&self, key: Key) -> Option<User> {
         self.graph.user(key)
     }
@@ -224,7 +235,7 @@ impl View for Seen<'_> {
     fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
         match self.edge {
             Some(looked) if kind == Kind::Follow => looked,
-            _ => self.graph.edge(kind, follower, target),
+            _ => self.muted_as_asked(self.graph.edge(kind, follower, target)),
         }
     }
 
@@ -238,6 +249,40 @@ impl View for Seen<'_> {
 
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         if self.keys { self.graph.idempotency(scope, now) } else { None }
+    }
+
+    fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
+        self.graph.record(space, owner, id)
+    }
+
+    fn record_count(&self, space: Space, owner: Key) -> u64 {
+        self.graph.record_count(space, owner)
+    }
+
+    fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
+        self.graph.records(space, owner, prefix, limit)
+    }
+
+    fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
+        let mut edges = self.graph.edges_of(key, usize::MAX);
+        match (self.bug, self.operation) {
+            (Bug::RecreatesTooSoon, Operation::PutUser { .. }) => return Vec::new(),
+            (Bug::ErasesOneDirection, Operation::EraseEdges { .. }) => edges.retain(|edge| edge.follower == key),
+            _ => {}
+        }
+        edges.truncate(limit);
+        edges
+    }
+}
+
+impl Seen<'_> {
+    fn muted_as_asked(&self, edge: Option<EdgeValue>) -> Option<EdgeValue> {
+        match (self.bug, self.operation) {
+            (Bug::MutesKeepTheirEnd, Operation::Mute { expires_at, .. }) => {
+                edge.map(|value| EdgeValue { expires: expires_at.map(entourage_model::Expiry::at), ..value })
+            }
+            _ => edge,
+        }
     }
 }
 
@@ -302,6 +347,32 @@ impl Store for Planted {
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        Ok(self.inner.read().graph.record(space, owner, id))
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        let inner = self.inner.read();
+        let repeats = self.bug == Bug::RepeatsRecordOfCursor;
+        let above = |id: &RecordId| match after {
+            Some(after) if repeats => id.as_bytes() >= after,
+            Some(after) => id.as_bytes() > after,
+            None => true,
+        };
+        let ids = inner.graph.records(space, owner, &[], usize::MAX).into_iter().map(|(id, _)| id).filter(above);
+        Ok(ids.filter_map(|id| inner.graph.record(space, owner, &id)).take(limit).collect())
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        Ok(self.inner.read().graph.record_count(space, owner))
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        let inner = self.inner.read();
+        let kept = |ended: &Ended| self.bug != Bug::HistoryForgetsRequests || ended.state == State::Active;
+        Ok(inner.graph.history(follower, before, Version::ZERO).filter(kept).take(limit).collect())
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {

@@ -1,6 +1,6 @@
 //! Reads everything a store says of a few people, and compares it with the reference.
 
-use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, Sequence, Side, State};
+use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, Sequence, Side, Space, State};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -47,6 +47,8 @@ impl Comparison {
         pairs(store, reference, &crossed).await?;
         self.lists(store, reference).await?;
         self.users(store, reference).await?;
+        self.records(store, reference).await?;
+        self.history(store, reference).await?;
         self.events(store, reference).await?;
         match store.verify().await {
             Ok(report) if report.is_clean() => Ok(()),
@@ -99,6 +101,31 @@ impl Comparison {
         Ok(())
     }
 
+    async fn records(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
+        for &owner in &self.everyone {
+            for space in Space::ALL {
+                let size = self.rng.random_range(1..5);
+                let seen = pages::read_records(store, space, owner, size).await?;
+                let expected = reference.list_records(space, owner);
+                if seen != expected {
+                    return Err(format!("C16: {space:?} of {owner} must be {expected:?}, not {seen:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn history(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
+        for &user in &self.everyone {
+            let size = self.rng.random_range(1..6);
+            let (seen, expected) = (pages::read_history(store, user, size).await?, reference.history(user));
+            if seen != expected {
+                return Err(format!("C17: the history of {user} must be {expected:?}, not {seen:?}"));
+            }
+        }
+        Ok(())
+    }
+
     async fn events(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
         let Some(from) = self.read_to else { return Ok(()) };
         let events = pages::read_events(store, from).await?;
@@ -110,9 +137,10 @@ impl Comparison {
         let own = events.iter().filter(|event| match event.body {
             EventBody::Edge { follower, .. } => self.everyone.contains(&follower),
             EventBody::User { key, .. } => self.everyone.contains(&key),
+            EventBody::Record { owner, .. } => self.everyone.contains(&owner),
         });
         let seen: Vec<_> = own.map(Entry::of).collect();
-        let expected: Vec<_> = reference.log()[self.compared..].iter().cloned().map(Some).collect();
+        let expected: Vec<_> = reference.log()[self.compared..].to_vec();
         if seen != expected {
             return Err(format!("C12: events after {from} must be {expected:#?}, not {seen:#?}"));
         }

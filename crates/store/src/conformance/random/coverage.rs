@@ -23,6 +23,11 @@ fn a_run_meets_every_refusal_and_every_event() {
         Code::IdTaken,
         Code::IdempotencyMismatch,
         Code::NotFound,
+        Code::FollowSuspended,
+        Code::RequestInProgress,
+        Code::GroupNotFound,
+        Code::GroupLimit,
+        Code::InvalidRequest,
     ];
     assert_eq!(met.refusals, HashSet::from(refusals));
     let changes =
@@ -42,6 +47,13 @@ fn a_run_meets_every_refusal_and_every_event() {
         "block.removed",
         "mute.created",
         "mute.removed",
+        "user.erased",
+        "group.created",
+        "group.updated",
+        "group.removed",
+        "group.member_added",
+        "group.member_removed",
+        "record.changed",
     ];
     assert_eq!(names, HashSet::from(expected));
     assert!(met.outcomes.iter().filter(|outcome| outcome.replayed).count() > 20, "retries are among the writes");

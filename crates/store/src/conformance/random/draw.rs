@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use entourage_model::{
-    IdempotencyKey, Key, KeyHasher, Millis, Operation, Overwrite, Secret, UserId, UserPatch, Version, Write,
+    Condition, IdempotencyKey, Key, KeyHasher, Millis, Operation, Overwrite, RecordId, Secret, Space, UserId,
+    UserPatch, Version, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -15,10 +16,13 @@ pub(super) struct Draw {
     people: Vec<(Key, UserId)>,
     keyed: VecDeque<Write>,
     newest: Version,
+    /// Versions of records, for conditions that hold.
+    versions: VecDeque<Version>,
+    beyond_graph: bool,
 }
 
 impl Draw {
-    pub(super) fn new(seed: u64, secret: &Secret) -> Self {
+    pub(super) fn new(seed: u64, secret: &Secret, beyond_graph: bool) -> Self {
         let hasher = KeyHasher::new(secret);
         let mut rng = StdRng::seed_from_u64(seed);
         let base: i64 = rng.random_range(1 << 32..1 << 60);
@@ -29,7 +33,8 @@ impl Draw {
             };
             (hasher.key(&id), id)
         });
-        Self { people: people.collect(), rng, keyed: VecDeque::new(), newest: Version::ZERO }
+        let (keyed, versions) = (VecDeque::new(), VecDeque::new());
+        Self { people: people.collect(), rng, keyed, newest: Version::ZERO, versions, beyond_graph }
     }
 
     pub(super) fn everyone(&self) -> Vec<Key> {
@@ -38,6 +43,8 @@ impl Draw {
 
     pub(super) fn saw(&mut self, version: Version) {
         self.newest = self.newest.max(version);
+        self.versions.push_front(version);
+        self.versions.truncate(30);
     }
 
     /// One write, or a batch. The first ones make most of the people.
@@ -95,6 +102,9 @@ impl Draw {
     }
 
     fn operation(&mut self) -> Operation {
+        if self.beyond_graph && self.one_in(3) {
+            return self.beyond();
+        }
         let (a, b) = (self.someone(), self.someone());
         let quiet = self.one_in(4);
         match self.rng.random_range(0..100) {
@@ -108,7 +118,10 @@ impl Draw {
             60..64 => Operation::Reject { target: a, follower: b },
             64..69 => Operation::Block { actor: a, target: b },
             69..77 => Operation::Unblock { actor: a, target: b },
-            77..80 => Operation::Mute { actor: a, target: b },
+            77..80 => {
+                let expires_at = self.one_in(2).then(|| Millis::from_since_2000(self.rng.random_range(1..4) * 700));
+                Operation::Mute { actor: a, target: b, expires_at }
+            }
             80..83 => Operation::Unmute { actor: a, target: b },
             83..91 => {
                 // Few moments, so that many edges share one; the last lies ahead of every clock.
@@ -118,6 +131,39 @@ impl Draw {
             }
             _ => self.put(),
         }
+    }
+
+    /// What is beside the graph. Few ids and few values, so that they meet.
+    fn beyond(&mut self) -> Operation {
+        let (a, b) = (self.someone(), self.someone());
+        match self.rng.random_range(0..100) {
+            0..6 => Operation::Suspend { key: a, suspended: self.one_in(4) },
+            6..52 => self.record(a),
+            52..82 => Operation::GroupMember { owner: a, group: self.group(), member: b, present: !self.one_in(5) },
+            82..86 => Operation::Erase { key: a },
+            _ => Operation::EraseEdges { key: a, limit: self.rng.random_range(0..4) },
+        }
+    }
+
+    fn group(&mut self) -> RecordId {
+        let length = if self.one_in(30) { 24 } else { self.rng.random_range(1..4) };
+        RecordId::new(&vec![7; length]).expect("the id is valid")
+    }
+
+    fn record(&mut self, owner: Key) -> Operation {
+        let space = Space::ALL[if self.one_in(2) { 0 } else { self.rng.random_range(0..Space::ALL.len()) }];
+        let length = if self.one_in(40) { 70_000 } else { self.rng.random_range(0..4) * 5 };
+        let value = (!self.one_in(4)).then(|| vec![self.rng.random_range(0..3); length].into_boxed_slice());
+        let condition = match self.rng.random_range(0..6) {
+            0 => Condition::Absent,
+            1 => {
+                let index = self.rng.random_range(0..30);
+                Condition::Version(self.versions.get(index).copied().unwrap_or_default())
+            }
+            _ => Condition::Any,
+        };
+        let cap = self.one_in(3).then(|| self.rng.random_range(0..4));
+        Operation::PutRecord { space, owner, id: self.group(), value, condition, cap }
     }
 
     fn put(&mut self) -> Operation {

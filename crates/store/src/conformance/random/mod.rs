@@ -27,11 +27,13 @@ pub struct Plan {
     pub steps: usize,
     /// After how many steps everything is read and compared.
     pub compare_every: usize,
+    /// Whether records, groups, suspensions and erasures are among the writes.
+    pub beyond_graph: bool,
 }
 
 impl Plan {
     pub fn new(seed: u64, steps: usize) -> Self {
-        Self { seed, steps, compare_every: 40 }
+        Self { seed, steps, compare_every: 40, beyond_graph: true }
     }
 }
 
@@ -76,7 +78,7 @@ pub async fn run(
     plan: Plan,
     mut between: impl AsyncFnMut(usize, Arc<dyn Store>) -> Arc<dyn Store>,
 ) -> Result<Run, Failure> {
-    let mut draw = Draw::new(plan.seed, &store.identity().secret);
+    let mut draw = Draw::new(plan.seed, &store.identity().secret, plan.beyond_graph);
     let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.profile().numbered);
     let (mut reference, mut met, mut recent) = (Reference::default(), Run::default(), VecDeque::new());
     let mut store = store;
@@ -125,6 +127,15 @@ async fn commit(store: &dyn Store, writes: &[Write]) -> Vec<Result<Outcome, Erro
 /// Runs `seeds` seeds of `steps` steps, each on a store of its own: half of them always the same ones, half drawn
 /// anew. A store that says how to reopen it is closed and opened again now and then. Panics with the seed.
 pub fn run_seeds<S: Into<Fixture>>(seeds: u64, steps: usize, fresh: impl AsyncFn() -> S) {
+    run_plans(seeds, steps, true, fresh);
+}
+
+/// The same, with writes to the graph alone.
+pub fn run_seeds_of_the_graph<S: Into<Fixture>>(seeds: u64, steps: usize, fresh: impl AsyncFn() -> S) {
+    run_plans(seeds, steps, false, fresh);
+}
+
+fn run_plans<S: Into<Fixture>>(seeds: u64, steps: usize, beyond_graph: bool, fresh: impl AsyncFn() -> S) {
     let variable = |name| std::env::var(name).ok();
     let steps = if variable("ENTOURAGE_SOAK").is_some_and(|soak| soak == "1") { steps * 50 } else { steps };
     let chosen: Vec<u64> = match variable("ENTOURAGE_SEED") {
@@ -139,7 +150,8 @@ pub fn run_seeds<S: Into<Fixture>>(seeds: u64, steps: usize, fresh: impl AsyncFn
             let every = (steps / 8).max(1);
             let store = Arc::clone(&fixture.store);
             let reopen = fixture.into_reopen();
-            let run = run(store, Plan::new(seed, steps), async |_, store| match &reopen {
+            let plan = Plan { beyond_graph, ..Plan::new(seed, steps) };
+            let run = run(store, plan, async |_, store| match &reopen {
                 Some(reopen) if restarts.random_range(0..every) == 0 => {
                     store.close().await.expect("the store closes");
                     reopen(store).await

@@ -1,0 +1,238 @@
+//! Records beside the graph: written under conditions, read back by id, counted.
+
+use entourage_model::{CHUNK_MAX, Code, Condition, Key, Operation, RECORD_MAX_BYTES, Reply, Space, Version};
+
+use super::{
+    operations::*,
+    pages,
+    world::{World, own_request},
+};
+
+pub(super) async fn written_read_back_and_removed(world: World) {
+    let (owner, mark) = world.user_at_mark().await;
+    let first = world.done(put_record(Space::Seen, owner, b"a", b"one")).await;
+    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true });
+    let second = world.done(put_record(Space::Seen, owner, b"a", b"two")).await;
+    assert_eq!(second.reply, Reply::Record { version: second.version, created: false, changed: true });
+    let same = world.done(put_record(Space::Seen, owner, b"a", b"two")).await;
+    assert_eq!(same.reply, Reply::Record { version: second.version, created: false, changed: false });
+    let stored = world.store.get_record(Space::Seen, owner, &id(b"a")).await.expect("records can be read");
+    let stored = stored.expect("the record stands");
+    assert_eq!((stored.version, &*stored.value), (second.version, &b"two"[..]));
+    assert_eq!(world.store.count_records(Space::Seen, owner).await.expect("records are counted"), 1);
+    for (space, owner, name) in
+        [(Space::Job, owner, b"a"), (Space::Seen, world.user().await, b"a"), (Space::Seen, owner, b"b")]
+    {
+        let other = world.store.get_record(space, owner, &id(name)).await.expect("records can be read");
+        assert_eq!(other, None, "{space:?} {owner}");
+    }
+    assert_eq!(world.done(remove_record(Space::Seen, owner, b"a")).await.reply, Reply::Gone { changed: true });
+    assert_eq!(world.done(remove_record(Space::Seen, owner, b"a")).await.reply, Reply::Gone { changed: false });
+    assert_eq!(pages::read_records(&*world.store, Space::Seen, owner, 5).await, Ok(Vec::new()));
+    let events = world.events(mark, &[owner]).await;
+    let names: Vec<_> = events.iter().map(entourage_model::Event::name).collect();
+    assert_eq!(names, ["record.changed"; 3]);
+    assert!(events.iter().all(|event| !event.is_public()), "{events:?}");
+    let shown = format!("{events:?}");
+    assert!(!shown.contains("111, 110, 101"), "an event tells a value: {shown}");
+}
+
+pub(super) async fn listed_by_id_from_anywhere(world: World) {
+    let owner = world.user().await;
+    let mut names: Vec<Vec<u8>> = vec![vec![0], vec![0, 0], vec![1; 32], vec![255; 32], vec![255], vec![1]];
+    names.extend((0..60u8).map(|number| vec![9, number]));
+    let puts = names.iter().map(|name| put_record(Space::Notification, owner, name, &name.repeat(40)));
+    world.all_done(puts.collect()).await;
+    names.sort();
+    for size in [1, 2, 7, 100] {
+        let listed = pages::read_records(&*world.store, Space::Notification, owner, size).await.expect("a list");
+        let ids: Vec<_> = listed.iter().map(|record| record.id.as_bytes().to_vec()).collect();
+        assert_eq!(ids, names, "at {size} a page");
+        assert!(listed.iter().all(|record| *record.value == record.id.as_bytes().repeat(40)));
+    }
+    for (after, first) in [(&[9][..], &[9, 0][..]), (&[9, 58, 3], &[9, 59]), (&[0; 40], &[1]), (&[], &[0])] {
+        let page = world.store.scan_records(Space::Notification, owner, Some(after), 1).await.expect("a page");
+        assert_eq!(page[0].id.as_bytes(), first, "after {after:?}");
+    }
+    let none = world.store.scan_records(Space::Notification, owner, None, 0).await.expect("a page");
+    assert!(none.is_empty());
+}
+
+pub(super) async fn conditions_hold_inside_the_commit(world: World) {
+    let owner = world.user().await;
+    let put = |value: &[u8], condition| put_record_if(Space::Job, owner, b"job", Some(value), condition);
+    world.refused(put(b"1", Condition::Version(Version::MAX)), Code::RequestInProgress).await;
+    let first = world.done(put(b"1", Condition::Absent)).await;
+    world.refused(put(b"2", Condition::Absent), Code::RequestInProgress).await;
+    let second = world.done(put(b"2", Condition::Version(first.version))).await;
+    world.refused(put(b"3", Condition::Version(first.version)), Code::RequestInProgress).await;
+    let gone = put_record_if(Space::Job, owner, b"job", None, Condition::Version(first.version));
+    world.refused(gone, Code::RequestInProgress).await;
+    let gone = put_record_if(Space::Job, owner, b"job", None, Condition::Version(second.version));
+    assert!(world.done(gone).await.reply.changed());
+    // Of many who saw one version, one may go on from it.
+    let start = world.done(put(b"start", Condition::Any)).await.version;
+    let results = world
+        .race(12, |index, store| {
+            let value = [index as u8];
+            let write = put_record_if(Space::Job, owner, b"job", Some(&value), Condition::Version(start));
+            async move { store.commit(write.into()).await.is_ok() }
+        })
+        .await;
+    assert_eq!(results.iter().filter(|won| **won).count(), 1);
+}
+
+pub(super) async fn refusals(world: World) {
+    let (owner, mark) = world.user_at_mark().await;
+    let stranger = world.stranger();
+    world.refused(put_record(Space::Seen, stranger, b"a", b"x"), Code::ActorNotFound).await;
+    world.refused(remove_record(Space::Seen, stranger, b"a"), Code::ActorNotFound).await;
+    let large = vec![1; RECORD_MAX_BYTES + 1];
+    world.refused(put_record(Space::Seen, owner, b"a", &large), Code::InvalidRequest).await;
+    world.refused(put_record(Space::GroupMember, owner, b"a", b"x"), Code::InvalidRequest).await;
+    world.refused(put_record(Space::Group, owner, &[1; 24], b"x"), Code::InvalidRequest).await;
+    assert!(world.events(mark, &[owner]).await.is_empty());
+    let largest = &large[1..];
+    world.done(put_record(Space::Seen, owner, b"a", largest)).await;
+    let stored = world.store.get_record(Space::Seen, owner, &id(b"a")).await.expect("records can be read");
+    assert_eq!(*stored.expect("the record stands").value, *largest);
+}
+
+pub(super) async fn the_server_has_records_of_its_own(world: World) {
+    let name = own_request().scope;
+    world.done(put_record(Space::Job, Key::SERVER, &name, b"work")).await;
+    let stored = world.store.get_record(Space::Job, Key::SERVER, &id(&name)).await.expect("records can be read");
+    assert_eq!(*stored.expect("the record stands").value, *b"work");
+    let put = Operation::PutUser {
+        key: Key::SERVER,
+        id: world.own_id().1,
+        patch: Default::default(),
+        overwrite: entourage_model::Overwrite::Replace,
+    };
+    world.refused(put, Code::IdTaken).await;
+    world.done(remove_record(Space::Job, Key::SERVER, &name)).await;
+}
+
+pub(super) async fn caps_are_exact(world: World) {
+    let owner = world.user().await;
+    let put = |name: u8, space, cap| Operation::PutRecord {
+        space,
+        owner,
+        id: id(&[name]),
+        value: Some([name].into()),
+        condition: Condition::Any,
+        cap: Some(cap),
+    };
+    world.refused(put(1, Space::Group, 0), Code::GroupLimit).await;
+    world.refused(put(1, Space::Seen, 0), Code::InvalidRequest).await;
+    let results = world
+        .race(16, |index, store| {
+            let write = put(index as u8, Space::Group, 5);
+            async move { store.commit(write.into()).await.map(|_| index as u8).map_err(|error| error.code()) }
+        })
+        .await;
+    let made: Vec<u8> = results.iter().flatten().copied().collect();
+    assert_eq!(made.len(), 5, "{results:?}");
+    assert!(results.iter().flatten().count() + results.iter().filter(|r| **r == Err(Code::GroupLimit)).count() == 16);
+    // Changing one takes no more room; removing one makes some.
+    let rename = Operation::PutRecord {
+        space: Space::Group,
+        owner,
+        id: id(&[made[0]]),
+        value: Some([99].into()),
+        condition: Condition::Any,
+        cap: Some(5),
+    };
+    world.done(rename).await;
+    world.refused(put(50, Space::Group, 5), Code::GroupLimit).await;
+    world.done(remove_record(Space::Group, owner, &[made[1]])).await;
+    world.done(put(50, Space::Group, 5)).await;
+    assert_eq!(world.store.count_records(Space::Group, owner).await.expect("records are counted"), 5);
+}
+
+pub(super) async fn groups_have_members_among_the_connected(world: World) {
+    let (owner, mark) = world.user_at_mark().await;
+    let [followed, follower, other] = world.users().await;
+    let private = world.private_user().await;
+    for operation in [follow(owner, followed), follow(follower, owner), follow(owner, private)] {
+        world.done(operation).await;
+    }
+    world.refused(member(owner, b"g", followed, true), Code::GroupNotFound).await;
+    world.done(put_record(Space::Group, owner, b"g", b"friends")).await;
+    world.refused(member(owner, &[1; 24], followed, true), Code::GroupNotFound).await;
+    world.refused(member(world.stranger(), b"g", followed, true), Code::ActorNotFound).await;
+    world.refused(member(owner, b"g", world.stranger(), true), Code::UserNotFound).await;
+    for unconnected in [other, private, owner] {
+        world.refused(member(owner, b"g", unconnected, true), Code::InvalidRequest).await;
+    }
+    for connected in [followed, follower] {
+        let added = world.done(member(owner, b"g", connected, true)).await;
+        assert_eq!(added.reply, Reply::Record { version: added.version, created: true, changed: true });
+    }
+    world.done(unfollow(owner, followed)).await;
+    // Who is in stays in; that the two are strangers now is for readers to see.
+    assert!(!world.done(member(owner, b"g", followed, true)).await.reply.changed());
+    let listed = pages::read_records(&*world.store, Space::GroupMember, owner, 10).await.expect("members");
+    let mut members: Vec<Key> = listed.iter().filter_map(|record| Some(record.id.member()?.1)).collect();
+    members.sort_unstable();
+    let mut expected = [followed, follower];
+    expected.sort_unstable();
+    assert_eq!(members, expected);
+    assert!(world.done(member(owner, b"g", followed, false)).await.reply.changed());
+    assert!(!world.done(member(owner, b"g", followed, false)).await.reply.changed());
+    world.done(put_record(Space::Group, owner, b"g", b"old friends")).await;
+    world.done(remove_record(Space::Group, owner, b"g")).await;
+    assert_eq!(pages::read_records(&*world.store, Space::GroupMember, owner, 10).await, Ok(Vec::new()));
+    let events = world.events(mark, &[owner]).await;
+    let own = events.iter().map(entourage_model::Event::name).filter(|name| name.starts_with("group."));
+    let expected =
+        ["created", "member_added", "member_added", "member_removed", "updated", "removed", "member_removed"];
+    assert_eq!(own.collect::<Vec<_>>(), expected.map(|name| format!("group.{name}")));
+    assert!(events.iter().all(entourage_model::Event::is_public));
+}
+
+pub(super) async fn a_large_group_goes_in_chunks(world: World) {
+    let owner = world.user().await;
+    let others = world.many_users(CHUNK_MAX + 10).await;
+    world.done(put_record(Space::Group, owner, b"g", b"many")).await;
+    world.done(put_record(Space::Group, owner, b"gg", b"few")).await;
+    world.all_done(others.iter().map(|&other| follow(owner, other)).collect()).await;
+    world.all_done(others.iter().map(|&other| member(owner, b"g", other, true)).collect()).await;
+    world.done(member(owner, b"gg", others[0], true)).await;
+    let gone = world.done(remove_record(Space::Group, owner, b"g")).await;
+    assert_eq!((gone.reply, gone.changes.len()), (Reply::Gone { changed: true }, CHUNK_MAX + 1));
+    world.refused(put_record(Space::Group, owner, b"g", b"again"), Code::RequestInProgress).await;
+    world.refused(member(owner, b"g", others[0], true), Code::GroupNotFound).await;
+    let rest = world.done(remove_record(Space::Group, owner, b"g")).await;
+    assert_eq!((rest.reply, rest.changes.len()), (Reply::Gone { changed: true }, 10));
+    assert!(!world.done(remove_record(Space::Group, owner, b"g")).await.reply.changed());
+    world.done(put_record(Space::Group, owner, b"g", b"again")).await;
+    assert_eq!(world.store.count_records(Space::GroupMember, owner).await.expect("records are counted"), 1);
+}
+
+pub(super) async fn records_survive_reopening(world: World) {
+    let [owner, other] = world.users().await;
+    world.done(follow(owner, other)).await;
+    world.done(put_record(Space::Group, owner, b"g", b"friends")).await;
+    world.done(member(owner, b"g", other, true)).await;
+    let puts = (0..200u8).map(|number| put_record(Space::Notification, owner, &[number], &[number; 900]));
+    world.all_done(puts.collect()).await;
+    world.done(remove_record(Space::Notification, owner, &[7])).await;
+    world.done(unfollow(owner, other)).await;
+    let mut seen = Vec::new();
+    let mut world = world;
+    for round in 0..3u8 {
+        let mut drawn = String::new();
+        for space in Space::ALL {
+            let list = pages::read_records(&*world.store, space, owner, 30).await.expect("a list");
+            drawn += &format!("{list:?}");
+        }
+        drawn += &format!("{:?}", pages::read_history(&*world.store, owner, 30).await);
+        seen.push(drawn);
+        world = world.reopened().await;
+        // Elsewhere in the list, and back again: what is folded into old blocks leaves the rest as it was.
+        world.done(put_record(Space::Notification, owner, &[round, 1], b"new")).await;
+        world.done(remove_record(Space::Notification, owner, &[round, 1])).await;
+    }
+    assert!(seen.iter().all(|drawn| *drawn == seen[0]), "{seen:#?}");
+}

@@ -1,0 +1,218 @@
+//! What is beside the graph, from the rules alone: records, groups, history, suspension, and the end of a user.
+
+use entourage_model::{
+    Cause, Change, Code, Condition, EdgeValue, Ended, Error, GROUP_MEMBERS_MAX, Key, Kind, Operation, Outcome, Record,
+    RecordId, Space, State, User, Version,
+};
+
+use super::{Effect, Entry, Expected, Link, Reference, Subject, Told};
+
+fn nothing(told: Told) -> Expected {
+    Expected { told, effects: Vec::new() }
+}
+
+impl Reference {
+    pub(super) fn expect_beyond(&self, operation: &Operation) -> Result<Expected, Code> {
+        match *operation {
+            Operation::Suspend { key, suspended } => {
+                let user = self.users.get(&key).ok_or(Code::UserNotFound)?;
+                if user.follow_suspended == suspended {
+                    return Ok(nothing(Told::User { created: false }));
+                }
+                let user = Box::new(User { follow_suspended: suspended, ..user.clone() });
+                let effects = vec![Effect::User { event: "user.updated", user }];
+                Ok(Expected { told: Told::User { created: false }, effects })
+            }
+            Operation::Erase { key } => {
+                let effects = self.users.get(&key).map(|_| Effect::Erase { key });
+                Ok(Expected { told: Told::Gone, effects: effects.into_iter().collect() })
+            }
+            Operation::PutRecord { space, owner, ref id, ref value, condition, cap } => {
+                self.put_record(space, owner, id, value.as_deref(), condition, cap)
+            }
+            Operation::GroupMember { owner, ref group, member, present } => self.member(owner, group, member, present),
+            _ => unreachable!("the graph's own operations are expected elsewhere"),
+        }
+    }
+
+    fn put_record(
+        &self,
+        space: Space,
+        owner: Key,
+        id: &RecordId,
+        value: Option<&[u8]>,
+        condition: Condition,
+        cap: Option<u32>,
+    ) -> Result<Expected, Code> {
+        if space == Space::GroupMember || (space == Space::Group && id.as_bytes().len() > 23) {
+            return Err(Code::InvalidRequest);
+        }
+        if owner != Key::SERVER {
+            self.known(owner)?;
+        }
+        let known = self.record(space, owner, id);
+        let holds = match condition {
+            Condition::Any => true,
+            Condition::Absent => known.is_none(),
+            Condition::Version(version) => known.is_some_and(|record| record.version == version),
+        };
+        if !holds {
+            return Err(Code::RequestInProgress);
+        }
+        let members = match space {
+            Space::Group => self.members(owner, id),
+            _ => Vec::new(),
+        };
+        let Some(value) = value else {
+            let mut effects: Vec<Effect> = known.iter().map(|_| removed(space, owner, id.clone())).collect();
+            effects.extend(members.into_iter().take(1_000).map(|id| removed(Space::GroupMember, owner, id)));
+            return Ok(Expected { told: Told::Gone, effects });
+        };
+        if value.len() > 65_536 {
+            return Err(Code::InvalidRequest);
+        }
+        if known.is_some_and(|record| *record.value == *value) {
+            return Ok(nothing(Told::Record { list: (space, owner), id: id.clone(), created: false }));
+        }
+        if known.is_none() && cap.is_some_and(|cap| self.list_records(space, owner).len() >= cap as usize) {
+            return Err(if space == Space::Group { Code::GroupLimit } else { Code::InvalidRequest });
+        }
+        if known.is_none() && !members.is_empty() {
+            return Err(Code::RequestInProgress);
+        }
+        Ok(written(space, owner, id.clone(), known.is_none(), value.into()))
+    }
+
+    fn member(&self, owner: Key, group: &RecordId, member: Key, present: bool) -> Result<Expected, Code> {
+        self.known(owner)?;
+        self.record(Space::Group, owner, group).ok_or(Code::GroupNotFound)?;
+        let id = RecordId::of_member(group, member).ok_or(Code::GroupNotFound)?;
+        let known = self.record(Space::GroupMember, owner, &id);
+        if !present {
+            let effects = known.iter().map(|_| removed(Space::GroupMember, owner, id.clone())).collect();
+            return Ok(Expected { told: Told::Gone, effects });
+        }
+        let value = self.users.get(&member).ok_or(Code::UserNotFound)?.created.bits().to_be_bytes();
+        if known.is_some_and(|record| *record.value == value) {
+            return Ok(nothing(Told::Record { list: (Space::GroupMember, owner), id, created: false }));
+        }
+        let follows = |a, b| self.links.get(&(Kind::Follow, a, b)).is_some_and(|edge| edge.state == State::Active);
+        if !follows(owner, member) && !follows(member, owner) {
+            return Err(Code::InvalidRequest);
+        }
+        if known.is_none() && self.members(owner, group).len() as u64 >= GROUP_MEMBERS_MAX {
+            return Err(Code::GroupLimit);
+        }
+        Ok(written(Space::GroupMember, owner, id, known.is_none(), Box::new(value)))
+    }
+
+    fn members(&self, owner: Key, group: &RecordId) -> Vec<RecordId> {
+        let all = self.list_records(Space::GroupMember, owner).into_iter().map(|record| record.id);
+        all.filter(|id| id.member().is_some_and(|(of, _)| of == *group)).collect()
+    }
+
+    /// Which edges go first is the store's to choose; that they are live ones of this key, and as many as asked, is not.
+    pub(super) fn erase_edges(
+        &self,
+        key: Key,
+        limit: usize,
+        result: &Result<Outcome, Error>,
+    ) -> Result<Expected, String> {
+        let outcome = result.as_ref().map_err(|error| format!("edges of the dead can be erased, yet: {error}"))?;
+        let mut left: Vec<Link> = match self.users.contains_key(&key) {
+            true => Vec::new(),
+            false => self.links.keys().copied().filter(|(_, from, to)| [*from, *to].contains(&key)).collect(),
+        };
+        let expected = left.len().min(limit).min(1_000);
+        let mut effects = Vec::new();
+        for change in &outcome.changes {
+            let Change::Edge(edge) = change else { return Err(format!("{change:?} is no edge")) };
+            let link = (edge.kind, edge.follower, edge.target);
+            let at = left.iter().position(|known| *known == link).ok_or_else(|| format!("{link:?} is not to erase"))?;
+            left.swap_remove(at);
+            let of_other = match edge.kind {
+                Kind::Follow => "follow.cancelled",
+                Kind::Block => "block.removed",
+                Kind::Mute => "mute.removed",
+            };
+            effects.extend(self.end(link, of_other, Cause::Erase).effects);
+        }
+        if effects.len() != expected {
+            return Err(format!("{expected} edges must be erased, not {}", effects.len()));
+        }
+        Ok(Expected { told: Told::EdgesErased { left: !left.is_empty() }, effects })
+    }
+
+    pub(super) fn forget(&mut self, key: Key) {
+        self.users.remove(&key);
+        self.past.remove(&key);
+        self.records.retain(|(_, owner), _| *owner != key);
+    }
+
+    pub(super) fn apply_record(
+        &mut self,
+        event: &'static str,
+        space: Space,
+        owner: Key,
+        id: RecordId,
+        value: Option<Box<[u8]>>,
+        version: Version,
+    ) -> Entry {
+        let list = self.records.entry((space, owner)).or_default();
+        let existed = match &value {
+            Some(value) => list.insert(id.clone(), Record { id: id.clone(), version, value: value.clone() }),
+            None => list.remove(&id),
+        };
+        // Of what is not public an event says only that there is something.
+        let after = value.map(|value| if event == "record.changed" { Box::default() } else { value });
+        let subject = Subject::Record { space, owner, id, existed: existed.is_some(), after };
+        Entry { name: event, version, subject }
+    }
+
+    /// An edge of an erased user leaves nothing with that user.
+    pub(super) fn remember(&mut self, link: Link, before: EdgeValue, ended: Version, cause: Cause) {
+        let (kind, follower, target) = link;
+        if kind != Kind::Follow || !self.users.contains_key(&follower) {
+            return;
+        }
+        let EdgeValue { state, quiet, accepted, position, .. } = before;
+        self.past.entry(follower).or_default().push(Ended { target, state, quiet, accepted, position, ended, cause });
+    }
+
+    pub fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<&Record> {
+        self.records.get(&(space, owner))?.get(id)
+    }
+
+    /// By id.
+    pub fn list_records(&self, space: Space, owner: Key) -> Vec<Record> {
+        self.records.get(&(space, owner)).map(|list| list.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Newest first.
+    pub fn history(&self, follower: Key) -> Vec<Ended> {
+        let mut past = self.past.get(&follower).cloned().unwrap_or_default();
+        past.sort_by_key(|ended| std::cmp::Reverse(ended.ended));
+        past
+    }
+}
+
+const fn event(space: Space, created: bool, there: bool) -> &'static str {
+    match (space, created, there) {
+        (Space::Group, true, _) => "group.created",
+        (Space::Group, false, true) => "group.updated",
+        (Space::Group, false, false) => "group.removed",
+        (Space::GroupMember, _, true) => "group.member_added",
+        (Space::GroupMember, _, false) => "group.member_removed",
+        _ => "record.changed",
+    }
+}
+
+fn removed(space: Space, owner: Key, id: RecordId) -> Effect {
+    Effect::Record { event: event(space, false, false), space, owner, id, value: None }
+}
+
+fn written(space: Space, owner: Key, id: RecordId, created: bool, value: Box<[u8]>) -> Expected {
+    let told = Told::Record { list: (space, owner), id: id.clone(), created };
+    let effects = vec![Effect::Record { event: event(space, created, true), space, owner, id, value: Some(value) }];
+    Expected { told, effects }
+}
