@@ -185,7 +185,7 @@ async fn verify_finds_each_planted_disagreement() {
         for operation in [follow(1, 2), unfollow(1, 2), follow(1, 2)] {
             store.commit(operation.into()).await.unwrap();
         }
-        store.commit(Operation::Mute { actor: Key(2), target: Key(1) }.into()).await.unwrap();
+        store.commit(Operation::Mute { actor: Key(2), target: Key(1), expires_at: None }.into()).await.unwrap();
         if check == "block" {
             store.commit(block(1, 2).into()).await.unwrap();
         }

@@ -21,7 +21,10 @@ async fn fresh() -> Fixture {
     })
 }
 
-entourage_store::conformance!(fresh = fresh, skips = ["races::cap_is_exact_at_9_999"]);
+entourage_store::conformance!(
+    fresh = fresh,
+    skips = ["races::cap_is_exact_at_9_999", "records::a_large_group_goes_in_chunks"]
+);
 
 #[test]
 fn random_operations_agree_with_the_reference() {

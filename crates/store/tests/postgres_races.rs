@@ -89,7 +89,7 @@ async fn an_account_that_went_private_is_followed_only_by_request() {
             EventBody::Edge { after, .. } => {
                 assert_eq!(after, Some(if private { State::Pending } else { State::Active }), "{event:?}");
             }
-            EventBody::User { .. } => {}
+            EventBody::User { .. } | EventBody::Record { .. } => {}
         }
     }
     assert!(private);

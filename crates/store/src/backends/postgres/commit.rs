@@ -1,28 +1,33 @@
 //! One transaction for each write: lock, load, decide, store.
 
 use deadpool_postgres::Transaction;
-use entourage_model::{Change, EdgeChange, Error, Operation, Outcome, Result, Sequence, User, Version, Write, resolve};
+use entourage_model::{
+    Change, EdgeChange, Error, Expiry, Operation, Outcome, RecordChange, Result, Sequence, User, Version, Write,
+    resolve,
+};
 use parking_lot::Mutex;
 
 use super::{
     Store,
     counts::{self, Delta},
     error::{Failure, retrying, unreadable},
-    row,
+    records, row,
     view::Loaded,
 };
 
-const EDGES: &str = "INSERT INTO edges (kind, follower, target, state, quiet, version, position) \
+const EDGES: &str = "INSERT INTO edges (kind, follower, target, state, quiet, version, position, accepted, expires) \
      SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::boolean[], $6::bigint[], \
-     $7::bigint[]) \
+     $7::bigint[], $8::boolean[], $9::bigint[]) \
      ON CONFLICT (follower, target, kind) DO UPDATE SET state = excluded.state, quiet = excluded.quiet, \
-     version = excluded.version, position = excluded.position WHERE edges.version < excluded.version";
+     version = excluded.version, position = excluded.position, accepted = excluded.accepted, \
+     expires = excluded.expires WHERE edges.version < excluded.version";
 const USER: &str = "INSERT INTO users \
-     (key, id, name, avatar_url, private, hide_lists, registered_at, created, version) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+     (key, id, name, avatar_url, private, hide_lists, registered_at, created, version, follow_suspended) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
      ON CONFLICT (key) DO UPDATE SET id = excluded.id, name = excluded.name, avatar_url = excluded.avatar_url, \
      private = excluded.private, hide_lists = excluded.hide_lists, registered_at = excluded.registered_at, \
-     created = excluded.created, version = excluded.version WHERE users.version < excluded.version";
+     created = excluded.created, version = excluded.version, follow_suspended = excluded.follow_suspended \
+     WHERE users.version < excluded.version";
 const OUTBOX: &str = "INSERT INTO outbox (version, change) \
      SELECT $1, change::jsonb FROM unnest($2::text[]) WITH ORDINALITY AS made (change, place) ORDER BY place";
 const IDEMPOTENCY: &str = "INSERT INTO idempotency (scope, request, version, reply) VALUES ($1, $2, $3, $4::text::jsonb) \
@@ -70,13 +75,18 @@ async fn put(transaction: &Transaction<'_>, outcome: &Outcome, deltas: &[Delta])
         watermark(transaction),
         put_edges(transaction, outcome),
         put_users(transaction, outcome),
+        records::put(transaction, outcome),
+        records::put_history(transaction, outcome),
         counts::put(transaction, deltas),
         put_outbox(transaction, outcome),
         put_idempotency(transaction, outcome),
     );
     match stored {
-        (Ok(watermark), Ok(()), Ok(()), Ok(()), Ok(()), Ok(())) => Ok(watermark),
-        (a, b, c, d, e, f) => Err(Failure::cause([a.err(), b.err(), c.err(), d.err(), e.err(), f.err()])),
+        (Ok(watermark), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(())) => Ok(watermark),
+        (a, b, c, d, e, f, g, h) => {
+            let failures = [a.err(), b.err(), c.err(), d.err(), e.err(), f.err(), g.err(), h.err()];
+            Err(Failure::cause(failures))
+        }
     }
 }
 
@@ -99,9 +109,9 @@ async fn watermark(transaction: &Transaction<'_>) -> Result<Sequence, Failure> {
 }
 
 async fn put_edges(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
-    let edge = |change| match change {
-        &Change::Edge(edge) => Some(edge),
-        Change::User(_) => None,
+    let edge = |change: &Change| match change {
+        Change::Edge(edge) => Some(*edge),
+        Change::User(_) | Change::Record(_) => None,
     };
     let edges: Vec<EdgeChange> = outcome.changes.iter().filter_map(edge).collect();
     if edges.is_empty() {
@@ -114,19 +124,26 @@ async fn put_edges(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(
     let quiet: Vec<bool> = edges.iter().map(|edge| edge.after.quiet).collect();
     let versions: Vec<i64> = edges.iter().map(|edge| row::from_version(edge.after.version)).collect();
     let positions: Vec<i64> = edges.iter().map(|edge| row::from_version(edge.after.position)).collect();
+    let accepted: Vec<bool> = edges.iter().map(|edge| edge.after.accepted).collect();
+    let seconds = |expires: Expiry| i64::from(expires.seconds());
+    let expires: Vec<Option<i64>> = edges.iter().map(|edge| edge.after.expires.map(seconds)).collect();
     let statement = transaction.prepare_cached(EDGES).await?;
     let written = transaction
-        .execute(&statement, &[&kinds, &followers, &targets, &states, &quiet, &versions, &positions])
+        .execute(
+            &statement,
+            &[&kinds, &followers, &targets, &states, &quiet, &versions, &positions, &accepted, &expires],
+        )
         .await?;
     all_written(written, edges.len())
 }
 
 async fn put_users(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
     for change in &outcome.changes {
-        if let Change::User(change) = change
-            && let Some(user) = &change.after
-        {
-            put_user(transaction, user).await?;
+        if let Change::User(change) = change {
+            match &change.after {
+                Some(user) => put_user(transaction, user).await?,
+                None => records::erase(transaction, change.key, outcome.version).await?,
+            }
         }
     }
     Ok(())
@@ -147,6 +164,7 @@ async fn put_user(transaction: &Transaction<'_>, user: &User) -> Result<(), Fail
                 &row::from_millis(user.registered_at),
                 &row::from_version(user.created),
                 &row::from_version(user.version),
+                &user.follow_suspended,
             ],
         )
         .await?;
@@ -168,12 +186,23 @@ async fn put_outbox(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<
     let changes: Vec<String> = outcome
         .changes
         .iter()
-        .map(serde_json::to_string)
+        .map(|change| serde_json::to_string(&*told(change)))
         .collect::<Result<_, _>>()
         .map_err(|error| Error::internal("a change cannot be written as JSON").caused_by(error))?;
     let statement = transaction.prepare_cached(OUTBOX).await?;
     transaction.execute(&statement, &[&row::from_version(outcome.version), &changes]).await?;
     Ok(())
+}
+
+/// Values of spaces that are not public stay out of the events.
+fn told(change: &Change) -> std::borrow::Cow<'_, Change> {
+    match change {
+        Change::Record(record) if !record.space.is_public() => {
+            let after = record.after.as_ref().map(|_| Box::default());
+            std::borrow::Cow::Owned(Change::Record(RecordChange { after, ..record.clone() }))
+        }
+        _ => std::borrow::Cow::Borrowed(change),
+    }
 }
 
 async fn put_idempotency(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn value(state: State, quiet: bool) -> EdgeValue {
-        EdgeValue { state, quiet, version: Version::ZERO, position: Version::ZERO }
+        EdgeValue { state, quiet, ..EdgeValue::active(Version::ZERO) }
     }
 
     fn change(before: Option<EdgeValue>, after: EdgeValue) -> Change {

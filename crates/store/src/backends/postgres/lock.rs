@@ -24,6 +24,8 @@ pub(super) enum Name {
     /// What a user follows may grow by one commit at a time: the cap depends on it.
     Load(Key),
     Scope([u8; 16]),
+    /// All records of an owner: conditions and caps depend on them.
+    Records(Key),
     Relay,
     Fold,
     Lease,
@@ -58,6 +60,7 @@ impl Locks {
             Name::Relay => put(4, 0, 0),
             Name::Fold => put(5, 0, 0),
             Name::Lease => put(6, 0, 0),
+            Name::Records(key) => put(7, key.0, 0),
         }
         xxh3_64_with_seed(&bytes, self.epoch) as i64
     }
@@ -66,6 +69,9 @@ impl Locks {
     fn of(self, write: &Write) -> Vec<(i64, bool)> {
         let mut locks = Vec::with_capacity(5);
         match write.operation.parties() {
+            (owner, None) if matches!(write.operation, Operation::PutRecord { .. }) => {
+                locks.push((self.number(Name::User(owner)), false));
+            }
             (key, None) => locks.push((self.number(Name::User(key)), true)),
             (actor, Some(other)) => {
                 locks.push((self.number(Name::User(actor)), false));
@@ -75,6 +81,9 @@ impl Locks {
         }
         if let Operation::Follow { follower, .. } | Operation::Import { follower, .. } = write.operation {
             locks.push((self.number(Name::Load(follower)), true));
+        }
+        if let Operation::PutRecord { owner, .. } | Operation::GroupMember { owner, .. } = write.operation {
+            locks.push((self.number(Name::Records(owner)), true));
         }
         if let Some(key) = &write.idempotency {
             locks.push((self.number(Name::Scope(key.scope)), true));

@@ -11,6 +11,7 @@ mod lease;
 mod lock;
 mod options;
 mod read;
+mod records;
 mod row;
 mod schema;
 mod tidy;
@@ -28,8 +29,8 @@ use std::{
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
-    Clock, Counts, EdgeValue, Error, Event, Key, Kind, List, Outcome, Page, Place, Result, Sequence, User,
-    VersionClock, Write,
+    Clock, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
+    Sequence, Space, User, Version, VersionClock, Write,
 };
 use parking_lot::Mutex;
 use tokio_postgres::NoTls;
@@ -165,6 +166,22 @@ impl crate::Store for Store {
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         Ok(retrying(|| self.read_users_above(after, limit)).await?)
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        Ok(retrying(|| self.read_record(space, owner, id)).await?)
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        Ok(retrying(|| self.read_records(space, owner, after, limit)).await?)
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        Ok(retrying(|| self.read_record_count(space, owner)).await?)
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        Ok(retrying(|| self.read_history(follower, before, limit)).await?)
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use entourage_model::{Millis, Version};
 
+use crate::retention;
+
 /// Times. The defaults are those of the settings with the same names.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -11,6 +13,8 @@ pub struct Options {
     pub idempotency_ttl: Duration,
     /// `log.retention`.
     pub log_retention: Duration,
+    /// `history.retention`.
+    pub history_retention: Duration,
 }
 
 impl Default for Options {
@@ -18,6 +22,7 @@ impl Default for Options {
         Self {
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            history_retention: retention::HISTORY,
         }
     }
 }
@@ -35,6 +40,11 @@ impl Options {
     /// Events below this version are past retention.
     pub(super) fn retention_ends(&self, now: Millis) -> Version {
         ago(now, self.log_retention)
+    }
+
+    /// What ended below this version is no history any more.
+    pub(super) fn history_begins(&self, now: Millis) -> Version {
+        retention::history_begins(now, self.history_retention)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     row,
 };
 
-const EDGES: &str = "SELECT e.state, e.quiet, e.version, e.position \
+const EDGES: &str = "SELECT e.state, e.quiet, e.version, e.position, e.accepted, e.expires \
      FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY AS asked (follower, target, place) \
      LEFT JOIN edges e ON e.follower = asked.follower AND e.target = asked.target AND e.kind = $1 AND e.state <> 3 \
      ORDER BY asked.place";
@@ -26,16 +26,17 @@ fn scan_statement(side: Side) -> String {
         Side::Following => ("follower", "target"),
         Side::Followers => ("target", "follower"),
     };
+    let value = row::VALUE.join(", ");
     format!(
         "WITH page AS (\
-             SELECT kind, follower, target, state, quiet, version, position FROM edges \
+             SELECT kind, follower, target, {value} FROM edges \
              WHERE {own} = $1 AND kind = $2 AND state = $3 AND state <> 3 AND (position, {other}) < ($4, $5) \
              ORDER BY position DESC, {other} DESC LIMIT $6), \
          sums AS (\
              SELECT coalesce(sum(total), 0)::bigint AS total, coalesce(sum(quiet), 0)::bigint AS quiet \
              FROM count_parts WHERE user_key = $1 AND plane = $7 AND side = $8) \
          SELECT sums.total, sums.quiet, page.kind, page.follower, page.target, page.state, page.quiet, \
-             page.version, page.position \
+             page.version, page.position, page.accepted, page.expires \
          FROM sums LEFT JOIN page ON true ORDER BY page.position DESC, page.{other} DESC"
     )
 }

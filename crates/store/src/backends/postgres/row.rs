@@ -1,13 +1,17 @@
 //! Numbers and rows of the tables as words of the model, and back.
 
 use entourage_model::{
-    Edge, EdgeValue, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Result, State, User, UserId, Version,
+    Cause, Edge, EdgeValue, Ended, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Record, RecordId,
+    Result, State, User, UserId, Version,
 };
 use tokio_postgres::Row;
 
 use super::error::unreadable;
 
-pub(super) const USER: &str = "key, id, name, avatar_url, private, hide_lists, registered_at, created, version";
+pub(super) const USER: &str =
+    "key, id, name, avatar_url, private, hide_lists, registered_at, created, version, follow_suspended";
+/// The columns of [`value`].
+pub(super) const VALUE: [&str; 6] = ["state", "quiet", "version", "position", "accepted", "expires"];
 
 /// Bits above the 63rd are never set, so the signed column orders as the version does.
 pub(super) const fn from_version(version: Version) -> i64 {
@@ -33,13 +37,14 @@ pub(super) fn user(row: &Row) -> Result<User> {
         avatar_url: text(3),
         private: row.get(4),
         hide_lists: row.get(5),
+        follow_suspended: row.get(9),
         registered_at: Millis::from_since_2000(row.get::<_, i64>(6) as u64),
         created: to_version(row.get(7)),
         version: to_version(row.get(8)),
     })
 }
 
-/// From `kind, follower, target, state, quiet, version, position`, beginning at a column.
+/// From `kind, follower, target` and [`VALUE`], beginning at a column.
 pub(super) fn edge(row: &Row, first: usize) -> Result<Edge> {
     Ok(Edge {
         kind: number(row.get(first)).and_then(Kind::from_number).ok_or_else(|| unreadable("edge"))?,
@@ -49,13 +54,15 @@ pub(super) fn edge(row: &Row, first: usize) -> Result<Edge> {
     })
 }
 
-/// From `state, quiet, version, position`, beginning at a column.
+/// From [`VALUE`], beginning at a column.
 pub(super) fn value(row: &Row, first: usize) -> Result<EdgeValue> {
     Ok(EdgeValue {
         state: number(row.get(first)).and_then(State::from_number).ok_or_else(|| unreadable("edge"))?,
         quiet: row.get(first + 1),
         version: to_version(row.get(first + 2)),
         position: to_version(row.get(first + 3)),
+        accepted: row.get(first + 4),
+        expires: row.get::<_, Option<i64>>(first + 5).and_then(|seconds| Expiry::from_seconds(seconds as u32)),
     })
 }
 
@@ -66,6 +73,25 @@ pub(super) fn idempotency(row: &Row, scope: [u8; 16]) -> Result<IdempotencyRecor
         key: IdempotencyKey { scope, request: row.get::<_, i64>(0) as u64 },
         version: to_version(row.get(1)),
         reply: serde_json::from_str(reply).map_err(|error| unreadable("idempotency record").caused_by(error))?,
+    })
+}
+
+/// From `id, version, value`.
+pub(super) fn record(row: &Row) -> Result<Record> {
+    let id = RecordId::new(row.get(0)).map_err(|_| unreadable("record"))?;
+    Ok(Record { id, version: to_version(row.get(1)), value: row.get::<_, Vec<u8>>(2).into_boxed_slice() })
+}
+
+/// From `target, state, quiet, accepted, position, ended, cause`.
+pub(super) fn ended(row: &Row) -> Result<Ended> {
+    Ok(Ended {
+        target: Key(row.get(0)),
+        state: number(row.get(1)).and_then(State::from_number).ok_or_else(|| unreadable("history"))?,
+        quiet: row.get(2),
+        accepted: row.get(3),
+        position: to_version(row.get(4)),
+        ended: to_version(row.get(5)),
+        cause: number(row.get(6)).and_then(Cause::from_number).ok_or_else(|| unreadable("history"))?,
     })
 }
 

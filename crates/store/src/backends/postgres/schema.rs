@@ -65,6 +65,7 @@ fn known() -> Result<Vec<Migration>> {
     let files = [
         ("V1__graph", include_str!("migrations/V1__graph.sql")),
         ("V2__retention", include_str!("migrations/V2__retention.sql")),
+        ("V3__records", include_str!("migrations/V3__records.sql")),
     ];
     files
         .into_iter()

@@ -1,4 +1,4 @@
-//! Letting go of what is past its time: idempotency records and events, a small step now and then.
+//! Letting go of what is past its time: idempotency records, history and events, a small step now and then.
 
 use std::sync::atomic::Ordering;
 
@@ -13,6 +13,8 @@ const RECORDS_AT_MOST: i64 = 1_000;
 /// The outer condition stands again on a row that somebody has just written anew.
 const FORGET: &str = "DELETE FROM idempotency WHERE version < $1 AND scope IN (\
          SELECT scope FROM idempotency WHERE version < $1 ORDER BY version LIMIT $2)";
+const FORGET_HISTORY: &str = "DELETE FROM history WHERE (follower, ended) IN (\
+         SELECT follower, ended FROM history WHERE ended < $1 ORDER BY ended LIMIT $2)";
 /// Versions do not ascend with sequences: the first event that is young enough keeps all behind it.
 const DROP: &str = "WITH head AS (\
          SELECT sequence, version FROM events WHERE sequence > (SELECT dropped FROM relay) ORDER BY sequence LIMIT $2), \
@@ -59,6 +61,9 @@ impl Store {
     async fn forget_records(&self, transaction: &Transaction<'_>) -> Result<(), Failure> {
         let expired = row::from_version(self.options.idempotency_ends(self.clock.now()));
         let statement = transaction.prepare_cached(FORGET).await?;
+        transaction.execute(&statement, &[&expired, &RECORDS_AT_MOST]).await?;
+        let expired = row::from_version(self.options.history_begins(self.clock.now()));
+        let statement = transaction.prepare_cached(FORGET_HISTORY).await?;
         transaction.execute(&statement, &[&expired, &RECORDS_AT_MOST]).await?;
         Ok(())
     }

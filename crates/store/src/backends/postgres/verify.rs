@@ -10,10 +10,10 @@ use crate::Report;
 const PROBLEMS_MAX: i64 = 100;
 
 const SIZES: &str = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM edges WHERE state <> 3), \
-     (SELECT count(*) FROM events)";
+     (SELECT count(*) FROM events), (SELECT count(*) FROM records)";
 
 /// Each returns one text for each disagreement.
-const CHECKS: [(&str, &str); 7] = [
+const CHECKS: [(&str, &str); 8] = [
     (
         "count",
         "WITH listed AS (\
@@ -35,8 +35,15 @@ const CHECKS: [(&str, &str); 7] = [
     (
         "edge",
         "SELECT format('kind %s %s -> %s has an end that is no user', kind, follower, target) FROM edges \
-         WHERE NOT EXISTS (SELECT 1 FROM users WHERE key = follower) \
-             OR NOT EXISTS (SELECT 1 FROM users WHERE key = target) LIMIT $1",
+         WHERE NOT EXISTS (SELECT 1 FROM users WHERE key = follower UNION ALL \
+                 SELECT 1 FROM erased WHERE key = follower) \
+             OR NOT EXISTS (SELECT 1 FROM users WHERE key = target UNION ALL SELECT 1 FROM erased WHERE key = target) \
+         LIMIT $1",
+    ),
+    (
+        "record",
+        "SELECT format('space %s holds %s of %s, who is no user', space, id, owner) FROM records \
+         WHERE owner <> (-9223372036854775808)::bigint AND NOT EXISTS (SELECT 1 FROM users WHERE key = owner) LIMIT $1",
     ),
     (
         "block",
@@ -73,11 +80,11 @@ const CHECKS: [(&str, &str); 7] = [
                  UNION ALL SELECT change->'Edge', version FROM outbox WHERE change ? 'Edge') all_told, \
              LATERAL (SELECT (edge->>'follower')::bigint AS follower, (edge->>'target')::bigint AS target, \
                  array_position(ARRAY['follow', 'block', 'mute'], edge->>'kind') - 1 AS kind, \
-                 edge->'after' AS value) parts \
+                 '{\"accepted\": false, \"expires\": null}'::jsonb || (edge->'after') AS value) parts \
              ORDER BY follower, target, kind, version DESC), \
          stored AS (\
              SELECT follower, target, kind::integer AS kind, jsonb_build_object('quiet', quiet, 'version', version, \
-                 'position', position, 'state', (ARRAY['active', 'pending', 'parked', 'removed'])[state + 1]) AS value \
+                 'position', position, 'accepted', accepted, 'expires', expires, 'state', (ARRAY['active', 'pending', 'parked', 'removed'])[state + 1]) AS value \
              FROM edges) \
          SELECT format('kind %s %s -> %s is stored as %s, the events say %s', kind, follower, target, stored.value, \
              told.value) \
@@ -88,11 +95,13 @@ const CHECKS: [(&str, &str); 7] = [
     (
         "events",
         "WITH told AS (\
-             SELECT (change->'User'->>'key')::bigint AS key, max(version) AS version FROM (\
-                 SELECT change, version FROM events WHERE change ? 'User' \
-                 UNION ALL SELECT change, version FROM outbox WHERE change ? 'User') all_told GROUP BY 1) \
+             SELECT DISTINCT ON (key) key, version, change->'User'->'after' = 'null'::jsonb AS gone FROM (\
+                 SELECT (change->'User'->>'key')::bigint AS key, change, version FROM events WHERE change ? 'User' \
+                 UNION ALL SELECT (change->'User'->>'key')::bigint, change, version FROM outbox \
+                 WHERE change ? 'User') all_told ORDER BY key, version DESC) \
          SELECT format('user %s is stored at version %s, the events say %s', key, users.version, told.version) \
-         FROM users FULL JOIN told USING (key), relay WHERE users.version IS DISTINCT FROM told.version \
+         FROM users FULL JOIN told USING (key), relay \
+         WHERE users.version IS DISTINCT FROM CASE WHEN told.gone THEN NULL ELSE told.version END \
              AND NOT (told.version IS NULL AND users.version <= relay.dropped_version) LIMIT $1",
     ),
 ];
@@ -119,5 +128,6 @@ async fn sizes(transaction: &Transaction<'_>) -> Result<Report, Failure> {
     let statement = transaction.prepare_cached(SIZES).await?;
     let row = transaction.query_one(&statement, &[]).await?;
     let size = |row: &Row, column: usize| row.get::<_, i64>(column).unsigned_abs();
-    Ok(Report { users: size(&row, 0), edges: size(&row, 1), events: size(&row, 2), problems: Vec::new() })
+    let (users, edges, events, records) = (size(&row, 0), size(&row, 1), size(&row, 2), size(&row, 3));
+    Ok(Report { users, edges, records, events, problems: Vec::new() })
 }

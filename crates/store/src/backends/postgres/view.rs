@@ -2,13 +2,23 @@
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
-    Edge, EdgeValue, IdempotencyRecord, Key, Kind, Operation, Plane, Side, User, Version, View, Write,
+    CHUNK_MAX, Edge, EdgeValue, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Operation, Overwrite, Plane, Record,
+    RecordId, Side, Space, User, Version, View, Write,
 };
 
-use super::{error::Failure, options::Options, row};
+use super::{error::Failure, options::Options, records, row};
 
-const EDGES: &str = "SELECT kind, follower, target, state, quiet, version, position FROM edges \
+const EDGES: &str = "SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
      WHERE (follower = $1 AND target = $2) OR (follower = $2 AND target = $1)";
+const EDGES_OF: &str = "SELECT * FROM (\
+         SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
+         WHERE follower = $1 AND state <> 3 LIMIT $2) own \
+     UNION ALL SELECT * FROM (\
+         SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
+         WHERE target = $1 AND state <> 3 LIMIT $2) others LIMIT $2";
+const ERASED: &str = "SELECT version FROM erased WHERE key = $1";
+const MEMBERS: &str = "SELECT id, version FROM records WHERE owner = $1 AND space = $2 AND id > $3 \
+     AND substring(id from 1 for octet_length($3)) = $3 ORDER BY id LIMIT $4";
 const LOAD: &str = "SELECT coalesce(sum(total), 0)::bigint FROM count_parts \
      WHERE user_key = $1 AND side = $2 AND plane = ANY($3)";
 const IDEMPOTENCY: &str = "SELECT request, version, reply::text FROM idempotency WHERE scope = $1";
@@ -18,7 +28,13 @@ pub(super) struct Loaded {
     users: Vec<User>,
     /// Removed ones too: the next version must exceed theirs.
     edges: Vec<Edge>,
+    /// Edges of a key without a user.
+    edges_of: Vec<Edge>,
     load: u64,
+    records: Vec<(Space, Record)>,
+    record_count: u64,
+    members: Vec<(RecordId, Version)>,
+    erased: Option<Version>,
     idempotency: Option<IdempotencyRecord>,
     idempotency_millis: u64,
 }
@@ -30,22 +46,37 @@ impl Loaded {
             load_edges(transaction, write),
             load_load(transaction, write),
             load_idempotency(transaction, write),
+            load_records(transaction, write),
+            load_edges_of(transaction, write),
+            load_erased(transaction, write),
         );
         match loaded {
-            (Ok(users), Ok(edges), Ok(load), Ok(idempotency)) => {
-                Ok(Self { users, edges, load, idempotency, idempotency_millis: options.idempotency_millis() })
-            }
-            (users, edges, load, idempotency) => {
-                Err(Failure::cause([users.err(), edges.err(), load.err(), idempotency.err()]))
+            (Ok(users), Ok(edges), Ok(load), Ok(idempotency), Ok(found), Ok(edges_of), Ok(erased)) => Ok(Self {
+                users,
+                edges,
+                edges_of,
+                load,
+                records: found.records,
+                record_count: found.count,
+                members: found.members,
+                erased,
+                idempotency,
+                idempotency_millis: options.idempotency_millis(),
+            }),
+            (a, b, c, d, e, f, g) => {
+                Err(Failure::cause([a.err(), b.err(), c.err(), d.err(), e.err(), f.err(), g.err()]))
             }
         }
     }
 
     /// What the version of this write must exceed.
     pub(super) fn floor(&self) -> Version {
-        let edges = self.edges.iter().map(|edge| edge.value.version);
+        let edges = self.edges.iter().chain(&self.edges_of).map(|edge| edge.value.version);
         let users = self.users.iter().map(|user| user.version);
-        edges.chain(users).max().unwrap_or(Version::ZERO)
+        let records = self.records.iter().map(|(_, record)| record.version);
+        let members = self.members.iter().map(|(_, version)| *version);
+        let all = edges.chain(users).chain(records).chain(members).chain(self.erased);
+        all.max().unwrap_or(Version::ZERO)
     }
 
     fn find_user(&self, key: Key) -> Option<&User> {
@@ -60,6 +91,10 @@ impl View for Loaded {
 
     fn is_private(&self, key: Key) -> bool {
         self.find_user(key).is_some_and(|user| user.private)
+    }
+
+    fn is_suspended(&self, key: Key) -> bool {
+        self.find_user(key).is_some_and(|user| user.follow_suspended)
     }
 
     fn user(&self, key: Key) -> Option<User> {
@@ -81,6 +116,22 @@ impl View for Loaded {
 
     fn idempotency(&self, _scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         self.idempotency.filter(|record| record.version.millis().plus(self.idempotency_millis) > now.millis())
+    }
+
+    fn record(&self, space: Space, _owner: Key, id: &RecordId) -> Option<Record> {
+        self.records.iter().find(|(of, record)| *of == space && record.id == *id).map(|(_, record)| record.clone())
+    }
+
+    fn record_count(&self, _space: Space, _owner: Key) -> u64 {
+        self.record_count
+    }
+
+    fn records(&self, _space: Space, _owner: Key, _prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
+        self.members.iter().take(limit).cloned().collect()
+    }
+
+    fn edges_of(&self, _key: Key, limit: usize) -> Vec<Edge> {
+        self.edges_of.iter().take(limit).copied().collect()
     }
 }
 
@@ -113,4 +164,95 @@ async fn load_idempotency(transaction: &Transaction<'_>, write: &Write) -> Resul
     let statement = transaction.prepare_cached(IDEMPOTENCY).await?;
     let row = transaction.query_opt(&statement, &[&key.scope.as_slice()]).await?;
     Ok(row.map(|row| row::idempotency(&row, key.scope)).transpose()?)
+}
+
+/// What a write to records looks at.
+#[derive(Debug, Default)]
+struct Found {
+    records: Vec<(Space, Record)>,
+    count: u64,
+    members: Vec<(RecordId, Version)>,
+}
+
+async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Found, Failure> {
+    match &write.operation {
+        Operation::PutRecord { space, owner, id, value, cap, .. } => {
+            let mut found = Found::default();
+            found.records.extend(load_record(transaction, *space, *owner, id).await?);
+            if cap.is_some() {
+                found.count = load_count(transaction, *space, *owner).await?;
+            }
+            if *space == Space::Group {
+                let limit = if value.is_some() { 1 } else { CHUNK_MAX };
+                found.members = load_members(transaction, *owner, id, limit).await?;
+            }
+            Ok(found)
+        }
+        Operation::GroupMember { owner, group, member, present } => {
+            let Some(id) = RecordId::of_member(group, *member) else { return Ok(Found::default()) };
+            let mut found = Found::default();
+            found.records.extend(load_record(transaction, Space::Group, *owner, group).await?);
+            found.records.extend(load_record(transaction, Space::GroupMember, *owner, &id).await?);
+            if *present {
+                found.count = load_count(transaction, Space::GroupMember, *owner).await?;
+            }
+            if found.count >= GROUP_MEMBERS_MAX {
+                found.members = load_members(transaction, *owner, group, GROUP_MEMBERS_MAX as usize).await?;
+            }
+            Ok(found)
+        }
+        _ => Ok(Found::default()),
+    }
+}
+
+async fn load_record(
+    transaction: &Transaction<'_>,
+    space: Space,
+    owner: Key,
+    id: &RecordId,
+) -> Result<Option<(Space, Record)>, Failure> {
+    let statement = transaction.prepare_cached(records::GET).await?;
+    let found = transaction.query_opt(&statement, &[&owner.0, &(space as i16), &id.as_bytes()]).await?;
+    Ok(found.map(|found| row::record(&found)).transpose()?.map(|record| (space, record)))
+}
+
+async fn load_count(transaction: &Transaction<'_>, space: Space, owner: Key) -> Result<u64, Failure> {
+    let statement = transaction.prepare_cached(records::COUNT).await?;
+    let count: i64 = transaction.query_one(&statement, &[&owner.0, &(space as i16)]).await?.get(0);
+    Ok(count.unsigned_abs())
+}
+
+async fn load_members(
+    transaction: &Transaction<'_>,
+    owner: Key,
+    group: &RecordId,
+    limit: usize,
+) -> Result<Vec<(RecordId, Version)>, Failure> {
+    let prefix = RecordId::member_prefix(group);
+    let (space, limit) = (Space::GroupMember as i16, limit as i64);
+    let statement = transaction.prepare_cached(MEMBERS).await?;
+    let rows = transaction.query(&statement, &[&owner.0, &space, &&*prefix, &limit]).await?;
+    let member = |row: &tokio_postgres::Row| {
+        let id = RecordId::new(row.get(0)).map_err(|_| super::error::unreadable("record"))?;
+        Ok((id, row::to_version(row.get(1))))
+    };
+    rows.iter().map(member).collect()
+}
+
+/// The edges of whoever was erased: what is to go, or what keeps the key from being given again.
+async fn load_edges_of(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<Edge>, Failure> {
+    let (key, limit) = match write.operation {
+        Operation::EraseEdges { key, limit } => (key, limit.min(CHUNK_MAX) + 1),
+        Operation::PutUser { key, overwrite: Overwrite::Replace | Overwrite::Keep, .. } => (key, 1),
+        _ => return Ok(Vec::new()),
+    };
+    let statement = transaction.prepare_cached(EDGES_OF).await?;
+    let rows = transaction.query(&statement, &[&key.0, &(limit as i64)]).await?;
+    Ok(rows.iter().map(|row| row::edge(row, 0)).collect::<Result<_, _>>()?)
+}
+
+async fn load_erased(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Version>, Failure> {
+    let Operation::PutUser { key, .. } = write.operation else { return Ok(None) };
+    let statement = transaction.prepare_cached(ERASED).await?;
+    Ok(transaction.query_opt(&statement, &[&key.0]).await?.map(|row| row::to_version(row.get(0))))
 }
