@@ -15,7 +15,9 @@ use std::sync::{
 };
 
 use embedded_kit::{open_on, portrait::portrait};
-use entourage_model::{IdempotencyKey, Key, Millis, Operation, Overwrite, UserId, UserPatch, Write};
+use entourage_model::{
+    Condition, IdempotencyKey, Key, Millis, Operation, Overwrite, RecordId, Space, UserId, UserPatch, Write,
+};
 use entourage_store::{
     Store as _,
     backends::embedded::Options,
@@ -49,6 +51,35 @@ fn unfollow(follower: i64, target: i64) -> Operation {
     Operation::Unfollow { follower: Key(follower), target: Key(target) }
 }
 
+fn record(owner: i64, id: u8, value: Option<u8>) -> Operation {
+    let space = if id < 100 { Space::Notification } else { Space::Group };
+    let value = value.map(|value| vec![value; 12].into_boxed_slice());
+    let (id, condition) = (RecordId::new(&[id]).unwrap(), Condition::Any);
+    Operation::PutRecord { space, owner: Key(owner), id, value, condition, cap: None }
+}
+
+fn member(owner: i64, group: u8, member: i64) -> Operation {
+    Operation::GroupMember {
+        owner: Key(owner),
+        group: RecordId::new(&[group]).unwrap(),
+        member: Key(member),
+        present: true,
+    }
+}
+
+fn erase(key: i64) -> Operation {
+    Operation::Erase { key: Key(key) }
+}
+
+fn erase_edges(key: i64, limit: usize) -> Operation {
+    Operation::EraseEdges { key: Key(key), limit }
+}
+
+fn mute(actor: i64, target: i64, seconds: u64) -> Operation {
+    let expires_at = Some(Millis::from_since_2000(seconds * 1000));
+    Operation::Mute { actor: Key(actor), target: Key(target), expires_at }
+}
+
 fn one(operation: Operation) -> Step {
     Step::One(operation.into())
 }
@@ -65,12 +96,26 @@ fn workload() -> Vec<Step> {
         Write::from(Operation::Import { follower: Key(follower), target: Key(target), at, quiet: false })
     };
     let mut steps: Vec<Step> = (1..=6).map(|number| one(user(number, number == 6))).collect();
-    steps.extend([one(follow(1, 2)), keyed(follow(2, 1), 1), one(follow(3, 2)), one(follow(1, 6)), Step::Checkpoint]);
+    steps.extend([one(follow(1, 2)), keyed(follow(2, 1), 1), one(follow(3, 2)), one(follow(1, 6))]);
+    steps.extend([
+        one(record(1, 7, Some(1))),
+        one(record(1, 8, Some(2))),
+        one(record(4, 100, Some(3))),
+        Step::Checkpoint,
+    ]);
     steps.extend([one(unfollow(1, 2)), one(follow(4, 2)), keyed(follow(5, 2), 2), one(follow(1, 2))]);
     steps.push(Step::Many(vec![import(4, 1), import(5, 1), import(1, 1), import(4, 5), follow(2, 3).into()]));
-    steps.extend([one(Operation::Block { actor: Key(2), target: Key(3) }), Step::Checkpoint, Step::Reopen]);
+    steps.extend([one(record(1, 7, Some(9))), one(mute(1, 5, 900_000_000))]);
+    steps.extend([one(Operation::Block { actor: Key(2), target: Key(3) }), one(record(1, 8, None))]);
+    steps.extend([one(member(4, 100, 5)), Step::Checkpoint, Step::Reopen]);
     steps.extend([one(user(7, false)), one(follow(7, 1)), one(unfollow(4, 2)), keyed(follow(2, 1), 1)]);
-    steps.extend([one(Operation::Accept { target: Key(6), follower: Key(1) }), one(follow(3, 2)), Step::Checkpoint]);
+    steps.extend([
+        one(Operation::Accept { target: Key(6), follower: Key(1) }),
+        one(follow(3, 2)),
+        one(erase(5)),
+        Step::Checkpoint,
+    ]);
+    steps.extend([one(erase_edges(5, 2)), one(record(1, 9, Some(4)))]);
     steps.extend([one(Operation::Unblock { actor: Key(2), target: Key(3) }), one(follow(3, 2)), one(unfollow(5, 2))]);
     steps
 }
@@ -82,6 +127,9 @@ fn long_workload() -> Vec<Step> {
         steps.extend([one(user(number, false)), one(follow(number, 1)), keyed(follow(number, 2), number as u8)]);
     }
     steps.extend([Step::Checkpoint, one(unfollow(12, 1)), one(user(12, true)), Step::Reopen, one(follow(13, 12))]);
+    steps.extend([one(record(14, 3, Some(1))), one(erase(14)), one(erase_edges(14, 1)), Step::Checkpoint]);
+    steps.extend([one(erase_edges(14, 9)), one(user(14, false)), one(record(14, 4, Some(5))), one(follow(14, 1))]);
+    steps.extend([one(record(4, 100, None)), one(mute(1, 15, 7)), Step::Checkpoint, one(erase(14)), Step::Reopen]);
     steps
 }
 

@@ -2,11 +2,24 @@
 
 use std::fmt::Write as _;
 
-use entourage_model::{Key, Kind, List, Place, Plane, Result, Sequence, Side};
+use entourage_model::{Key, Kind, List, Place, Plane, Result, Sequence, Side, Space};
 use entourage_store::Store;
 
 pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
     let mut text = graph(store).await?;
+    text += &beyond(store).await?;
+    text += &events(store).await?;
+    Ok(text)
+}
+
+/// What stores of the first format could say, in the words of that time.
+pub(crate) async fn first_portrait(store: &dyn Store) -> Result<String> {
+    let text = graph(store).await? + &events(store).await?;
+    Ok(text.replace("accepted: false, expires: None, ", "").replace("follow_suspended: false, ", ""))
+}
+
+async fn events(store: &dyn Store) -> Result<String> {
+    let mut text = String::new();
     let mut after = Sequence::ZERO;
     loop {
         let events = store.events(after, 7).await?;
@@ -16,6 +29,30 @@ pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
             let _ = writeln!(text, "{event:?}");
         }
     }
+}
+
+/// Records and history of everybody and of the server, page by page and one by one.
+async fn beyond(store: &dyn Store) -> Result<String> {
+    let mut text = String::new();
+    let users = store.sweep_users(None, usize::MAX).await?;
+    for owner in users.iter().map(|user| user.key).chain([Key::SERVER]) {
+        for space in Space::ALL {
+            let mut after = None;
+            loop {
+                let page = store.scan_records(space, owner, after.as_deref(), 3).await?;
+                let Some(last) = page.last() else { break };
+                after = Some(last.id.as_bytes().to_vec());
+                for record in &page {
+                    let single = store.get_record(space, owner, &record.id).await?;
+                    assert_eq!(single.as_ref(), Some(record));
+                }
+                let _ = writeln!(text, "  {space:?} {owner} {page:?}");
+            }
+            let _ = write!(text, "{} ", store.count_records(space, owner).await?);
+        }
+        let _ = writeln!(text, "  {owner} {:?}", store.scan_history(owner, None, 1_000).await?);
+    }
+    Ok(text)
 }
 
 /// All but the events.

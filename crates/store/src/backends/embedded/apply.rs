@@ -1,10 +1,14 @@
 //! Bringing outcomes into the state: in log order for each list, live and in recovery alike.
 
-use entourage_model::{Change, EdgeChange, EdgeValue, Key, Outcome, Place, Plane, Side};
+use entourage_model::{
+    Change, EdgeChange, EdgeValue, Ended, Key, Outcome, Place, Plane, RecordChange, Side, State as EdgeState,
+    UserChange, Version,
+};
 
 use super::{
     commit::Parties,
     grouped::Grouped,
+    shelf::{Document, Shelf, ShelfKey},
     state::{ListKey, SHARDS, Shard, State, shard_of},
     tail::TailValue,
 };
@@ -43,12 +47,14 @@ impl State {
             for change in &outcome.changes {
                 match change {
                     Change::Edge(edge) => edges.push((edge, parties)),
+                    Change::Record(record) => self.apply_record(record, outcome.version),
                     Change::User(user) => {
-                        if let Some(after) = &user.after {
-                            // Edges of later outcomes may be this user's.
-                            self.apply_edges(&edges);
-                            edges.clear();
-                            self.put_user(after);
+                        // Edges of later outcomes may be this user's.
+                        self.apply_edges(&edges);
+                        edges.clear();
+                        match &user.after {
+                            Some(after) => self.put_user(after),
+                            None => self.erase_user(user.key, outcome.version),
                         }
                     }
                 }
@@ -57,10 +63,35 @@ impl State {
         self.apply_edges(&edges);
     }
 
+    fn apply_record(&self, record: &RecordChange, version: Version) {
+        let key = ShelfKey { owner: record.owner, shelf: Shelf::Records(record.space) };
+        let document = record.after.as_ref().map(|value| Document { version, value: value.clone() });
+        let grows = i64::from(document.is_some()) - i64::from(record.before.is_some());
+        self.documents.set(key, record.id.as_bytes(), document, grows);
+        self.count(1, 0);
+    }
+
+    /// An erased follower has no past.
+    fn apply_ends(&self, edges: &[(&EdgeChange, &Parties)]) {
+        let removals = edges.iter().map(|(edge, _)| edge).filter(|edge| edge.after.state == EdgeState::Removed);
+        for edge in removals {
+            if let Some(ended) = Ended::of(edge)
+                && self.ordinal(edge.follower).is_some()
+            {
+                self.documents.remember(edge.follower, &ended);
+                self.count(1, 0);
+            }
+        }
+    }
+
     /// As `apply`, for outcomes out of the log: what they name is looked up in one go.
     pub(super) fn apply_logged(&self, outcomes: &[Outcome]) {
         let keys: Vec<Key> = outcomes.iter().flat_map(named).collect();
-        let ordinals = self.ordinals_of(&keys);
+        // Among them somebody may be erased and another one created under the same key: then each has its own look.
+        let ordinals = match outcomes.iter().any(erases) {
+            true => vec![None; keys.len()],
+            false => self.ordinals_of(&keys),
+        };
         let known: Vec<(Key, Option<u32>)> = keys.into_iter().zip(ordinals).collect();
         let (parties, _) = known.as_chunks::<2>();
         self.apply(outcomes.iter().zip(parties));
@@ -69,10 +100,11 @@ impl State {
     /// Who had no ordinal when the write was decided may have one by now.
     fn known_ordinal(&self, key: Key, parties: &Parties) -> Option<u32> {
         let known = parties.iter().find(|(known, _)| *known == key).and_then(|(_, ordinal)| *ordinal);
-        known.or_else(|| self.ordinal(key))
+        known.or_else(|| self.ordinal_of_edges(key))
     }
 
     fn apply_edges(&self, edges: &[(&EdgeChange, &Parties)]) {
+        self.apply_ends(edges);
         let mut steps = Vec::with_capacity(edges.len() * 2);
         let mut crowded = false;
         for (edge, parties) in edges {
@@ -106,8 +138,13 @@ fn named(outcome: &Outcome) -> [Key; 2] {
     match outcome.changes.first() {
         Some(Change::Edge(edge)) => [edge.follower, edge.target],
         Some(Change::User(user)) => [user.key; 2],
+        Some(Change::Record(record)) => [record.owner; 2],
         None => [Key::default(); 2],
     }
+}
+
+fn erases(outcome: &Outcome) -> bool {
+    outcome.changes.iter().any(|change| matches!(change, Change::User(UserChange { after: None, .. })))
 }
 
 fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, steps: &mut Vec<Step>) {
@@ -118,7 +155,7 @@ fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, s
         let step = |side, owner, other, key| Step {
             list: ListKey::new(plane, side, owner),
             place: Place { position: value.position, key },
-            value: TailValue { version, other, quiet: value.quiet, live },
+            value: TailValue::new(value, version, other, live),
             work,
         };
         steps.push(step(Side::Following, follower, target, change.target));

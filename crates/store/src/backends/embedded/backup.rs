@@ -219,6 +219,10 @@ impl Maintenance for Store {
         }
         Self::backup(self, Arc::new(disk), |_, _| {}).await
     }
+
+    async fn erase_now(&self) -> Outcome<()> {
+        Self::erase_now(self).await
+    }
 }
 
 fn encode(copied: &[Copied]) -> String {

@@ -6,7 +6,7 @@
 //! A version's 63 bits are milliseconds and 22 low bits (server, counter), which are often zero. An edge's
 //! version is mostly its position, or that of the edge before (one import); the mode says which.
 
-use entourage_model::{Millis, Version};
+use entourage_model::{Expiry, Millis, Version};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::codec::{Corrupt, Reader, put_signed, put_varint};
@@ -22,7 +22,15 @@ pub(super) struct Entry {
     pub(super) position: Version,
     pub(super) version: Version,
     pub(super) other: u32,
+    pub(super) expires: Option<Expiry>,
     pub(super) quiet: bool,
+    pub(super) accepted: bool,
+}
+
+impl Entry {
+    const fn is_flagged(&self) -> bool {
+        self.quiet || self.accepted || self.expires.is_some()
+    }
 }
 
 /// Which list a block belongs to: part of its checksum, so that a block in a wrong place is a damaged one.
@@ -44,11 +52,14 @@ mod mode {
     pub(super) const SAME_AS_POSITION: u64 = 0;
     pub(super) const SAME_AS_BEFORE: u64 = 2;
     pub(super) const EXPLICIT: u64 = 4;
-    /// Explicit, and a byte of flags follows.
+    /// A byte of flags follows, then what they say, then the version unless they say that it is the position.
     pub(super) const FLAGGED: u64 = 6;
     pub(super) const BITS: u32 = 3;
 }
 const FLAG_QUIET: u8 = 1;
+const FLAG_ACCEPTED: u8 = 1 << 1;
+const FLAG_EXPIRES: u8 = 1 << 2;
+const FLAG_AT_POSITION: u8 = 1 << 3;
 
 /// `entries` run from the newest to the oldest.
 pub(super) fn encode(owner: Owner, entries: &[Entry]) -> Vec<u8> {
@@ -58,7 +69,7 @@ pub(super) fn encode(owner: Owner, entries: &[Entry]) -> Vec<u8> {
     let mut before = Version::ZERO;
     for (index, entry) in entries.iter().enumerate() {
         let low = entry.position.bits() & LOW_MASK;
-        let source = if entry.quiet {
+        let source = if entry.is_flagged() {
             mode::FLAGGED
         } else if entry.version == entry.position {
             mode::SAME_AS_POSITION
@@ -74,10 +85,12 @@ pub(super) fn encode(owner: Owner, entries: &[Entry]) -> Vec<u8> {
         if low != 0 {
             put_varint(&mut bytes, low);
         }
+        let mut explicit = source >= mode::EXPLICIT;
         if source == mode::FLAGGED {
-            bytes.push(FLAG_QUIET);
+            explicit = entry.version != entry.position;
+            put_flags(&mut bytes, entry);
         }
-        if source >= mode::EXPLICIT {
+        if explicit {
             put_version(&mut bytes, entry.version, before);
             before = entry.version;
         }
@@ -103,17 +116,33 @@ pub(super) fn decode(owner: Owner, bytes: &[u8], count: usize, entries: &mut Vec
         let position = join(millis, low);
         let source = head & 6;
         let flags = if source == mode::FLAGGED { reader.byte()? } else { 0 };
+        let expires = if flags & FLAG_EXPIRES != 0 { Expiry::from_seconds(reader.u32()?) } else { None };
         let version = match source {
             mode::SAME_AS_POSITION => position,
+            mode::FLAGGED if flags & FLAG_AT_POSITION != 0 => position,
             mode::SAME_AS_BEFORE => before,
             _ => {
                 before = take_version(&mut reader, before)?;
                 before
             }
         };
-        entries.push(Entry { position, version, other, quiet: flags & FLAG_QUIET != 0 });
+        let (quiet, accepted) = (flags & FLAG_QUIET != 0, flags & FLAG_ACCEPTED != 0);
+        entries.push(Entry { position, version, other, expires, quiet, accepted });
     }
     reader.end()
+}
+
+fn put_flags(bytes: &mut Vec<u8>, entry: &Entry) {
+    let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+    bytes.push(
+        flag(entry.quiet, FLAG_QUIET)
+            | flag(entry.accepted, FLAG_ACCEPTED)
+            | flag(entry.expires.is_some(), FLAG_EXPIRES)
+            | flag(entry.version == entry.position, FLAG_AT_POSITION),
+    );
+    if let Some(expires) = entry.expires {
+        put_varint(bytes, u64::from(expires.seconds()));
+    }
 }
 
 fn put_version(bytes: &mut Vec<u8>, version: Version, before: Version) {
@@ -150,10 +179,12 @@ mod tests {
 
     fn entries() -> impl Strategy<Value = Vec<Entry>> {
         let version = (0u64..(1 << 41), prop_oneof![Just(0), 0u64..(1 << 22)]).prop_map(|(ms, low)| join(ms, low));
-        let entry = (version.clone(), version, any::<u32>(), any::<bool>(), any::<bool>()).prop_map(
-            |(position, version, other, quiet, same)| {
+        let seconds = prop_oneof![Just(0), any::<u32>()];
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>(), seconds);
+        let entry = (version.clone(), version, any::<u32>(), flags).prop_map(
+            |(position, version, other, (quiet, accepted, same, seconds))| {
                 let version = if same { position } else { version };
-                Entry { position, version, other, quiet }
+                Entry { position, version, other, expires: Expiry::from_seconds(seconds), quiet, accepted }
             },
         );
         prop::collection::vec(entry, 0..300).prop_map(|mut entries| {
@@ -180,8 +211,44 @@ mod tests {
     }
 
     #[test]
+    fn flags_cost_only_those_who_have_them() {
+        let plain = Entry {
+            position: join(900, 3),
+            version: join(900, 3),
+            other: 1,
+            expires: None,
+            quiet: false,
+            accepted: false,
+        };
+        let size = |entry: Entry| encode(OWNER, &[entry]).len();
+        assert_eq!(size(plain), 4 + 1 + 2 + 1);
+        assert_eq!(size(Entry { accepted: true, ..plain }), size(plain) + 1);
+        assert_eq!(size(Entry { quiet: true, ..plain }), size(plain) + 1);
+    }
+
+    /// As the first format wrote it: flags, and the version whether it is the position or not.
+    #[test]
+    fn flags_of_the_first_format_read_back() {
+        let mut bytes = vec![0; 4];
+        put_varint(&mut bytes, 5 << mode::BITS | mode::FLAGGED);
+        put_varint(&mut bytes, 900);
+        bytes.push(FLAG_QUIET);
+        put_version(&mut bytes, join(900, 0), Version::ZERO);
+        let sum = checksum(OWNER, &bytes[4..]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        let mut back = Vec::new();
+        decode(OWNER, &bytes, 1, &mut back).unwrap();
+        let (position, version) = (join(900, 0), join(900, 0));
+        assert_eq!(back, [Entry { position, version, other: 5, expires: None, quiet: true, accepted: false }]);
+    }
+
+    #[test]
     fn every_flipped_bit_is_found() {
-        let entry = |ms, other| Entry { position: join(ms, 3), version: join(ms, 3), other, quiet: other == 2 };
+        let entry = |ms, other| {
+            let (position, version) = (join(ms, 3), join(ms, 3));
+            let expires = Expiry::from_seconds(u32::from(other == 1) * 9);
+            Entry { position, version, other, expires, quiet: other == 2, accepted: other == 3 }
+        };
         let entries = [entry(900, 1), entry(700, 2), entry(5, 3)];
         let bytes = encode(OWNER, &entries);
         for bit in 0..bytes.len() * 8 {

@@ -6,17 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_model::{Plane, Side};
+use entourage_model::{Plane, Side, Version};
 use hashbrown::HashSet;
 
 use super::{
+    documents,
     engine::{Engine, Frozen},
     fault::Fault,
     files::{BlockFiles, BlockWriter, Family, file_name},
-    fold,
+    fold, history,
     lists::{BlockRef, Blocks, Lists, Refs},
     log,
     manifest::{self, FileEntry, ListEntry, Manifest},
+    shelf::{Shelf, ShelfKey},
     state::{ListKey, Shard, USERS_PER_GROUP},
     tail::TailList,
     users,
@@ -41,7 +43,7 @@ pub(super) struct Checkpointer {
 /// The files of one attempt, made when first needed.
 #[derive(Default)]
 struct Writers {
-    writers: [Option<BlockWriter>; 3],
+    writers: [Option<BlockWriter>; Family::ALL.len()],
 }
 
 impl Writers {
@@ -54,6 +56,11 @@ impl Writers {
             Some(writer) => writer.append(&engine.files, bytes, count),
             None => Err(std::io::ErrorKind::NotFound.into()),
         }
+    }
+
+    /// Whether a file is being written.
+    fn are_at(&self, number: u32) -> bool {
+        self.writers.iter().flatten().any(|writer| writer.number() == number)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -119,7 +126,8 @@ impl Checkpointer {
         let folded = self
             .write_users(frozen, &mut writers)
             .and_then(|()| self.fold_tails(&mut writers))
-            .and_then(|()| self.compact(&mut writers))
+            .and_then(|()| self.fold_documents(&mut writers))
+            .and_then(|()| self.compact(frozen.scrub, &mut writers))
             .and_then(|()| Ok(writers.flush()?));
         if let Err(fault) = folded {
             self.writers = writers;
@@ -128,8 +136,7 @@ impl Checkpointer {
         // After a failed sync nothing is known of blocks that memory already refers to.
         writers.finish().map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
         self.write_manifest(frozen)?;
-        self.clean(frozen);
-        Ok(())
+        self.clean(frozen)
     }
 
     fn write_users(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
@@ -189,8 +196,50 @@ impl Checkpointer {
         Ok(())
     }
 
+    fn fold_documents(&mut self, writers: &mut Writers) -> Result<(), Fault> {
+        let engine = Arc::clone(&self.engine);
+        let documents = &engine.state.documents;
+        documents.take_retired().into_iter().for_each(|block| engine.files.retire(block));
+        let begins = engine.options.history_begins(engine.clock.now());
+        for shard in documents.shards() {
+            let frozen = Arc::clone(&shard.read().frozen);
+            let mut tails: Vec<_> = frozen.iter().collect();
+            tails.sort_unstable_by_key(|(key, _)| **key);
+            let mut swaps = Vec::with_capacity(tails.len());
+            for (key, tail) in tails {
+                let old = match shard.read().lists.get(key) {
+                    Some(list) if !list.forgotten => list.blocks.clone(),
+                    _ => continue,
+                };
+                let append = |bytes: &[u8], count| writers.append(&engine, Family::Documents, bytes, count);
+                let (blocks, retired) = documents::fold(*key, &old, tail, &engine.files, append)?;
+                swaps.push((*key, old, blocks, retired));
+            }
+            writers.flush()?;
+            for (key, old, blocks, retired) in swaps {
+                let mut shard = shard.write();
+                let list = shard.lists.get_mut(&key).filter(|list| !list.forgotten);
+                let dead = match list {
+                    Some(list) => {
+                        list.blocks = blocks;
+                        retired
+                    }
+                    // Erased meanwhile: the old blocks are given up already, and the new ones are nobody's.
+                    None => {
+                        blocks.iter().map(|new| new.block).filter(|new| old.iter().all(|o| o.block != *new)).collect()
+                    }
+                };
+                dead.into_iter().for_each(|block| engine.files.retire(block));
+            }
+            documents.thaw(shard);
+            drop_old_history(&engine.files, &mut shard.write(), begins);
+        }
+        Ok(())
+    }
+
     /// Moves live blocks out of files that are mostly dead, until there is a dead byte for four live ones at most.
-    fn compact(&mut self, writers: &mut Writers) -> Result<(), Fault> {
+    /// After an erasure no dead byte is left that could be of a person.
+    fn compact(&mut self, scrub: bool, writers: &mut Writers) -> Result<(), Fault> {
         let engine = Arc::clone(&self.engine);
         let mut files: Vec<_> = engine.files.all().into_iter().filter(|(_, file)| file.live > 0).collect();
         let mut dead: u64 = files.iter().map(|(_, file)| file.size - file.live).sum();
@@ -203,6 +252,13 @@ impl Checkpointer {
             }
             dead -= file.size - file.live;
             victims.insert(number);
+        }
+        if scrub {
+            let stained = |family: Family, size: u64, live: u64| family.is_personal() && live > 0 && live < size;
+            let all = engine.files.all().into_iter();
+            let stained =
+                all.filter(|(number, file)| stained(file.family, file.size, file.live) && !writers.are_at(*number));
+            victims.extend(stained.map(|(number, _)| number));
         }
         if victims.is_empty() {
             return Ok(());
@@ -245,6 +301,43 @@ impl Checkpointer {
                 }
             }
         }
+        for shard in engine.state.documents.shards() {
+            let lists: Vec<(ShelfKey, Vec<documents::DocumentBlock>)> = {
+                let shard = shard.read();
+                let in_victims = |list: &documents::DocumentList| {
+                    list.blocks.iter().any(|bounded| victims.contains(&bounded.block.file()))
+                };
+                shard
+                    .lists
+                    .iter()
+                    .filter(|(_, list)| in_victims(list))
+                    .map(|(key, l)| (*key, l.blocks.clone()))
+                    .collect()
+            };
+            let mut swaps = Vec::with_capacity(lists.len());
+            for (key, old) in lists {
+                let mut new = old.clone();
+                for bounded in &mut new {
+                    bounded.block = moved(bounded.block, Family::Documents, writers)?;
+                }
+                swaps.push((key, old, new));
+            }
+            writers.flush()?;
+            for (key, old, new) in swaps {
+                let mut shard = shard.write();
+                // Erased meanwhile, or not: one of the two blocks is dead.
+                let swapped = match shard.lists.get_mut(&key) {
+                    Some(list) if list.blocks == old => {
+                        list.blocks.clone_from(&new);
+                        true
+                    }
+                    _ => false,
+                };
+                for (old, new) in old.iter().zip(&new).filter(|(old, new)| old.block != new.block) {
+                    engine.files.retire(if swapped { old.block } else { new.block });
+                }
+            }
+        }
         Ok(())
     }
 
@@ -264,6 +357,13 @@ impl Checkpointer {
             drop(shard);
             lists.append(&mut some);
         }
+        let mut documents = Vec::new();
+        for shard in engine.state.documents.shards() {
+            let shard = shard.read();
+            let with_blocks = shard.lists.iter().filter(|(_, list)| !list.blocks.is_empty());
+            documents.extend(with_blocks.map(|(key, list)| (*key, list.blocks.clone())));
+        }
+        documents.sort_unstable_by_key(|(key, _)| *key);
         let files = engine.files.all().into_iter().filter(|(_, file)| file.live > 0);
         let files = files.map(|(number, file)| FileEntry { number, family: file.family, size: file.size }).collect();
         let manifest = Manifest {
@@ -277,6 +377,7 @@ impl Checkpointer {
             idempotency,
             groups: self.groups.clone(),
             lists,
+            documents,
         };
         // New block and record files must have their names before something refers to them.
         engine.disk.sync_folder()?;
@@ -291,11 +392,11 @@ impl Checkpointer {
 
     /// Removes what no manifest refers to, and log segments past retention. Whatever cannot be removed now is
     /// removed later, or at the next start.
-    fn clean(&mut self, frozen: &Frozen) {
+    fn clean(&mut self, frozen: &Frozen) -> Result<(), Fault> {
         let engine = Arc::clone(&self.engine);
         let _removing = engine.removing.lock();
         if engine.holds.load(Ordering::Acquire) > 0 {
-            return;
+            return Ok(());
         }
         for (number, file) in engine.files.all() {
             if file.live == 0 {
@@ -305,6 +406,11 @@ impl Checkpointer {
         }
         self.obsolete.extend(self.expired_segments(frozen));
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
+        if frozen.scrub || frozen.drop_log {
+            // What an erased user left must not come back with the power.
+            engine.disk.sync_folder()?;
+        }
+        Ok(())
     }
 
     /// Never the segment in which the checkpoint was taken, full as it may be by now: recovery begins there.
@@ -318,13 +424,29 @@ impl Checkpointer {
             let Some(first) = segments.all.front() else { break };
             let old = first.newest.plus(engine.options.retention_millis()) < now;
             let large = bytes > engine.options.log_retain_bytes;
-            if first.number >= frozen.segment || !(old || large) {
+            if first.number >= frozen.segment || !(old || large || frozen.drop_log) {
                 break;
             }
             names.push(log::segment_name(first.number));
             segments.all.pop_front();
         }
         names
+    }
+}
+
+/// Blocks whose newest document is past retention hold nothing else.
+fn drop_old_history(files: &BlockFiles, shard: &mut documents::DocumentShard, begins: Version) {
+    for (key, list) in &mut shard.lists {
+        if key.shelf != Shelf::History {
+            continue;
+        }
+        let is_old =
+            |bounded: &documents::DocumentBlock| history::ended(&bounded.first).is_some_and(|ended| ended < begins);
+        let kept = list.blocks.partition_point(|bounded| !is_old(bounded));
+        for bounded in list.blocks.drain(kept..) {
+            list.count = list.count.saturating_sub(u64::from(bounded.block.count));
+            files.retire(bounded.block);
+        }
     }
 }
 

@@ -185,6 +185,20 @@ impl Committer {
         Ok(end)
     }
 
+    /// Goes on in a new segment, which has a frame at once: recovery may begin there.
+    pub(super) fn begin_segment(&self, last: Sequence) -> Result<(), Fault> {
+        let poison = || match &*self.engine.trouble.lock() {
+            Some(Trouble::Poisoned(fault)) => Err(fault.clone()),
+            _ => Ok(()),
+        };
+        poison()?;
+        let _gate = self.engine.gate.lock();
+        self.room(usize::MAX >> 1, last)?;
+        self.unsealed.store(true, Ordering::Relaxed);
+        self.seal(last);
+        poison()
+    }
+
     /// An empty frame: proof that the one before was durable, should its bytes ever rot.
     pub(super) fn seal(&self, last: Sequence) {
         let poisoned = matches!(*self.engine.trouble.lock(), Some(Trouble::Poisoned(_)));

@@ -54,6 +54,10 @@ pub(super) struct Frozen {
     pub(super) segment: u64,
     pub(super) users: u32,
     pub(super) groups: HashSet<u32>,
+    /// Somebody was erased: files that may still hold something of them are written anew.
+    pub(super) scrub: bool,
+    /// Every segment of the log that the checkpoint covers goes, however young.
+    pub(super) drop_log: bool,
 }
 
 #[derive(Debug, Default)]

@@ -15,6 +15,7 @@ use super::{
     block::{self, Entry, Owner},
     fault::Fault,
     lists::BlockRef,
+    shelf::{self, Named, ShelfKey},
 };
 use crate::disk::{Disk, DiskFile, read_exact_at};
 
@@ -24,16 +25,23 @@ pub(super) enum Family {
     Users = 0,
     Following = 1,
     Followers = 2,
+    Documents = 3,
 }
 
 impl Family {
-    pub(super) const ALL: [Self; 3] = [Self::Users, Self::Following, Self::Followers];
+    pub(super) const ALL: [Self; 4] = [Self::Users, Self::Following, Self::Followers, Self::Documents];
+
+    /// Whether its blocks can say something of a person beyond whom they follow.
+    pub(super) const fn is_personal(self) -> bool {
+        matches!(self, Self::Users | Self::Documents)
+    }
 
     const fn prefix(self) -> &'static str {
         match self {
             Self::Users => "users",
             Self::Following => "following",
             Self::Followers => "followers",
+            Self::Documents => "documents",
         }
     }
 
@@ -117,6 +125,12 @@ impl BlockFiles {
         })
     }
 
+    pub(super) fn read_documents(&self, key: ShelfKey, block: BlockRef) -> Result<Vec<Named>, Fault> {
+        let bytes = self.read_raw(block)?;
+        shelf::decode(key, &bytes, block.count as usize)
+            .map_err(|corrupt| Fault::damaged(file_name(Family::Documents, block.file()), block.offset(), corrupt.0))
+    }
+
     /// Appends the block's edges, newest first, to `entries`.
     pub(super) fn read(&self, owner: Owner, block: BlockRef, entries: &mut Vec<Entry>) -> Result<(), Fault> {
         let bytes = self.read_raw(block)?;
@@ -160,6 +174,10 @@ impl BlockWriter {
             self.flush()?;
         }
         Ok(block)
+    }
+
+    pub(super) const fn number(&self) -> u32 {
+        self.number
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::disk::{Disk, DiskFile, read_exact_at};
 
-pub(super) const FORMAT: u16 = 1;
+/// 2: users, replies and records have tags of their own.
+pub(super) const FORMAT: u16 = 2;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
 pub(super) const SEGMENT_HEADER: u64 = 40;
@@ -55,7 +56,7 @@ pub(super) fn prepare(disk: &dyn Disk, epoch: u64, number: u64, bytes: u64) -> i
             file.write_at(&zeros[..length as usize], at)?;
             at += length;
         }
-        file.write_at(&segment_header(epoch, number, bytes), 0)?;
+        file.write_at(&segment_header(FORMAT, epoch, number, bytes), 0)?;
         file.sync()?;
         disk.rename(UNFINISHED, &segment_name(number))?;
         disk.sync_folder()
@@ -70,10 +71,10 @@ pub(super) fn prepare(disk: &dyn Disk, epoch: u64, number: u64, bytes: u64) -> i
     }
 }
 
-fn segment_header(epoch: u64, number: u64, size: u64) -> [u8; SEGMENT_HEADER as usize] {
+fn segment_header(format: u16, epoch: u64, number: u64, size: u64) -> [u8; SEGMENT_HEADER as usize] {
     let mut header = [0; SEGMENT_HEADER as usize];
     header[..4].copy_from_slice(SEGMENT_MAGIC);
-    header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
+    header[4..6].copy_from_slice(&format.to_le_bytes());
     header[8..16].copy_from_slice(&epoch.to_le_bytes());
     header[16..24].copy_from_slice(&number.to_le_bytes());
     header[24..32].copy_from_slice(&size.to_le_bytes());
@@ -257,7 +258,7 @@ pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Res
     if format > FORMAT {
         return Err(Fault::Format { file: name, found: format, known: FORMAT });
     }
-    if header != segment_header(epoch, number, size) {
+    if header != segment_header(format, epoch, number, size) {
         return Err(Fault::damaged(name, 0, "segment header"));
     }
     let found = file.size()?;

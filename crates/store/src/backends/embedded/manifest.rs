@@ -6,13 +6,16 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     codec::{Corrupt, Reader, put_bytes, put_signed, put_varint},
+    documents::DocumentBlock,
     fault::Fault,
     files::Family,
     lists::{BlockRef, Blocks, Bounded},
+    shelf::{Shelf, ShelfKey},
 };
 use crate::disk::{Disk, read_all};
 
-pub(super) const FORMAT: u16 = 1;
+/// 2: documents; users may be erased; blocks of edges have more flags.
+pub(super) const FORMAT: u16 = 2;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";
 const UNFINISHED: &str = "unfinished-checkpoint";
@@ -59,6 +62,7 @@ pub(super) struct Manifest {
     /// One block of users for each group.
     pub(super) groups: Vec<BlockRef>,
     pub(super) lists: Vec<ListEntry>,
+    pub(super) documents: Vec<(ShelfKey, Vec<DocumentBlock>)>,
 }
 
 impl Manifest {
@@ -117,6 +121,7 @@ impl Manifest {
             put_blocks(&mut bytes, &list.following, &mut cursors[Side::Following as usize]);
             put_blocks(&mut bytes, &list.followers, &mut cursors[Side::Followers as usize]);
         }
+        put_documents(&mut bytes, &self.documents);
         let sum = xxh3_64_with_seed(&bytes, epoch);
         bytes.extend_from_slice(&sum.to_le_bytes());
         bytes
@@ -131,7 +136,7 @@ impl Manifest {
         if reader.take(4)? != MAGIC {
             return Err(Corrupt("not a checkpoint"));
         }
-        reader.take(2)?;
+        let format = u16::from_le_bytes(reader.array()?);
         let mut manifest = Self {
             number: reader.varint()?,
             sequence: Sequence(reader.varint()?),
@@ -163,6 +168,9 @@ impl Manifest {
             let following = take_blocks(&mut reader, &mut cursors[Side::Following as usize])?;
             let followers = take_blocks(&mut reader, &mut cursors[Side::Followers as usize])?;
             manifest.lists.push(ListEntry { plane, ordinal, following, followers });
+        }
+        if format >= 2 {
+            manifest.documents = take_documents(&mut reader)?;
         }
         reader.end()?;
         Ok(manifest)
@@ -242,4 +250,34 @@ fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor) -> Result<Blocks, C
     }
     let quiet = reader.u32()?;
     Ok(Blocks::from_parts(bounded, quiet))
+}
+
+fn put_documents(bytes: &mut Vec<u8>, documents: &[(ShelfKey, Vec<DocumentBlock>)]) {
+    put_varint(bytes, documents.len() as u64);
+    let mut cursor = Cursor::default();
+    for (key, blocks) in documents {
+        bytes.push(key.shelf.number());
+        put_signed(bytes, key.owner.0);
+        put_varint(bytes, blocks.len() as u64);
+        for bounded in blocks {
+            cursor.put(bytes, bounded.block);
+            put_bytes(bytes, &bounded.first);
+        }
+    }
+}
+
+fn take_documents(reader: &mut Reader<'_>) -> Result<Vec<(ShelfKey, Vec<DocumentBlock>)>, Corrupt> {
+    let mut documents = Vec::new();
+    let mut cursor = Cursor::default();
+    for _ in 0..reader.length()? {
+        let shelf = Shelf::from_number(reader.byte()?).ok_or(Corrupt("shelf"))?;
+        let owner = Key(reader.signed()?);
+        let mut blocks = Vec::new();
+        for _ in 0..reader.length()? {
+            let block = cursor.take(reader)?;
+            blocks.push(DocumentBlock { first: reader.bytes()?.into(), block });
+        }
+        documents.push((ShelfKey { owner, shelf }, blocks));
+    }
+    Ok(documents)
 }

@@ -9,12 +9,15 @@ mod block;
 mod checkpoint;
 mod codec;
 mod commit;
+mod documents;
 mod engine;
+mod erased;
 mod events;
 mod fault;
 mod files;
 mod fold;
 mod grouped;
+mod history;
 mod idempotency;
 mod identity;
 mod lists;
@@ -28,6 +31,7 @@ mod read;
 mod record;
 mod recover;
 mod sequencer;
+mod shelf;
 mod spare;
 mod state;
 mod tail;
@@ -41,7 +45,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Error, Event, Key, Kind, List, Outcome, Page, Place, Plane, Result, Sequence, User, Write,
+    Clock, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Plane, Record, RecordId,
+    Result, Sequence, Space, User, Version, Write,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -51,6 +56,7 @@ use self::{
     checkpoint::Checkpointer,
     engine::{Engine, Trouble},
     sequencer::{Job, Queue, Sequencer},
+    shelf::{Named, Shelf, ShelfKey},
 };
 use crate::{Answer, Health, Identity, Profile, Report, disk::Disk};
 
@@ -108,10 +114,28 @@ impl Store {
 
     /// Folds everything so far into blocks, and lets go of log segments past retention.
     pub async fn checkpoint(&self) -> Result<()> {
+        self.checkpoint_and(false).await
+    }
+
+    /// Leaves nothing of erased users on the disk: blocks that held them are written anew, and the log begins anew.
+    pub async fn erase_now(&self) -> Result<()> {
+        self.checkpoint_and(true).await?;
+        let (oldest, newest) = {
+            let segments = self.engine.segments.lock();
+            (segments.all.front().map(|s| s.number), segments.all.back().map(|s| s.number))
+        };
+        // Nothing is removed under a backup's hands.
+        if oldest != newest || self.engine.holds.load(Ordering::Acquire) > 0 {
+            return Err(Error::unavailable("a backup is being made, or the log grew on; erase again shortly"));
+        }
+        Ok(())
+    }
+
+    async fn checkpoint_and(&self, drop_log: bool) -> Result<()> {
         loop {
             let (reply, answer) = oneshot::channel();
-            self.queue.push(Job::Freeze { reply }, usize::MAX)?;
-            let begun = answer.await.map_err(|_| Error::from(Fault::Closed))?;
+            self.queue.push(Job::Freeze { drop_log, reply }, usize::MAX)?;
+            let begun = answer.await.map_err(|_| Error::from(Fault::Closed))??;
             let engine = Arc::clone(&self.engine);
             let finished = tokio::task::spawn_blocking(move || wait_for_checkpoint(&engine)).await;
             finished.map_err(|error| Error::internal(error.to_string()))??;
@@ -238,7 +262,8 @@ impl crate::Store for Store {
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let state = &self.engine.state;
-        let get = |&(follower, target): &(Key, Key)| match (state.ordinal(follower), state.ordinal(target)) {
+        let ordinal = |key| state.ordinal_of_edges(key);
+        let get = |&(follower, target): &(Key, Key)| match (ordinal(follower), ordinal(target)) {
             (Some(follower), Some(target)) => Ok(read::get(state, &self.engine.files, kind, follower, target)?),
             _ => Ok(None),
         };
@@ -258,14 +283,46 @@ impl crate::Store for Store {
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        let mut keys: Vec<Key> =
-            self.engine.state.keys().iter().copied().filter(|key| after.is_none_or(|after| *key > after)).collect();
+        let state = &self.engine.state;
+        let is_next = |key: &Key| after.is_none_or(|after| *key > after);
+        let mut keys: Vec<Key> = state.keys().iter().copied().filter(is_next).collect();
+        if state.erased().total() > 0 {
+            // Ordinals of the erased are never given again: a key may have several, and at most one counts.
+            keys.retain(|key| state.ordinal(*key).is_some());
+            keys.sort_unstable();
+            keys.dedup();
+        }
         if limit < keys.len() {
             keys.select_nth_unstable(limit);
             keys.truncate(limit);
         }
         keys.sort_unstable();
         Ok(keys.into_iter().filter_map(|key| self.engine.state.user(key)).collect())
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        let key = ShelfKey { owner, shelf: Shelf::Records(space) };
+        let found = self.engine.state.documents.get(&self.engine.files, key, id.as_bytes())?;
+        Ok(found.map(|found| Record { id: id.clone(), version: found.version, value: found.value }))
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        let key = ShelfKey { owner, shelf: Shelf::Records(space) };
+        let found = self.engine.state.documents.scan(&self.engine.files, key, after.unwrap_or_default(), limit)?;
+        let record = |(id, document): Named| {
+            Ok(Record { id: RecordId::new(&id)?, version: document.version, value: document.value })
+        };
+        found.into_iter().map(record).collect()
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        Ok(self.engine.state.documents.count(ShelfKey { owner, shelf: Shelf::Records(space) }))
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        let Some(user) = self.engine.state.user(follower) else { return Ok(Vec::new()) };
+        let oldest = self.engine.options.history_begins(self.engine.clock.now()).max(user.created);
+        Ok(self.engine.state.documents.history(&self.engine.files, follower, before, oldest, limit)?)
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {

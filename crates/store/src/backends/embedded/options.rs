@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use entourage_model::{Millis, Version};
+
+use crate::retention;
+
 /// Sizes and times. The defaults are those of the settings with the same names.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -31,6 +35,8 @@ pub struct Options {
     pub log_retain_bytes: u64,
     /// `idempotency.ttl`.
     pub idempotency_ttl: Duration,
+    /// `history.retention`.
+    pub history_retention: Duration,
 }
 
 impl Default for Options {
@@ -48,6 +54,7 @@ impl Default for Options {
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
             log_retain_bytes: 16 << 30,
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
+            history_retention: retention::HISTORY,
         }
     }
 }
@@ -80,5 +87,10 @@ impl Options {
 
     pub(super) fn retention_millis(&self) -> u64 {
         u64::try_from(self.log_retention.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What ended below this version is no history any more.
+    pub(super) fn history_begins(&self, now: Millis) -> Version {
+        retention::history_begins(now, self.history_retention)
     }
 }

@@ -1,12 +1,20 @@
 //! The state plus what was decided and is not in it yet: what the next decision looks at. Readers see nothing of it
 //! until it is durable.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, collections::BTreeMap};
 
-use entourage_model::{Change, EdgeValue, IdempotencyRecord, Key, Kind, Outcome, Plane, User, Version, View};
+use entourage_model::{
+    Change, Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Outcome, Plane, Record, RecordChange, RecordId, Side,
+    Space, User, Version, View,
+};
 use hashbrown::HashMap;
 
-use super::{engine::Engine, fault::Fault, read};
+use super::{
+    engine::Engine,
+    fault::Fault,
+    read,
+    shelf::{Shelf, ShelfKey},
+};
 
 /// What the current batch has decided, over what another thread is bringing into the state.
 #[derive(Default)]
@@ -23,6 +31,8 @@ struct Layer {
     edges: HashMap<(Kind, Key, Key), Option<EdgeValue>>,
     loads: HashMap<Key, i64>,
     idempotency: HashMap<[u8; 16], IdempotencyRecord>,
+    records: HashMap<(Space, Key), BTreeMap<RecordId, Option<Record>>>,
+    record_counts: HashMap<(Space, Key), i64>,
     /// Whether `edges` has any of a kind: blocks are asked for with every follow and hardly ever there.
     kinds: [bool; Kind::ALL.len()],
 }
@@ -44,9 +54,10 @@ impl Overlay {
         self.flying.clear();
     }
 
-    /// Whether the number of this user's follows is being changed by what is on its way.
+    /// Whether the number of this user's follows is being changed by what is on its way, or anybody's records are.
     pub(super) fn is_flying(&self, follower: Key) -> bool {
-        !self.flying.loads.is_empty() && self.flying.loads.contains_key(&follower)
+        (!self.flying.loads.is_empty() && self.flying.loads.contains_key(&follower))
+            || !self.flying.record_counts.is_empty()
     }
 
     pub(super) fn record(&mut self, outcome: &Outcome) {
@@ -72,6 +83,8 @@ impl Layer {
         self.edges.clear();
         self.loads.clear();
         self.idempotency.clear();
+        self.records.clear();
+        self.record_counts.clear();
         self.kinds = Default::default();
     }
 
@@ -79,6 +92,16 @@ impl Layer {
         if self.kinds[kind as usize] { self.edges.get(&(kind, follower, target)) } else { None }
     }
 
+    fn record_change(&mut self, change: &RecordChange, version: Version) {
+        let list = (change.space, change.owner);
+        let (id, value) = (change.id.clone(), change.after.clone());
+        let record = value.map(|value| Record { id: id.clone(), version, value });
+        *self.record_counts.entry(list).or_default() +=
+            i64::from(record.is_some()) - i64::from(change.before.is_some());
+        self.records.entry(list).or_default().insert(id, record);
+    }
+
+    /// An erasure is a batch of its own: its users and records never stand here.
     fn record(&mut self, outcome: &Outcome) {
         for change in &outcome.changes {
             match change {
@@ -87,6 +110,7 @@ impl Layer {
                         self.users.insert(user.key, (**after).clone());
                     }
                 }
+                Change::Record(record) => self.record_change(record, outcome.version),
                 Change::Edge(edge) => {
                     let after = Some(edge.after).filter(EdgeValue::is_live);
                     self.kinds[edge.kind as usize] = true;
@@ -136,7 +160,11 @@ impl<'a> Look<'a> {
     }
 
     fn ordinals(&self, follower: Key, target: Key) -> Option<(u32, u32)> {
-        Some((self.ordinal(follower)?, self.ordinal(target)?))
+        Some((self.ordinal_of_edges(follower)?, self.ordinal_of_edges(target)?))
+    }
+
+    fn ordinal_of_edges(&self, key: Key) -> Option<u32> {
+        self.ordinal(key).or_else(|| self.engine.state.erased().ordinal(key))
     }
 }
 
@@ -149,6 +177,13 @@ impl View for Look<'_> {
         match self.overlay.user(key) {
             Some(user) => user.private,
             None => self.ordinal(key).is_some_and(|ordinal| self.engine.state.is_private(ordinal)),
+        }
+    }
+
+    fn is_suspended(&self, key: Key) -> bool {
+        match self.overlay.user(key) {
+            Some(user) => user.follow_suspended,
+            None => self.ordinal(key).is_some_and(|ordinal| self.engine.state.is_suspended(ordinal)),
         }
     }
 
@@ -185,5 +220,54 @@ impl View for Look<'_> {
             Some(record) => Some(*record),
             None => self.keep(self.engine.idempotency.get(scope, now, ttl)),
         }
+    }
+
+    fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
+        if let Some(record) = self.overlay.current.records.get(&(space, owner)).and_then(|list| list.get(id)) {
+            return record.clone();
+        }
+        let key = ShelfKey { owner, shelf: Shelf::Records(space) };
+        let found = self.keep(self.engine.state.documents.get(&self.engine.files, key, id.as_bytes()))?;
+        Some(Record { id: id.clone(), version: found.version, value: found.value })
+    }
+
+    fn record_count(&self, space: Space, owner: Key) -> u64 {
+        let stored = self.engine.state.documents.count(ShelfKey { owner, shelf: Shelf::Records(space) });
+        stored
+            .saturating_add_signed(self.overlay.current.record_counts.get(&(space, owner)).copied().unwrap_or_default())
+    }
+
+    fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
+        let key = ShelfKey { owner, shelf: Shelf::Records(space) };
+        let decided = self.overlay.current.records.get(&(space, owner));
+        // What the batch has removed stands in the way of what is wanted.
+        let reach = limit + decided.map_or(0, BTreeMap::len);
+        let stored = self.engine.state.documents.scan(&self.engine.files, key, prefix, reach);
+        let stored = self.keep(stored.map(Some)).unwrap_or_default();
+        let mut found: BTreeMap<RecordId, Option<Version>> = BTreeMap::new();
+        for (id, document) in stored.into_iter().take_while(|(id, _)| id.starts_with(prefix)) {
+            found.extend(RecordId::new(&id).ok().map(|id| (id, Some(document.version))));
+        }
+        for (id, record) in decided.into_iter().flatten().filter(|(id, _)| id.as_bytes().starts_with(prefix)) {
+            found.insert(id.clone(), record.as_ref().map(|record| record.version));
+        }
+        found.into_iter().filter_map(|(id, version)| Some((id, version?))).take(limit).collect()
+    }
+
+    /// Only the erased have edges and no user, and a batch begins with whatever asks for those.
+    fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = Vec::new();
+        if self.engine.state.erased().ordinal(key).is_none() {
+            return edges;
+        }
+        for list in Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List { user: key, plane, side })) {
+            let wanted = limit - edges.len();
+            let page = read::scan(&self.engine.state, &self.engine.files, list, None, wanted);
+            edges.extend(self.keep(page.map(Some)).map(|page| page.edges).unwrap_or_default());
+            if edges.len() >= limit {
+                break;
+            }
+        }
+        edges
     }
 }

@@ -11,6 +11,7 @@ const NAME: u8 = 1 << 3;
 const AVATAR: u8 = 1 << 4;
 const REGISTERED: u8 = 1 << 5;
 const CHANGED: u8 = 1 << 6;
+const SUSPENDED: u8 = 1 << 7;
 
 pub(super) fn encode(user: &User) -> Box<[u8]> {
     let named = user.id.as_number() != Some(user.key.0);
@@ -24,6 +25,7 @@ pub(super) fn encode(user: &User) -> Box<[u8]> {
         (user.avatar_url.is_some(), AVATAR),
         (registered, REGISTERED),
         (changed, CHANGED),
+        (user.follow_suspended, SUSPENDED),
     ];
     let mut bytes = vec![flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum::<u8>()];
     put_varint(&mut bytes, user.created.bits());
@@ -57,12 +59,16 @@ pub(super) fn decode(key: Key, bytes: &[u8]) -> Result<User, Corrupt> {
     let name = if has(NAME) { Some(text(&mut reader)?.into()) } else { None };
     let avatar_url = if has(AVATAR) { Some(text(&mut reader)?.into()) } else { None };
     reader.end()?;
-    let (private, hide_lists) = (has(PRIVATE), has(HIDE_LISTS));
-    Ok(User { key, id, name, avatar_url, private, hide_lists, registered_at, created, version })
+    let (private, hide_lists, follow_suspended) = (has(PRIVATE), has(HIDE_LISTS), has(SUSPENDED));
+    Ok(User { key, id, name, avatar_url, private, hide_lists, follow_suspended, registered_at, created, version })
 }
 
 pub(super) fn is_private(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|flags| flags & PRIVATE != 0)
+}
+
+pub(super) fn is_suspended(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|flags| flags & SUSPENDED != 0)
 }
 
 fn text<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Corrupt> {
@@ -79,12 +85,13 @@ mod tests {
         #[test]
         fn users_read_back(
             id in "[a-z0-9]{1,20}", name: Option<String>, avatar: Option<String>,
-            private: bool, hide_lists: bool, created in 1u64..(1 << 62), later in 0u64..1000, registered in 0u64..(1 << 41),
+            private: bool, hide_lists: bool, follow_suspended: bool, created in 1u64..(1 << 62), later in 0u64..1000, registered in 0u64..(1 << 41),
         ) {
             let id = UserId::try_from(id.as_str()).unwrap();
             let key = Key(id.as_number().unwrap_or(-7));
             let user = User {
                 key, id, name: name.map(Into::into), avatar_url: avatar.map(Into::into), private, hide_lists,
+                follow_suspended,
                 registered_at: Millis::from_since_2000(registered),
                 created: Version::from_bits(created), version: Version::from_bits(created + later),
             };

@@ -52,7 +52,7 @@ fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
 }
 
 fn scan_once(state: &State, files: &BlockFiles, list: List, after: Option<Place>, limit: usize) -> Result<Page, Fault> {
-    let Some(ordinal) = state.ordinal(list.user) else { return Ok(Page::default()) };
+    let Some(ordinal) = state.ordinal_of_edges(list.user) else { return Ok(Page::default()) };
     let want = limit + 1;
     let mut reach = want + HIDDEN;
     loop {
@@ -150,7 +150,8 @@ fn edge(list: List, other: Key, entry: &Entry) -> Edge {
 }
 
 fn value(plane: Plane, entry: &Entry) -> EdgeValue {
-    EdgeValue { state: plane.state(), quiet: entry.quiet, version: entry.version, position: entry.position }
+    let Entry { position, version, expires, quiet, accepted, .. } = *entry;
+    EdgeValue { state: plane.state(), quiet, accepted, expires, version, position }
 }
 
 /// The live edge of a kind, whichever plane it stands in.

@@ -1,16 +1,23 @@
 //! One outcome as bytes: what the log keeps and what recovery applies.
 
 use entourage_model::{
-    Cause, Change, EdgeChange, EdgeValue, IdempotencyKey, IdempotencyRecord, Key, Kind, Outcome, Reply, Sequence,
-    State, UserChange, Version,
+    Cause, Change, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Outcome,
+    RecordChange, RecordId, Reply, Sequence, Space, State, User, UserChange, UserId, Version,
 };
+use serde::Deserialize;
 use smallvec::SmallVec;
 
-use super::codec::{Corrupt, Reader, put_bytes, put_signed, put_varint};
+use super::{
+    codec::{Corrupt, Reader, put_bytes, put_signed, put_varint},
+    profile,
+};
 
 const TAG_EDGE: u8 = 0;
-const TAG_USER: u8 = 1;
+/// A user as the first format wrote them.
+const TAG_USER_1: u8 = 1;
 const TAG_IDEMPOTENCY: u8 = 2;
+const TAG_USER: u8 = 3;
+const TAG_RECORD: u8 = 4;
 
 /// Appends the changes and the idempotency record. `base` is the batch's first version.
 pub(super) fn encode(bytes: &mut Vec<u8>, outcome: &Outcome, base: Version) {
@@ -26,6 +33,10 @@ pub(super) fn encode(bytes: &mut Vec<u8>, outcome: &Outcome, base: Version) {
             Change::User(user) => {
                 bytes.push(TAG_USER);
                 encode_user(bytes, user);
+            }
+            Change::Record(record) => {
+                bytes.push(TAG_RECORD);
+                encode_record(bytes, record, outcome.version);
             }
         }
     }
@@ -45,6 +56,8 @@ pub(super) fn decode(reader: &mut Reader<'_>, base: Version, last: Sequence) -> 
         match reader.byte()? {
             TAG_EDGE => changes.push(Change::Edge(decode_edge(reader, version)?)),
             TAG_USER => changes.push(Change::User(decode_user(reader)?)),
+            TAG_RECORD => changes.push(Change::Record(decode_record(reader, version)?)),
+            TAG_USER_1 => changes.push(Change::User(decode_user_1(reader)?)),
             TAG_IDEMPOTENCY => idempotency = Some(Box::new(decode_idempotency(reader)?)),
             _ => return Err(Corrupt("unknown change")),
         }
@@ -72,14 +85,7 @@ fn encode_edge(bytes: &mut Vec<u8>, edge: &EdgeChange, version: Version) {
 fn decode_edge(reader: &mut Reader<'_>, version: Version) -> Result<EdgeChange, Corrupt> {
     let head = reader.byte()?;
     let kind = Kind::from_number(head & 3).ok_or(Corrupt("unknown kind"))?;
-    let cause = match (head >> 2) & 7 {
-        0 => Cause::Follower,
-        1 => Cause::Target,
-        2 => Cause::Block,
-        3 => Cause::Import,
-        4 => Cause::Erase,
-        _ => return Err(Corrupt("unknown cause")),
-    };
+    let cause = Cause::from_number((head >> 2) & 7).ok_or(Corrupt("unknown cause"))?;
     let follower = Key(reader.signed()?);
     let target = Key(reader.signed()?);
     let before = if head & HAS_BEFORE != 0 { Some(decode_value(reader, version)?) } else { None };
@@ -90,6 +96,8 @@ fn decode_edge(reader: &mut Reader<'_>, version: Version) -> Result<EdgeChange, 
 const QUIET: u8 = 1 << 2;
 const OTHER_VERSION: u8 = 1 << 3;
 const OTHER_POSITION: u8 = 1 << 4;
+const ACCEPTED: u8 = 1 << 5;
+const EXPIRES: u8 = 1 << 6;
 
 /// Versions are kept as their distance from the outcome's own, which most are equal to.
 fn encode_value(bytes: &mut Vec<u8>, value: &EdgeValue, version: Version) {
@@ -100,13 +108,18 @@ fn encode_value(bytes: &mut Vec<u8>, value: &EdgeValue, version: Version) {
         value.state as u8
             | flag(value.quiet, QUIET)
             | flag(other_version, OTHER_VERSION)
-            | flag(other_position, OTHER_POSITION),
+            | flag(other_position, OTHER_POSITION)
+            | flag(value.accepted, ACCEPTED)
+            | flag(value.expires.is_some(), EXPIRES),
     );
     if other_version {
         put_signed(bytes, version.bits() as i64 - value.version.bits() as i64);
     }
     if other_position {
         put_varint(bytes, value.position.bits());
+    }
+    if let Some(expires) = value.expires {
+        put_varint(bytes, u64::from(expires.seconds()));
     }
 }
 
@@ -119,23 +132,104 @@ fn decode_value(reader: &mut Reader<'_>, version: Version) -> Result<EdgeValue, 
         version
     };
     let position = if head & OTHER_POSITION != 0 { Version::from_bits(reader.varint()?) } else { own };
-    Ok(EdgeValue { state, quiet: head & QUIET != 0, version: own, position })
+    let expires = if head & EXPIRES != 0 { Expiry::from_seconds(reader.u32()?) } else { None };
+    let (quiet, accepted) = (head & QUIET != 0, head & ACCEPTED != 0);
+    Ok(EdgeValue { state, quiet, accepted, expires, version: own, position })
 }
 
 fn encode_user(bytes: &mut Vec<u8>, user: &UserChange) {
-    // postcard of a plain struct into memory cannot fail; an empty record would be refused on reading.
-    put_bytes(bytes, &postcard::to_stdvec(user).unwrap_or_default());
+    let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+    bytes.push(flag(user.existed, BEFORE) | flag(user.after.is_some(), AFTER));
+    put_signed(bytes, user.key.0);
+    if let Some(after) = &user.after {
+        put_bytes(bytes, &profile::encode(after));
+    }
 }
 
+const BEFORE: u8 = 1;
+const AFTER: u8 = 1 << 1;
+
 fn decode_user(reader: &mut Reader<'_>) -> Result<UserChange, Corrupt> {
-    postcard::from_bytes(reader.bytes()?).map_err(|_| Corrupt("user record"))
+    let head = reader.byte()?;
+    let key = Key(reader.signed()?);
+    let after = if head & AFTER != 0 { Some(Box::new(profile::decode(key, reader.bytes()?)?)) } else { None };
+    Ok(UserChange { key, existed: head & BEFORE != 0, after })
+}
+
+fn encode_record(bytes: &mut Vec<u8>, record: &RecordChange, version: Version) {
+    let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+    bytes.push(record.space as u8);
+    bytes.push(flag(record.before.is_some(), BEFORE) | flag(record.after.is_some(), AFTER));
+    put_signed(bytes, record.owner.0);
+    put_bytes(bytes, record.id.as_bytes());
+    if let Some(before) = record.before {
+        put_signed(bytes, version.bits() as i64 - before.bits() as i64);
+    }
+    if let Some(after) = &record.after {
+        put_bytes(bytes, after);
+    }
+}
+
+fn decode_record(reader: &mut Reader<'_>, version: Version) -> Result<RecordChange, Corrupt> {
+    let space = Space::from_number(reader.byte()?).ok_or(Corrupt("unknown space"))?;
+    let head = reader.byte()?;
+    let owner = Key(reader.signed()?);
+    let id = RecordId::new(reader.bytes()?).map_err(|_| Corrupt("record id"))?;
+    let before = match head & BEFORE {
+        0 => None,
+        _ => Some(Version::from_bits((version.bits() as i64).wrapping_sub(reader.signed()?) as u64)),
+    };
+    let after = if head & AFTER != 0 { Some(reader.bytes()?.into()) } else { None };
+    Ok(RecordChange { space, owner, id, before, after })
+}
+
+#[derive(Deserialize)]
+struct UserChange1 {
+    key: Key,
+    existed: bool,
+    after: Option<User1>,
+}
+
+#[derive(Deserialize)]
+struct User1 {
+    key: Key,
+    id: UserId,
+    name: Option<Box<str>>,
+    avatar_url: Option<Box<str>>,
+    private: bool,
+    hide_lists: bool,
+    registered_at: Millis,
+    created: Version,
+    version: Version,
+}
+
+fn decode_user_1(reader: &mut Reader<'_>) -> Result<UserChange, Corrupt> {
+    let change: UserChange1 = postcard::from_bytes(reader.bytes()?).map_err(|_| Corrupt("user record"))?;
+    let after = change.after.map(|user| {
+        let User1 { key, id, name, avatar_url, private, hide_lists, registered_at, created, version } = user;
+        let follow_suspended = false;
+        Box::new(User {
+            key,
+            id,
+            name,
+            avatar_url,
+            private,
+            hide_lists,
+            follow_suspended,
+            registered_at,
+            created,
+            version,
+        })
+    });
+    Ok(UserChange { key: change.key, existed: change.existed, after })
 }
 
 pub(super) fn encode_idempotency(bytes: &mut Vec<u8>, record: &IdempotencyRecord) {
     bytes.extend_from_slice(&record.key.scope);
     bytes.extend_from_slice(&record.key.request.to_le_bytes());
     bytes.extend_from_slice(&record.version.bits().to_le_bytes());
-    let reply = postcard::to_stdvec(&record.reply).unwrap_or_default();
+    let mut reply = Vec::with_capacity(32);
+    encode_reply(&mut reply, &record.reply);
     put_bytes(bytes, &reply);
 }
 
@@ -143,6 +237,100 @@ pub(super) fn decode_idempotency(reader: &mut Reader<'_>) -> Result<IdempotencyR
     let scope = reader.array()?;
     let request = reader.fixed_u64()?;
     let version = Version::from_bits(reader.fixed_u64()?);
-    let reply = postcard::from_bytes(reader.bytes()?).map_err(|_| Corrupt("idempotency record"))?;
+    let reply = decode_reply(&mut Reader::new(reader.bytes()?))?;
     Ok(IdempotencyRecord { key: IdempotencyKey { scope, request }, version, reply })
+}
+
+mod reply {
+    pub(super) const USER: u8 = 0;
+    /// As the first format wrote it.
+    pub(super) const EDGE_1: u8 = 1;
+    pub(super) const GONE: u8 = 2;
+    pub(super) const EDGE: u8 = 3;
+    pub(super) const RECORD: u8 = 4;
+    pub(super) const EDGES_ERASED: u8 = 5;
+}
+
+fn encode_reply(bytes: &mut Vec<u8>, reply: &Reply) {
+    match reply {
+        Reply::User { created, changed } => bytes.extend([reply::USER, u8::from(*created), u8::from(*changed)]),
+        Reply::Edge { value, created, changed } => {
+            bytes.extend([reply::EDGE, u8::from(*created), u8::from(*changed)]);
+            put_varint(bytes, value.version.bits());
+            encode_value(bytes, value, value.version);
+        }
+        Reply::Gone { changed } => bytes.extend([reply::GONE, u8::from(*changed)]),
+        Reply::Record { version, created, changed } => {
+            bytes.extend([reply::RECORD, u8::from(*created), u8::from(*changed)]);
+            put_varint(bytes, version.bits());
+        }
+        Reply::EdgesErased { removed, left } => {
+            bytes.extend([reply::EDGES_ERASED, u8::from(*left)]);
+            put_varint(bytes, u64::from(*removed));
+        }
+    }
+}
+
+fn decode_reply(reader: &mut Reader<'_>) -> Result<Reply, Corrupt> {
+    let flag = |reader: &mut Reader<'_>| match reader.byte()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Corrupt("flag of a reply")),
+    };
+    let reply = match reader.byte()? {
+        reply::USER => Reply::User { created: flag(reader)?, changed: flag(reader)? },
+        reply::GONE => Reply::Gone { changed: flag(reader)? },
+        reply::EDGE_1 => {
+            let state = State::from_number(reader.byte()?).ok_or(Corrupt("unknown state"))?;
+            let quiet = flag(reader)?;
+            let (version, position) = (Version::from_bits(reader.varint()?), Version::from_bits(reader.varint()?));
+            let value = EdgeValue { state, quiet, position, ..EdgeValue::active(version) };
+            Reply::Edge { value, created: flag(reader)?, changed: flag(reader)? }
+        }
+        reply::EDGE => {
+            let (created, changed) = (flag(reader)?, flag(reader)?);
+            let version = Version::from_bits(reader.varint()?);
+            Reply::Edge { value: decode_value(reader, version)?, created, changed }
+        }
+        reply::RECORD => {
+            let (created, changed) = (flag(reader)?, flag(reader)?);
+            Reply::Record { version: Version::from_bits(reader.varint()?), created, changed }
+        }
+        reply::EDGES_ERASED => Reply::EdgesErased { left: flag(reader)?, removed: reader.u32()? },
+        _ => return Err(Corrupt("unknown reply")),
+    };
+    Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_read_back_and_fit_into_their_record() {
+        let value = EdgeValue {
+            state: State::Removed,
+            quiet: true,
+            accepted: true,
+            expires: Expiry::from_seconds(u32::MAX),
+            version: Version::MAX,
+            position: Version::from_bits(Version::MAX.bits() - 1),
+        };
+        let replies = [
+            Reply::User { created: true, changed: false },
+            Reply::Edge { value, created: false, changed: true },
+            Reply::Edge { value: EdgeValue::active(Version::from_bits(7)), created: true, changed: true },
+            Reply::Gone { changed: true },
+            Reply::Record { version: Version::MAX, created: true, changed: true },
+            Reply::EdgesErased { removed: 1_000, left: true },
+        ];
+        for reply in replies {
+            let key = IdempotencyKey { scope: [9; 16], request: u64::MAX };
+            let record = IdempotencyRecord { key, version: Version::MAX, reply };
+            let mut bytes = Vec::new();
+            encode_idempotency(&mut bytes, &record);
+            assert!(bytes.len() <= 88, "{} bytes", bytes.len());
+            assert_eq!(decode_idempotency(&mut Reader::new(&bytes)), Ok(record));
+        }
+    }
 }

@@ -22,9 +22,8 @@ use super::{
     lists::BlockRef,
     log::{self, Found, SEGMENT_HEADER, Segment},
     manifest::{self, Manifest},
-    profile,
     state::{ListKey, USERS_PER_GROUP},
-    users,
+    users::{self, Stored},
 };
 use crate::disk::{DiskFile, read_exact_at};
 
@@ -51,6 +50,11 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     open_files(engine, &manifest)?;
     load_users(engine, &manifest)?;
     load_lists(engine, &manifest)?;
+    for (key, blocks) in &manifest.documents {
+        engine.state.documents.open(*key, blocks.clone());
+    }
+    // Those were known to the checkpoint.
+    engine.state.erased().take_fresh();
     engine.idempotency.open(&*engine.disk, engine.epoch(), &manifest.idempotency)?;
     engine.state.publish(manifest.sequence);
     remove_leftovers(engine, &manifest, &names)?;
@@ -63,7 +67,8 @@ fn open_files(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
     let mut live: HashMap<u32, u64> = HashMap::new();
     let blocks = manifest.groups.iter().copied();
     let lists = manifest.lists.iter().flat_map(|list| list.following.iter().chain(list.followers.iter()));
-    for block in blocks.chain(lists) {
+    let documents = manifest.documents.iter().flat_map(|(_, blocks)| blocks.iter().map(|bounded| bounded.block));
+    for block in blocks.chain(lists).chain(documents) {
         *live.entry(block.file()).or_default() += u64::from(block.length);
     }
     for entry in &manifest.files {
@@ -94,8 +99,11 @@ fn load_users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
         if group * USERS_PER_GROUP != engine.state.users() {
             return Err(damaged("a group of users is missing"));
         }
-        for (key, bytes) in users {
-            engine.state.add_user(key, profile::is_private(&bytes), bytes);
+        for (key, stored) in users {
+            match stored {
+                Stored::User(record) => drop(engine.state.add_user(key, record)),
+                Stored::Erased(version) => engine.state.add_erased(key, version),
+            }
         }
     }
     if engine.state.users() != manifest.users {

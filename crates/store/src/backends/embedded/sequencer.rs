@@ -28,9 +28,11 @@ pub(super) enum Job {
         writes: Vec<Write>,
         reply: oneshot::Sender<Vec<Result<Outcome>>>,
     },
-    /// Set the tails aside for a checkpoint; the answer says whether it was done.
+    /// Set the tails aside for a checkpoint; the answer says whether it was done. `drop_log`: the log goes on in a new
+    /// segment, and the checkpoint leaves none of the others.
     Freeze {
-        reply: oneshot::Sender<bool>,
+        drop_log: bool,
+        reply: oneshot::Sender<Result<bool, Fault>>,
     },
 }
 
@@ -183,9 +185,9 @@ impl Sequencer {
                     self.decide_all(&writes, &mut batch);
                     replies.push(Reply::Many(reply, writes.len()));
                 }
-                Job::Freeze { reply } => {
+                Job::Freeze { drop_log, reply } => {
                     self.flush(&mut batch);
-                    let _ = reply.send(self.freeze());
+                    let _ = reply.send(self.freeze_for(drop_log));
                 }
             }
         }
@@ -237,9 +239,22 @@ impl Sequencer {
         let mut import = None;
         let keys: Vec<Key> = writes.iter().flat_map(parties).collect();
         let ordinals = self.engine.state.ordinals_of(&keys);
+        let erased = self.engine.state.erased().total();
         for (write, known) in writes.iter().zip(ordinals.chunks_exact(2)) {
             let [one, other] = parties(write);
+            // Who was erased since they were looked up has no ordinal any more, or another one.
+            let known = if self.engine.state.erased().total() == erased { [known[0], known[1]] } else { [None; 2] };
             import = self.decide(write, [(one, known[0]), (other, known[1])], import, batch);
+        }
+    }
+
+    /// Erasing, and creating somebody under a key that was erased, is decided on the state alone: no overlay knows
+    /// all edges and records of somebody.
+    fn is_alone(&self, operation: &Operation) -> bool {
+        match operation {
+            Operation::Erase { .. } | Operation::EraseEdges { .. } => true,
+            Operation::PutUser { key, .. } => self.engine.state.erased().ordinal(*key).is_some(),
+            _ => false,
         }
     }
 
@@ -250,6 +265,10 @@ impl Sequencer {
         import: Option<Version>,
         batch: &mut Batch,
     ) -> Option<Version> {
+        let alone = self.is_alone(&write.operation);
+        if alone {
+            self.flush(batch);
+        }
         let imports = matches!(write.operation, Operation::Import { .. });
         let version = match import.filter(|version| imports && *version > write.floor) {
             Some(version) => version,
@@ -268,7 +287,7 @@ impl Sequencer {
             self.overlay.record(outcome);
         }
         batch.push(result, parties);
-        if batch.frame.len() >= self.engine.options.frame_bytes {
+        if alone || batch.frame.len() >= self.engine.options.frame_bytes {
             self.flush(batch);
         }
         imports.then_some(version)
@@ -281,8 +300,14 @@ impl Sequencer {
         version: Version,
         last: Sequence,
     ) -> Result<Outcome> {
-        let grows =
-            matches!(write.operation, Operation::Follow { .. } | Operation::Import { .. } | Operation::PutUser { .. });
+        let grows = matches!(
+            write.operation,
+            Operation::Follow { .. }
+                | Operation::Import { .. }
+                | Operation::PutUser { .. }
+                | Operation::PutRecord { value: Some(_), .. }
+                | Operation::GroupMember { present: true, .. }
+        );
         if grows && self.over_budget {
             let detail = "memory.budget is used up; raise it, or move to a cluster";
             return Err(Error::new(Code::MemoryFull, detail).retry_after(Duration::from_secs(60)));
@@ -300,12 +325,21 @@ impl Sequencer {
         let threshold = self.engine.options.checkpoint_entries.max(state.edges() / 5);
         let grown = self.pipe.committer.logged.load(Ordering::Relaxed) >= self.engine.options.checkpoint_after_bytes();
         if state.tail_entries() >= threshold || grown || state.is_checkpoint_due() {
-            self.freeze();
+            self.freeze(false);
         }
     }
 
+    /// A new segment before the tails are set aside: the checkpoint covers all others.
+    fn freeze_for(&mut self, drop_log: bool) -> Result<bool, Fault> {
+        if drop_log && self.engine.checkpoint.lock().frozen.is_none() {
+            self.settle(&mut Batch::new(0, self.last));
+            self.pipe.committer.begin_segment(self.last)?;
+        }
+        Ok(self.freeze(drop_log))
+    }
+
     /// Sets the tails aside, unless an earlier checkpoint is still at work.
-    fn freeze(&mut self) -> bool {
+    fn freeze(&mut self, drop_log: bool) -> bool {
         if self.engine.checkpoint.lock().frozen.is_some() {
             return false;
         }
@@ -316,7 +350,9 @@ impl Sequencer {
         let users = self.engine.state.users();
         let segment = self.engine.segments.lock().all.back().map_or(0, |segment| segment.number);
         let (sequence, version) = (self.last, self.versions.last());
-        self.engine.checkpoint.lock().frozen = Some(Frozen { sequence, version, segment, users, groups });
+        let scrub = self.engine.state.erased().take_fresh();
+        let frozen = Frozen { sequence, version, segment, users, groups, scrub, drop_log };
+        self.engine.checkpoint.lock().frozen = Some(frozen);
         self.engine.checkpoint_changed.notify_all();
         true
     }

@@ -6,11 +6,11 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use entourage_model::{Counts, Key, Plane, Sequence, Side, User};
+use entourage_model::{Counts, Key, Plane, Sequence, Side, User, Version};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
-use super::{grouped::Grouped, lists::Lists, profile, tail::TailList};
+use super::{documents::Documents, erased::Erased, grouped::Grouped, lists::Lists, profile, tail::TailList};
 
 pub(super) const SHARDS: usize = 256;
 const ORDINAL_SHARDS: usize = 64;
@@ -43,10 +43,13 @@ impl ListKey {
 pub(super) struct UserSlot {
     pub(super) key: Key,
     pub(super) private: bool,
+    pub(super) suspended: bool,
     /// Whether `sparse` may know this user.
     pub(super) has_sparse: bool,
-    /// The user's record as `profile` encodes it.
+    /// The user's record as `profile` encodes it; empty once they are erased.
     pub(super) profile: Box<[u8]>,
+    /// When the user was erased, if they were.
+    pub(super) erased: Option<Box<Version>>,
     /// The plane nearly everything is in.
     pub(super) follow: Lists,
 }
@@ -103,7 +106,10 @@ impl Shard {
 /// Everything readers see. Sequence numbers up to `published` are in it.
 pub(super) struct State {
     ordinals: Vec<RwLock<HashMap<Key, u32>>>,
+    /// Who was erased and is nobody else yet.
+    erased: Erased,
     keys: RwLock<Vec<Key>>,
+    pub(super) documents: Documents,
     shards: Vec<RwLock<Shard>>,
     dirty_groups: Mutex<HashSet<u32>>,
     published: AtomicU64,
@@ -111,13 +117,17 @@ pub(super) struct State {
     tail_entries: AtomicU64,
     frozen_entries: AtomicU64,
     checkpoint_due: AtomicBool,
+    /// How many users may not follow: mostly none, and then nobody is looked at.
+    suspended: AtomicU64,
 }
 
 impl Default for State {
     fn default() -> Self {
         Self {
             ordinals: (0..ORDINAL_SHARDS).map(|_| RwLock::default()).collect(),
+            erased: Erased::default(),
             keys: RwLock::default(),
+            documents: Documents::default(),
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             dirty_groups: Mutex::default(),
             published: AtomicU64::new(0),
@@ -125,6 +135,7 @@ impl Default for State {
             tail_entries: AtomicU64::new(0),
             frozen_entries: AtomicU64::new(0),
             checkpoint_due: AtomicBool::new(false),
+            suspended: AtomicU64::new(0),
         }
     }
 }
@@ -141,14 +152,26 @@ impl State {
         self.ordinals[Self::ordinal_shard(key)].read().get(&key).copied()
     }
 
+    /// Also of somebody who was erased: their edges are there until they are erased, too.
+    #[inline]
+    pub(super) fn ordinal_of_edges(&self, key: Key) -> Option<u32> {
+        self.ordinal(key).or_else(|| self.erased.ordinal(key))
+    }
+
     /// Both at once: taking the locks first lets the two lookups wait for memory side by side.
     #[inline]
     fn ordinal_pair(&self, one: Key, other: Key) -> Option<(u32, u32)> {
         // Recursive: both may be in one shard, and a writer that waits must not come between.
         let first = self.ordinals[Self::ordinal_shard(one)].read_recursive();
         let second = self.ordinals[Self::ordinal_shard(other)].read_recursive();
-        let (one, other) = (first.get(&one), second.get(&other));
-        Some((*one?, *other?))
+        match (first.get(&one), second.get(&other)) {
+            (Some(one), Some(other)) => Some((*one, *other)),
+            _ if self.erased.is_empty() => None,
+            (first, second) => {
+                let or_erased = |known: Option<&u32>, key| known.copied().or_else(|| self.erased.ordinal(key));
+                Some((or_erased(first, one)?, or_erased(second, other)?))
+            }
+        }
     }
 
     /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
@@ -162,6 +185,10 @@ impl State {
             }
         }
         found
+    }
+
+    pub(super) const fn erased(&self) -> &Erased {
+        &self.erased
     }
 
     pub(super) fn shard(&self, ordinal: u32) -> &RwLock<Shard> {
@@ -199,7 +226,7 @@ impl State {
     /// About how many bytes the state takes; measured factors, not a census.
     pub(super) fn memory_estimate(&self) -> u64 {
         let tails = self.tail_entries() + self.frozen_entries.load(Ordering::Relaxed);
-        u64::from(self.users()) * 260 + self.edges() * 6 + tails * 90
+        u64::from(self.users()) * 260 + self.edges() * 6 + tails * 90 + self.documents.memory_estimate()
     }
 
     pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
@@ -216,6 +243,11 @@ impl State {
 
     pub(super) fn is_private(&self, ordinal: u32) -> bool {
         self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.private)
+    }
+
+    pub(super) fn is_suspended(&self, ordinal: u32) -> bool {
+        self.suspended.load(Ordering::Relaxed) > 0
+            && self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.suspended)
     }
 
     pub(super) fn user(&self, key: Key) -> Option<User> {
@@ -243,32 +275,79 @@ impl State {
             .sum()
     }
 
+    /// The user is gone; the ordinal stays with the edges and is never given again.
+    pub(super) fn erase_user(&self, key: Key, version: Version) {
+        self.documents.forget(key);
+        let Some(ordinal) = self.ordinal(key) else { return };
+        self.erased.insert(key, ordinal, version);
+        self.ordinals[Self::ordinal_shard(key)].write().remove(&key);
+        if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
+            slot.private = false;
+            slot.profile = Box::default();
+            slot.erased = Some(Box::new(version));
+            self.count_suspended(std::mem::take(&mut slot.suspended), false);
+        }
+        self.mark_dirty([ordinal / USERS_PER_GROUP]);
+    }
+
     pub(super) fn put_user(&self, user: &User) {
+        // A checkpoint may have seen the end of somebody whom the log is only about to end.
+        if self.erased.version(user.key).is_some_and(|erased| erased >= user.version) {
+            return;
+        }
         let bytes = profile::encode(user);
         let ordinal = match self.ordinal(user.key) {
             Some(ordinal) => {
                 if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
                     slot.private = user.private;
                     slot.profile = bytes;
+                    let before = std::mem::replace(&mut slot.suspended, user.follow_suspended);
+                    self.count_suspended(before, user.follow_suspended);
                 }
                 ordinal
             }
-            None => self.add_user(user.key, user.private, bytes),
+            None => self.add_user(user.key, bytes),
         };
         self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
     }
 
     /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
-    pub(super) fn add_user(&self, key: Key, private: bool, profile: Box<[u8]>) -> u32 {
+    pub(super) fn add_user(&self, key: Key, profile: Box<[u8]>) -> u32 {
         let ordinal = {
             let mut keys = self.keys.write();
             keys.push(key);
             (keys.len() - 1) as u32
         };
-        let slot = UserSlot { key, private, profile, ..UserSlot::default() };
+        let (private, suspended) = (profile::is_private(&profile), profile::is_suspended(&profile));
+        self.count_suspended(false, suspended);
+        let slot = UserSlot { key, private, suspended, profile, ..UserSlot::default() };
         self.shard(ordinal).write().users.push(slot);
         self.ordinals[Self::ordinal_shard(key)].write().insert(key, ordinal);
+        self.erased.remove(key);
         ordinal
+    }
+
+    /// Recovery only: the place of somebody who was erased.
+    pub(super) fn add_erased(&self, key: Key, version: Version) {
+        let ordinal = self.add_user(key, Box::default());
+        self.ordinals[Self::ordinal_shard(key)].write().remove(&key);
+        self.erased.insert(key, ordinal, version);
+        if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
+            slot.erased = Some(Box::new(version));
+        }
+    }
+
+    /// How many users there are: ordinals less those of the erased.
+    pub(super) fn live_users(&self) -> u64 {
+        self.ordinals.iter().map(|shard| shard.read().len() as u64).sum()
+    }
+
+    fn count_suspended(&self, before: bool, after: bool) {
+        match (before, after) {
+            (false, true) => self.suspended.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.suspended.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
     }
 
     /// Takes note of what `apply` did: entries added to tails, edges made less edges removed.
@@ -284,6 +363,7 @@ impl State {
             let mut shard = shard.write();
             shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
         }
+        self.documents.freeze();
         self.checkpoint_due.store(false, Ordering::Relaxed);
         self.frozen_entries.store(self.tail_entries.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         std::mem::take(&mut *self.dirty_groups.lock())
@@ -300,6 +380,7 @@ impl State {
     /// The tails that were set aside are in blocks now.
     pub(super) fn thaw(&self) {
         self.frozen_entries.store(0, Ordering::Relaxed);
+        self.documents.thawed();
     }
 
     /// Puts dirty groups back when a checkpoint could not write them.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use entourage_model::{Place, Version};
+use entourage_model::{EdgeValue, Expiry, Place, Version};
 use smallvec::SmallVec;
 
 use super::block::Entry;
@@ -17,14 +17,22 @@ const FEW_AT_THE_END: usize = 4096;
 pub(super) struct TailValue {
     pub(super) version: Version,
     pub(super) other: u32,
+    pub(super) expires: Option<Expiry>,
     pub(super) quiet: bool,
+    pub(super) accepted: bool,
     /// Whether an edge stands here; otherwise one did.
     pub(super) live: bool,
 }
 
 impl TailValue {
+    pub(super) const fn new(value: &EdgeValue, version: Version, other: u32, live: bool) -> Self {
+        let EdgeValue { quiet, accepted, expires, .. } = *value;
+        Self { version, other, expires, quiet, accepted, live }
+    }
+
     pub(super) const fn entry(self, place: Place) -> Entry {
-        Entry { position: place.position, version: self.version, other: self.other, quiet: self.quiet }
+        let Self { version, other, expires, quiet, accepted, .. } = self;
+        Entry { position: place.position, version, other, expires, quiet, accepted }
     }
 }
 

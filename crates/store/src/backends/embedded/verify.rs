@@ -1,10 +1,18 @@
 //! Compares both directions, the counts, the rows in memory and the log, edge by edge, while no batch runs.
 
-use entourage_model::{Edge, Key, Kind, List, Place, Plane, Sequence, Side};
+use entourage_model::{Edge, Expiry, Key, Kind, List, Place, Plane, RECORD_MAX_BYTES, Sequence, Side};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{engine::Engine, events::Frames, fault::Fault, log, read};
+use super::{
+    engine::Engine,
+    events::Frames,
+    fault::Fault,
+    history,
+    lists::Lists,
+    log, read,
+    shelf::{Document, Shelf},
+};
 use crate::Report;
 
 const PAGE: usize = 4096;
@@ -15,8 +23,10 @@ type Mirror = HashMap<(Plane, Key), (u64, u64)>;
 pub(super) fn verify(engine: &Engine) -> Result<Report, Fault> {
     let _still = engine.gate.lock();
     let mut report = Report::default();
-    let keys: Vec<Key> = engine.state.keys().clone();
-    report.users = keys.len() as u64;
+    let mut keys: Vec<Key> = engine.state.keys().clone();
+    keys.sort_unstable();
+    keys.dedup();
+    report.users = engine.state.live_users();
     let mut mirror = Mirror::new();
     for &user in &keys {
         for plane in Plane::ALL {
@@ -31,18 +41,22 @@ pub(super) fn verify(engine: &Engine) -> Result<Report, Fault> {
     for ((plane, key), (count, _)) in mirror {
         report.problem("mirror", format!("{count} {plane:?} edges point at {key}, whose list has none"));
     }
+    documents(engine, &mut report)?;
+    replaced(engine, &mut report);
     log_is_whole(engine, &mut report)?;
     Ok(report)
 }
 
 fn digest(edge: &Edge) -> u64 {
-    let mut bytes = [0; 34];
+    let mut bytes = [0; 39];
     bytes[..8].copy_from_slice(&edge.follower.0.to_le_bytes());
     bytes[8..16].copy_from_slice(&edge.target.0.to_le_bytes());
     bytes[16..24].copy_from_slice(&edge.value.position.bits().to_le_bytes());
     bytes[24..32].copy_from_slice(&edge.value.version.bits().to_le_bytes());
     bytes[32] = edge.value.state as u8;
     bytes[33] = u8::from(edge.value.quiet);
+    bytes[34] = u8::from(edge.value.accepted);
+    bytes[35..].copy_from_slice(&edge.value.expires.map_or(0, Expiry::seconds).to_le_bytes());
     xxh3_64(&bytes)
 }
 
@@ -98,6 +112,61 @@ fn following(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, repo
     Ok(())
 }
 
+/// Every list of documents reads back, in order, and is counted right.
+fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
+    for key in engine.state.documents.keys() {
+        let (mut count, mut after) = (0, Vec::new());
+        loop {
+            let page = engine.state.documents.scan(&engine.files, key, &after, PAGE)?;
+            let Some((last, _)) = page.last() else { break };
+            after = last.to_vec();
+            count += page.len() as u64;
+            let whole = |document: &Document| match key.shelf {
+                Shelf::History => history::decode(document.version, &document.value).is_ok(),
+                Shelf::Records(_) => document.value.len() <= RECORD_MAX_BYTES,
+            };
+            for (id, _) in page.iter().filter(|(_, document)| !whole(document)) {
+                report.problem("record", format!("{key:?} {} cannot be read", id.escape_ascii()));
+            }
+        }
+        let counted = engine.state.documents.count(key);
+        if counted != count {
+            report.problem("record", format!("{key:?} has {count} documents; the count says {counted}"));
+        }
+        let orphaned = key.owner != Key::SERVER && engine.state.ordinal(key.owner).is_none();
+        if orphaned && count > 0 {
+            report.problem("record", format!("{key:?} has {count} documents and no user"));
+        }
+        if let Shelf::Records(_) = key.shelf {
+            report.records += count;
+        }
+    }
+    Ok(())
+}
+
+/// Whoever has had a key before has no edges left.
+fn replaced(engine: &Engine, report: &mut Report) {
+    if engine.state.erased().total() == 0 {
+        return;
+    }
+    let keys = engine.state.keys();
+    for (ordinal, &key) in keys.iter().enumerate() {
+        let ordinal = ordinal as u32;
+        if engine.state.ordinal_of_edges(key) == Some(ordinal) {
+            continue;
+        }
+        let shard = engine.state.shard(ordinal).read();
+        let left = |plane| {
+            let totals = |lists: &Lists| Side::BOTH.map(|side| lists.totals(side).0).iter().sum::<u64>();
+            shard.lists(plane, ordinal).map_or(0, totals)
+        };
+        let left: u64 = Plane::ALL.into_iter().map(left).sum();
+        if left > 0 {
+            report.problem("erased", format!("ordinal {ordinal}, once of {key}, has {left} edges"));
+        }
+    }
+}
+
 fn blocks_either(engine: &Engine, edge: &Edge) -> bool {
     engine.state.has_active(Plane::Block, edge.follower, edge.target)
         || engine.state.has_active(Plane::Block, edge.target, edge.follower)
@@ -141,14 +210,13 @@ mod tests {
     use std::sync::Arc;
 
     use entourage_model::{
-        Cause, Change, EdgeChange, EdgeValue, ManualClock, Millis, Operation, Outcome, Overwrite, Reply, Secret, State,
+        Cause, Change, EdgeChange, EdgeValue, ManualClock, Millis, Operation, Outcome, Overwrite, Reply, Secret,
         UserId, UserPatch, Version,
     };
 
     use super::{
         super::{
             Options, Store,
-            lists::Lists,
             state::ListKey,
             tail::{TailList, TailValue},
         },
@@ -217,7 +285,7 @@ mod tests {
     /// An edge that no rule allows, in both directions and counted, so that nothing but the rule is broken.
     fn apply_edge(engine: &Engine, kind: Kind, follower: i64, target: i64) {
         let version = Version::new(Millis::from_since_2000(800_000_000_001), 0, 0);
-        let after = EdgeValue { state: State::Active, quiet: false, version, position: version };
+        let after = EdgeValue::active(version);
         let (follower, target) = (Key(follower), Key(target));
         let change = EdgeChange { kind, follower, target, cause: Cause::Follower, before: None, after };
         engine.state.apply_logged(&[Outcome {

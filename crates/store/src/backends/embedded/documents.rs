@@ -1,0 +1,445 @@
+//! Records and history: changed ones in a tail in memory, the rest in blocks, each list found by its owner. The same
+//! layers as edges have, and the newest word for each id counts.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use entourage_model::{Ended, Key, Version};
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+
+use super::{
+    fault::Fault,
+    files::BlockFiles,
+    history,
+    lists::BlockRef,
+    shelf::{self, Document, DocumentId, Named, Shelf, ShelfKey},
+};
+
+const SHARDS: usize = 64;
+/// How often a read looks again when blocks moved under it.
+const RETRIES: usize = 16;
+
+/// A block with the least id in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct DocumentBlock {
+    pub(super) first: DocumentId,
+    pub(super) block: BlockRef,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct DocumentList {
+    pub(super) count: u64,
+    /// By their first ids.
+    pub(super) blocks: Vec<DocumentBlock>,
+    /// The owner was erased while a checkpoint runs: what was set aside for it counts for nothing.
+    pub(super) forgotten: bool,
+}
+
+/// What changed in a list, by id; `None`: the document is gone.
+pub(super) type DocumentTail = Vec<(DocumentId, Option<Document>)>;
+
+#[derive(Default)]
+pub(super) struct DocumentShard {
+    pub(super) lists: HashMap<ShelfKey, DocumentList>,
+    tail: HashMap<ShelfKey, DocumentTail>,
+    pub(super) frozen: Arc<HashMap<ShelfKey, DocumentTail>>,
+}
+
+pub(super) struct Documents {
+    shards: Vec<RwLock<DocumentShard>>,
+    /// Blocks of erased owners. The checkpoint writer counts them as dead, so that no manifest loses a file between
+    /// two looks at it.
+    retired: Mutex<Vec<BlockRef>>,
+    tail_bytes: AtomicU64,
+    frozen_bytes: AtomicU64,
+    lists: AtomicU64,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            retired: Mutex::default(),
+            tail_bytes: AtomicU64::new(0),
+            frozen_bytes: AtomicU64::new(0),
+            lists: AtomicU64::new(0),
+        }
+    }
+}
+
+fn find(tail: &DocumentTail, id: &[u8]) -> Result<usize, usize> {
+    match tail.last() {
+        Some((last, _)) if **last >= *id => tail.binary_search_by(|(known, _)| (**known).cmp(id)),
+        _ => Err(tail.len()),
+    }
+}
+
+impl DocumentShard {
+    /// The newest tail's word for an id, if one has a word.
+    fn in_tails(&self, key: ShelfKey, id: &[u8]) -> Option<&Option<Document>> {
+        let word = |tail: Option<&'_ DocumentTail>| tail.and_then(|tail| find(tail, id).ok());
+        if let Some(at) = word(self.tail.get(&key)) {
+            return self.tail.get(&key).map(|tail| &tail[at].1);
+        }
+        let frozen = self.frozen_of(key)?;
+        find(frozen, id).ok().map(|at| &frozen[at].1)
+    }
+
+    fn frozen_of(&self, key: ShelfKey) -> Option<&DocumentTail> {
+        let forgotten = self.lists.get(&key).is_some_and(|list| list.forgotten);
+        self.frozen.get(&key).filter(|_| !forgotten)
+    }
+
+    /// What the tails say of ids above `after`, until `enough` of it is there; and up to which id that is all they
+    /// say, `None` for the end.
+    fn above(
+        &self,
+        key: ShelfKey,
+        after: &[u8],
+        enough: usize,
+    ) -> (BTreeMap<DocumentId, Option<Document>>, Option<DocumentId>) {
+        let rest = |tail: Option<&'_ DocumentTail>| -> DocumentTail {
+            let Some(tail) = tail else { return DocumentTail::new() };
+            let from = tail.partition_point(|(id, _)| **id <= *after);
+            let mut live = 0;
+            let until = tail[from..].iter().position(|(_, document)| {
+                live += usize::from(document.is_some());
+                live > enough
+            });
+            tail[from..until.map_or(tail.len(), |until| from + until)].to_vec()
+        };
+        let ends = |tail: Option<&'_ DocumentTail>, taken: &DocumentTail| match (
+            tail.and_then(|tail| tail.last()),
+            taken.last(),
+        ) {
+            (Some((last, _)), Some((taken, _))) if last != taken => Some(taken.clone()),
+            (Some((last, _)), None) if **last > *after => Some(after.into()),
+            _ => None,
+        };
+        let (tail, frozen) = (self.tail.get(&key), self.frozen_of(key));
+        let (newer, older) = (rest(tail), rest(frozen));
+        let horizon = [ends(tail, &newer), ends(frozen, &older)].into_iter().flatten().min();
+        let mut words: BTreeMap<DocumentId, Option<Document>> = older.into_iter().collect();
+        words.extend(newer);
+        (words, horizon)
+    }
+}
+
+impl Documents {
+    pub(super) fn shards(&self) -> &[RwLock<DocumentShard>] {
+        &self.shards
+    }
+
+    pub(super) fn shard(&self, key: ShelfKey) -> &RwLock<DocumentShard> {
+        &self.shards[key.hash() as usize % SHARDS]
+    }
+
+    /// Writes a document, or removes it. `grows` is what that does to the number of documents.
+    pub(super) fn set(&self, key: ShelfKey, id: &[u8], document: Option<Document>, grows: i64) {
+        let bytes = 96 + id.len() + document.as_ref().map_or(0, |document| document.value.len());
+        self.tail_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut shard = self.shard(key).write();
+        let list = shard.lists.entry(key).or_insert_with(|| {
+            self.lists.fetch_add(1, Ordering::Relaxed);
+            DocumentList::default()
+        });
+        list.count = list.count.saturating_add_signed(grows);
+        let tail = shard.tail.entry(key).or_default();
+        match find(tail, id) {
+            Ok(at) => tail[at].1 = document,
+            Err(at) => tail.insert(at, (id.into(), document)),
+        }
+    }
+
+    pub(super) fn remember(&self, follower: Key, ended: &Ended) {
+        let key = ShelfKey { owner: follower, shelf: Shelf::History };
+        let document = Document { version: ended.ended, value: history::encode(ended) };
+        self.set(key, &history::id(ended.ended), Some(document), 1);
+    }
+
+    /// Drops everything of an owner at once.
+    pub(super) fn forget(&self, owner: Key) {
+        for shelf in Shelf::all() {
+            let key = ShelfKey { owner, shelf };
+            let mut shard = self.shard(key).write();
+            shard.tail.remove(&key);
+            let set_aside = shard.frozen.contains_key(&key);
+            let Some(list) = shard.lists.get_mut(&key) else { continue };
+            self.retired.lock().extend(list.blocks.drain(..).map(|bounded| bounded.block));
+            list.count = 0;
+            list.forgotten = set_aside;
+            if !set_aside {
+                shard.lists.remove(&key);
+                self.lists.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn count(&self, key: ShelfKey) -> u64 {
+        self.shard(key).read().lists.get(&key).map_or(0, |list| list.count)
+    }
+
+    pub(super) fn get(&self, files: &BlockFiles, key: ShelfKey, id: &[u8]) -> Result<Option<Document>, Fault> {
+        retry(|| {
+            let block = {
+                let shard = self.shard(key).read();
+                let Some(list) = shard.lists.get(&key) else { return Ok(None) };
+                if let Some(word) = shard.in_tails(key, id) {
+                    return Ok(word.clone());
+                }
+                let at = list.blocks.partition_point(|block| *block.first <= *id);
+                match at.checked_sub(1).and_then(|at| list.blocks.get(at)) {
+                    Some(bounded) => bounded.block,
+                    None => return Ok(None),
+                }
+            };
+            let found = files.read_documents(key, block)?.into_iter().find(|(known, _)| **known == *id);
+            Ok(found.map(|(_, document)| document))
+        })
+    }
+
+    /// Documents with ids above `after`, in the order of their ids, at most `limit`.
+    pub(super) fn scan(
+        &self,
+        files: &BlockFiles,
+        key: ShelfKey,
+        after: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Named>, Fault> {
+        retry(|| self.scan_once(files, key, after, limit))
+    }
+
+    fn scan_once(&self, files: &BlockFiles, key: ShelfKey, after: &[u8], limit: usize) -> Result<Vec<Named>, Fault> {
+        let mut reach = limit;
+        loop {
+            let (found, whole) = self.scan_tails(files, key, after, limit, reach)?;
+            if found.len() >= limit || whole {
+                return Ok(found);
+            }
+            // What a newer layer removed stood in the way.
+            reach = reach.saturating_mul(16).saturating_add(64);
+        }
+    }
+
+    /// As far as `reach` documents of each tail tell, and whether that is all there is.
+    fn scan_tails(
+        &self,
+        files: &BlockFiles,
+        key: ShelfKey,
+        after: &[u8],
+        limit: usize,
+        reach: usize,
+    ) -> Result<(Vec<Named>, bool), Fault> {
+        let (mut words, horizon, blocks) = {
+            let shard = self.shard(key).read();
+            let Some(list) = shard.lists.get(&key) else { return Ok((Vec::new(), true)) };
+            let first = list.blocks.partition_point(|block| *block.first <= *after).saturating_sub(1);
+            let (words, horizon) = shard.above(key, after, reach);
+            (words, horizon, list.blocks[first..].to_vec())
+        };
+        for (index, bounded) in blocks.iter().enumerate() {
+            for (id, document) in files.read_documents(key, bounded.block)? {
+                if *id > *after {
+                    words.entry(id).or_insert(Some(document));
+                }
+            }
+            let Some(next) = blocks.get(index + 1) else { break };
+            let sure = words.range(..next.first.clone()).filter(|(_, document)| document.is_some()).take(limit);
+            if sure.count() == limit {
+                break;
+            }
+        }
+        let known = words.into_iter().take_while(|(id, _)| horizon.as_ref().is_none_or(|horizon| id <= horizon));
+        let found = known.filter_map(|(id, document)| Some((id, document?))).take(limit).collect();
+        Ok((found, horizon.is_none()))
+    }
+
+    /// Sets the tails aside for a checkpoint.
+    pub(super) fn freeze(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
+        }
+        self.frozen_bytes.store(self.tail_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// What one shard set aside is in blocks now.
+    pub(super) fn thaw(&self, shard: &RwLock<DocumentShard>) {
+        let mut shard = shard.write();
+        let frozen = std::mem::take(&mut shard.frozen);
+        let DocumentShard { lists, tail, .. } = &mut *shard;
+        for key in frozen.keys() {
+            if let Some(list) = lists.get_mut(key) {
+                list.forgotten = false;
+                if list.blocks.is_empty() && !tail.contains_key(key) {
+                    lists.remove(key);
+                    self.lists.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
+        drop(shard);
+        drop(frozen);
+    }
+
+    pub(super) fn thawed(&self) {
+        self.frozen_bytes.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn take_retired(&self) -> Vec<BlockRef> {
+        std::mem::take(&mut *self.retired.lock())
+    }
+
+    /// Recovery only: a list as a checkpoint left it.
+    pub(super) fn open(&self, key: ShelfKey, blocks: Vec<DocumentBlock>) {
+        let count = blocks.iter().map(|bounded| u64::from(bounded.block.count)).sum();
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        let list = DocumentList { count, blocks, forgotten: false };
+        self.shard(key).write().lists.insert(key, list);
+    }
+
+    pub(super) fn memory_estimate(&self) -> u64 {
+        let tails = self.tail_bytes.load(Ordering::Relaxed) + self.frozen_bytes.load(Ordering::Relaxed);
+        tails + self.lists.load(Ordering::Relaxed) * 160
+    }
+
+    pub(super) fn keys(&self) -> Vec<ShelfKey> {
+        let mut keys: Vec<ShelfKey> =
+            self.shards.iter().flat_map(|shard| shard.read().lists.keys().copied().collect::<Vec<_>>()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// What a follower's edges left behind since `oldest`, newest first.
+    pub(super) fn history(
+        &self,
+        files: &BlockFiles,
+        follower: Key,
+        before: Option<Version>,
+        oldest: Version,
+        limit: usize,
+    ) -> Result<Vec<Ended>, Fault> {
+        let key = ShelfKey { owner: follower, shelf: Shelf::History };
+        let after = before.map(history::id);
+        let found = self.scan(files, key, after.as_ref().map_or(&[], |id| &id[..]), limit)?;
+        let ended = |(_, document): Named| history::decode(document.version, &document.value);
+        let ended = found.into_iter().map(ended).collect::<Result<Vec<_>, _>>();
+        let mut ended = ended.map_err(|corrupt| Fault::damaged("document blocks", 0, corrupt.0))?;
+        ended.retain(|ended| ended.ended >= oldest);
+        Ok(ended)
+    }
+}
+
+fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    for _ in 1..RETRIES {
+        match read() {
+            Err(Fault::Moved) => {}
+            other => return other,
+        }
+    }
+    read()
+}
+
+/// Merges changes into the documents of one block or of none.
+pub(super) fn merge(old: Vec<Named>, changes: &[(DocumentId, Option<Document>)]) -> Vec<Named> {
+    let mut merged: BTreeMap<DocumentId, Document> = old.into_iter().collect();
+    for (id, document) in changes {
+        match document {
+            Some(document) => drop(merged.insert(id.clone(), document.clone())),
+            None => drop(merged.remove(id)),
+        }
+    }
+    merged.into_iter().collect()
+}
+
+/// The blocks a list has after a tail was folded into it, and those that are dead then.
+pub(super) fn fold(
+    key: ShelfKey,
+    old: &[DocumentBlock],
+    tail: &[(DocumentId, Option<Document>)],
+    files: &BlockFiles,
+    mut append: impl FnMut(&[u8], u32) -> std::io::Result<BlockRef>,
+) -> Result<(Vec<DocumentBlock>, Vec<BlockRef>), Fault> {
+    let (mut blocks, mut retired, mut rest) = (Vec::with_capacity(old.len() + 1), Vec::new(), tail);
+    let mut write = |documents: &[Named], blocks: &mut Vec<DocumentBlock>| -> Result<(), Fault> {
+        for part in shelf::cut(documents) {
+            let block = append(&shelf::encode(key, part), part.len() as u32)?;
+            blocks.push(DocumentBlock { first: part[0].0.clone(), block });
+        }
+        Ok(())
+    };
+    for (index, bounded) in old.iter().enumerate() {
+        let own = match old.get(index + 1) {
+            Some(next) => rest.partition_point(|(id, _)| *id < next.first),
+            None => rest.len(),
+        };
+        let (mine, others) = rest.split_at(own);
+        rest = others;
+        if mine.is_empty() {
+            blocks.push(bounded.clone());
+            continue;
+        }
+        let merged = merge(files.read_documents(key, bounded.block)?, mine);
+        retired.push(bounded.block);
+        write(&merged, &mut blocks)?;
+    }
+    if !rest.is_empty() {
+        write(&merge(Vec::new(), rest), &mut blocks)?;
+    }
+    Ok((blocks, retired))
+}
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::Space;
+
+    use super::*;
+
+    const KEY: ShelfKey = ShelfKey { owner: Key(7), shelf: Shelf::Records(Space::Seen) };
+
+    fn set(documents: &Documents, id: u8, value: Option<u8>) {
+        let version = Version::from_bits(u64::from(id) + 1);
+        let document = value.map(|value| Document { version, value: [value].into() });
+        documents.set(KEY, &[id], document, if value.is_some() { 1 } else { -1 });
+    }
+
+    fn ids(documents: &Documents, after: &[u8], limit: usize) -> Vec<u8> {
+        let found = documents.scan(&BlockFiles::default(), KEY, after, limit).unwrap();
+        found.iter().map(|(id, _)| id[0]).collect()
+    }
+
+    #[test]
+    fn what_a_newer_layer_removed_hides_nothing_behind_it() {
+        let documents = Documents::default();
+        (0..200).for_each(|id| set(&documents, id, Some(1)));
+        documents.freeze();
+        (0..150).for_each(|id| set(&documents, id, None));
+        set(&documents, 149, Some(2));
+        for limit in [1, 2, 50] {
+            assert_eq!(ids(&documents, &[], limit), (149..200).take(limit).collect::<Vec<u8>>());
+        }
+        assert!(ids(&documents, &[], 0).is_empty());
+        assert_eq!(ids(&documents, &[170], 3), [171, 172, 173]);
+        assert!(ids(&documents, &[199], 3).is_empty());
+        assert_eq!(documents.count(KEY), 51);
+    }
+
+    #[test]
+    fn the_forgotten_are_gone_from_every_layer() {
+        let documents = Documents::default();
+        set(&documents, 1, Some(1));
+        documents.freeze();
+        set(&documents, 2, Some(1));
+        documents.forget(KEY.owner);
+        assert_eq!((ids(&documents, &[], 9), documents.count(KEY)), (vec![], 0));
+        set(&documents, 3, Some(1));
+        assert_eq!((ids(&documents, &[], 9), documents.count(KEY)), (vec![3], 1));
+        documents.shards().iter().for_each(|shard| documents.thaw(shard));
+        assert_eq!((ids(&documents, &[], 9), documents.count(KEY)), (vec![3], 1));
+    }
+}

@@ -1,0 +1,163 @@
+//! Documents of one owner on one shelf as blocks: a few dozen in the order of their ids, checksummed.
+//!
+//! ```text
+//! checksum u64, seeded with shelf and owner │ for each document: id │ version │ value
+//! ```
+
+use entourage_model::{Key, Space, Version};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::codec::{Corrupt, Reader, put_bytes, put_varint};
+
+/// A block that outgrows this is cut in two; one document may be larger.
+pub(super) const BLOCK_BYTES: usize = 16 << 10;
+
+/// Where documents stand: the records of a space, or what a follower's edges left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Shelf {
+    Records(Space),
+    History,
+}
+
+const HISTORY: u8 = 255;
+
+impl Shelf {
+    pub(super) const fn number(self) -> u8 {
+        match self {
+            Self::Records(space) => space as u8,
+            Self::History => HISTORY,
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        match number {
+            HISTORY => Some(Self::History),
+            _ => Space::from_number(number).map(Self::Records),
+        }
+    }
+
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        Space::ALL.into_iter().map(Self::Records).chain([Self::History])
+    }
+}
+
+/// Names one list of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ShelfKey {
+    pub(super) owner: Key,
+    pub(super) shelf: Shelf,
+}
+
+impl ShelfKey {
+    pub(super) fn hash(self) -> u64 {
+        let mut bytes = [self.shelf.number(); 9];
+        bytes[1..].copy_from_slice(&self.owner.0.to_le_bytes());
+        xxh3_64(&bytes)
+    }
+}
+
+pub(super) type DocumentId = Box<[u8]>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Document {
+    pub(super) version: Version,
+    pub(super) value: Box<[u8]>,
+}
+
+pub(super) type Named = (DocumentId, Document);
+
+pub(super) fn encode(key: ShelfKey, documents: &[Named]) -> Vec<u8> {
+    let mut bytes = vec![0; 8];
+    for (id, document) in documents {
+        put_bytes(&mut bytes, id);
+        put_varint(&mut bytes, document.version.bits());
+        put_bytes(&mut bytes, &document.value);
+    }
+    let sum = xxh3_64_with_seed(&bytes[8..], key.hash());
+    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+pub(super) fn decode(key: ShelfKey, bytes: &[u8], count: usize) -> Result<Vec<Named>, Corrupt> {
+    let mut reader = Reader::new(bytes);
+    if reader.fixed_u64()? != xxh3_64_with_seed(bytes.get(8..).unwrap_or_default(), key.hash()) {
+        return Err(Corrupt("checksum"));
+    }
+    let mut documents = Vec::with_capacity(count.min(bytes.len()));
+    for _ in 0..count {
+        let id = reader.bytes()?.into();
+        let version = Version::from_bits(reader.varint()?);
+        documents.push((id, Document { version, value: reader.bytes()?.into() }));
+    }
+    reader.end()?;
+    Ok(documents)
+}
+
+/// Cuts documents into blocks of about equal size, none above [`BLOCK_BYTES`] unless by its only document.
+pub(super) fn cut(documents: &[Named]) -> Vec<&[Named]> {
+    let size = |(id, document): &Named| id.len() + document.value.len() + 12;
+    let total: usize = documents.iter().map(size).sum();
+    let blocks = total.div_ceil(BLOCK_BYTES).max(1);
+    let share = total.div_ceil(blocks);
+    let (mut cuts, mut start, mut held) = (Vec::with_capacity(blocks), 0, 0);
+    for (index, document) in documents.iter().enumerate() {
+        let size = size(document);
+        if index > start && (held >= share || held + size > BLOCK_BYTES) {
+            cuts.push(&documents[start..index]);
+            (start, held) = (index, 0);
+        }
+        held += size;
+    }
+    if start < documents.len() {
+        cuts.push(&documents[start..]);
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEY: ShelfKey = ShelfKey { owner: Key(7), shelf: Shelf::Records(Space::Group) };
+
+    fn documents() -> impl Strategy<Value = Vec<Named>> {
+        let bytes = |most| prop::collection::vec(any::<u8>(), 0..most).prop_map(Vec::into_boxed_slice);
+        let named = (bytes(32), 0u64..(1 << 63), bytes(3_000));
+        let named =
+            named.prop_map(|(id, version, value)| (id, Document { version: Version::from_bits(version), value }));
+        prop::collection::vec(named, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_read_back_and_belong_to_their_owner(documents in documents()) {
+            let bytes = encode(KEY, &documents);
+            prop_assert_eq!(decode(KEY, &bytes, documents.len()).unwrap(), documents.clone());
+            let other = ShelfKey { owner: Key(8), ..KEY };
+            prop_assert!(decode(other, &bytes, documents.len()).is_err());
+            let other = ShelfKey { shelf: Shelf::History, ..KEY };
+            prop_assert!(decode(other, &bytes, documents.len()).is_err());
+        }
+
+        #[test]
+        fn cuts_keep_everything_in_order_and_small(documents in documents()) {
+            let cuts = cut(&documents);
+            prop_assert_eq!(cuts.concat(), documents.clone());
+            for block in cuts {
+                prop_assert!(!block.is_empty());
+                let bytes = encode(KEY, block).len();
+                prop_assert!(bytes <= BLOCK_BYTES + 200 || block.len() == 1, "{} bytes", bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn shelves_have_their_numbers() {
+        for shelf in Shelf::all() {
+            assert_eq!(Shelf::from_number(shelf.number()), Some(shelf));
+        }
+        assert_eq!(Shelf::from_number(99), None);
+    }
+}
