@@ -63,7 +63,7 @@ pub(super) async fn read_events(store: &dyn Store, mark: Sequence) -> Result<Vec
     }
 }
 
-/// Every record of an owner that stand still meanwhile, each asked for by itself, too, and all of them counted.
+/// Every record of an owner whose records stand still meanwhile, each asked for by itself, too, and all of them counted.
 pub(super) async fn read_records(
     store: &dyn Store,
     space: Space,
@@ -76,7 +76,8 @@ pub(super) async fn read_records(
         let after = after.as_ref().map(|id| id.as_bytes());
         let page = store.scan_records(space, owner, after, size).await.map_err(|error| format!("C16: {error}"))?;
         let ended = page.len() < size;
-        if page.len() > size || !page.is_sorted_by(|a, b| a.id < b.id) {
+        let above = |record: &Record| after.is_none_or(|after| record.id.as_bytes() > after);
+        if page.len() > size || !page.iter().all(above) || !page.is_sorted_by(|a, b| a.id < b.id) {
             return Err(format!("C16: {space:?} of {owner} after {after:?} at {size} a page: {page:?}"));
         }
         for record in &page {

@@ -48,9 +48,15 @@ async fn beyond(store: &dyn Store) -> Result<String> {
                 }
                 let _ = writeln!(text, "  {space:?} {owner} {page:?}");
             }
-            let _ = write!(text, "{} ", store.count_records(space, owner).await?);
+            let count = store.count_records(space, owner).await?;
+            if count > 0 {
+                let _ = writeln!(text, "  {count} {space:?} of {owner}");
+            }
         }
-        let _ = writeln!(text, "  {owner} {:?}", store.scan_history(owner, None, 1_000).await?);
+        let past = store.scan_history(owner, None, 1_000).await?;
+        if !past.is_empty() {
+            let _ = writeln!(text, "  {owner} {past:?}");
+        }
     }
     Ok(text)
 }
