@@ -119,14 +119,14 @@ impl Store {
 
     /// Leaves nothing of erased users on the disk: blocks that held them are written anew, and the log begins anew.
     pub async fn erase_now(&self) -> Result<()> {
+        let last = self.engine.segments.lock().all.back().map(|segment| segment.number);
         self.checkpoint_and(true).await?;
-        let (oldest, newest) = {
-            let segments = self.engine.segments.lock();
-            (segments.all.front().map(|s| s.number), segments.all.back().map(|s| s.number))
-        };
+        let first = self.engine.segments.lock().all.front().map(|segment| segment.number);
         // Nothing is removed under a backup's hands.
-        if oldest != newest || self.engine.holds.load(Ordering::Acquire) > 0 {
-            return Err(Error::unavailable("a backup is being made, or the log grew on; erase again shortly"));
+        if first <= last {
+            return Err(Error::unavailable(
+                "a backup is being made, and nothing is removed meanwhile; try again after it",
+            ));
         }
         Ok(())
     }
