@@ -44,13 +44,17 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place })
         }
         Some(("memory", "")) => {
-            let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock));
+            let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock))
+                .keeping_history(settings.history_retention);
             let place = "memory (gone when the process ends)".to_owned();
             Ok(Opened { store: Arc::new(store), maintenance: None, place })
         }
         Some(("postgres" | "postgresql", _)) => {
-            let options =
-                postgres::Options { idempotency_ttl: settings.idempotency_ttl, log_retention: settings.log_retention };
+            let options = postgres::Options {
+                idempotency_ttl: settings.idempotency_ttl,
+                log_retention: settings.log_retention,
+                history_retention: settings.history_retention,
+            };
             let clock = Arc::new(SystemClock);
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
             let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
@@ -77,6 +81,7 @@ fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
         log_retention: settings.log_retention,
         log_retain_bytes: settings.log_retain_bytes,
         idempotency_ttl: settings.idempotency_ttl,
+        history_retention: settings.history_retention,
         ..defaults
     };
     let disk = RealDisk::new(&settings.data_dir).map_err(|error| {

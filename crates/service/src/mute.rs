@@ -17,7 +17,7 @@ impl Service {
     pub async fn mute(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Muted> {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
-        match self.commit(call, Operation::Mute { actor: actor_key, target: target_key }).await? {
+        match self.commit(call, Operation::Mute { actor: actor_key, target: target_key, expires_at: None }).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 Ok(Muted { actor: actor.clone(), target: target.clone(), edge, created, receipt })
             }

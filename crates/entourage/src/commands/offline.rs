@@ -45,6 +45,7 @@ pub(super) fn open(settings: &Settings) -> anyhow::Result<Store> {
         log_retention: settings.log_retention,
         log_retain_bytes: settings.log_retain_bytes,
         idempotency_ttl: settings.idempotency_ttl,
+        history_retention: settings.history_retention,
         ..Options::default()
     };
     Store::open(Arc::new(disk), &place, options, Arc::new(SystemClock)).map_err(|fault| failed(fault, &place))

@@ -23,6 +23,7 @@ pub struct Settings {
     pub log_segment_bytes: u64,
     pub checkpoint_entries: u64,
     pub idempotency_ttl: Duration,
+    pub history_retention: Duration,
     pub memory_budget_bytes: u64,
 }
 
@@ -50,6 +51,8 @@ impl Settings {
             })?,
             idempotency_ttl: raw
                 .checked("idempotency.ttl", "a time such as 24h", |text| duration(text).filter(above_zero))?,
+            history_retention: raw
+                .checked("history.retention", "a time such as 90d", |text| duration(text).filter(above_zero))?,
             memory_budget_bytes: raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
                 "auto" => Some(half_of_memory()),
                 _ => bytes(text).filter(|size| *size > 0),

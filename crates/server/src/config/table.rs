@@ -27,6 +27,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("log.retain_bytes", "16GiB", "how many bytes of log are kept at most"),
     setting("log.segment_bytes", "64MiB", "size of one file of the log, taken from the disk ahead"),
     setting("checkpoint.entries", "2000000", "changes after which they are folded into blocks, at the least"),
+    setting("history.retention", "90d", "how long a follow that ended stays in its follower's history"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
     setting("memory.budget", "auto", "bytes the embedded store may hold in memory; auto is half of the machine's"),
 ];

@@ -7,7 +7,8 @@ use std::{
 
 use entourage_model::{Key, Record, RecordChange, RecordId, Space, Version};
 
-type Entries = BTreeMap<RecordId, (Version, Option<Box<[u8]>>)>;
+type Kept = (Version, Option<Box<[u8]>>);
+type Entries = BTreeMap<RecordId, Kept>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Documents {
@@ -66,7 +67,7 @@ impl Documents {
         let after = after.and_then(|after| RecordId::new(after).ok());
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let entries = self.lists.get(&(owner, space)).map(|entries| entries.range((from, Bound::Unbounded)));
-        let record = |(id, (version, value)): (&RecordId, &(Version, Option<Box<[u8]>>))| {
+        let record = |(id, (version, value)): (&RecordId, &Kept)| {
             Some(Record { id: id.clone(), version: *version, value: value.clone()? })
         };
         entries.into_iter().flatten().filter_map(record)
