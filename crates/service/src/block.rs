@@ -21,7 +21,7 @@ pub struct Unblocked {
 
 impl Service {
     pub async fn block(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Blocked> {
-        call.actor.may_change(actor)?;
+        call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
         match self.commit(call, Operation::Block { actor: actor_key, target: target_key }).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
@@ -32,7 +32,7 @@ impl Service {
     }
 
     pub async fn unblock(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unblocked> {
-        call.actor.may_change(actor)?;
+        call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, false).await?;
         match self.commit(call, Operation::Unblock { actor: actor_key, target: target_key }).await? {
             (Reply::Gone { changed }, receipt) => Ok(Unblocked { changed, receipt }),
@@ -42,7 +42,7 @@ impl Service {
 
     /// Nobody but the actor and services learns who is blocked.
     pub async fn blocks(&self, call: &Call, actor: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
-        call.actor.may_change(actor)?;
+        call.may_change(actor)?;
         self.catch_up(call).await?;
         let viewer = self.viewer(call).await?;
         let user = self.stored_user(actor).await?.key;

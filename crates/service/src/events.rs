@@ -23,7 +23,7 @@ pub struct EventPage {
 
 impl Service {
     pub async fn events(&self, call: &Call, after: Option<&str>, limit: Limit) -> Result<EventPage> {
-        call.actor.must_be_service()?;
+        call.must_be_service()?;
         self.catch_up(call).await?;
         let start = match after {
             Some(text) => EventCursor::decode(text, &self.signer, self.epoch())?.sequence,

@@ -24,7 +24,7 @@ pub struct Unfollowed {
 
 impl Service {
     pub async fn follow(&self, call: &Call, follower: &UserId, target: &UserId, quiet: bool) -> Result<Followed> {
-        call.actor.may_change(follower)?;
+        call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, true).await?;
         let cap = self.rules.following_max;
         let operation = Operation::Follow { follower: follower_key, target: target_key, quiet, cap };
@@ -38,7 +38,7 @@ impl Service {
     }
 
     pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Unfollowed> {
-        call.actor.may_change(follower)?;
+        call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, false).await?;
         let operation = Operation::Unfollow { follower: follower_key, target: target_key };
         match self.commit(call, operation).await? {

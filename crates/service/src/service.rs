@@ -3,10 +3,14 @@
 use std::{path::Path, sync::Arc};
 
 use entourage_log::EventLog;
-use entourage_model::{Code, Error, KeyHasher, Operation, Reply, Result, RetryHasher, Signer, Token, Version, Write};
+use entourage_model::{
+    Code, Error, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token, Version, Write,
+};
 use entourage_store::{Health, Maintenance, Store};
 
-use crate::{Call, running::Running};
+use crate::{
+    Actor, Call, Caller, Credential, Limits, Standing, SystemUptime, Uptime, limits::Limiter, running::Running,
+};
 
 /// What an operator can set about the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +19,12 @@ pub struct Rules {
     pub auto_create: bool,
     /// Active + pending + parked follows of one user; `None` is no bound.
     pub following_max: Option<u64>,
+    pub limits: Limits,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { auto_create: false, following_max: Some(10_000) }
+        Self { auto_create: false, following_max: Some(10_000), limits: Limits::default() }
     }
 }
 
@@ -41,6 +46,7 @@ pub struct Service {
     pub(crate) keys: KeyHasher,
     retries: RetryHasher,
     running: Running,
+    limiter: Limiter,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
@@ -48,7 +54,15 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, log: Arc<dyn EventLog>, rules: Rules) -> Self {
         let secret = &store.identity().secret;
         let (signer, keys, retries) = (Signer::new(secret), KeyHasher::new(secret), RetryHasher::new(secret));
-        Self { store, log, rules, signer, keys, retries, running: Running::default(), maintenance: None }
+        let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
+        let limiter = Limiter::new(rules.limits, &uptime);
+        Self { store, log, rules, signer, keys, retries, running: Running::default(), limiter, maintenance: None }
+    }
+
+    /// With another measure of how time passes for the limits.
+    #[must_use]
+    pub fn with_uptime(self, uptime: &Arc<dyn Uptime>) -> Self {
+        Self { limiter: Limiter::new(self.rules.limits, uptime), ..self }
     }
 
     /// With what the store offers to operators.
@@ -59,11 +73,27 @@ impl Service {
 
     /// Copies the store into an empty folder of this machine while it goes on serving.
     pub async fn backup(&self, call: &Call, folder: &Path) -> Result<u64> {
-        call.actor.must_be_service()?;
+        call.must_be_admin()?;
         let Some(maintenance) = &self.maintenance else {
             return Err(Error::invalid("this server's store is backed up with its own tools, not through Entourage"));
         };
         maintenance.backup(folder).await
+    }
+
+    /// Every request begins here, also one that is then refused: an end user has so many of them a minute.
+    pub fn count_request(&self, caller: &Caller) -> Result<()> {
+        match (&caller.actor, &caller.credential) {
+            (Actor::User(user), Credential::User) => self.limiter.count_request(user),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the acting user has left of each quota.
+    pub fn standing(&self, caller: &Caller) -> Vec<Standing> {
+        let Actor::User(user) = &caller.actor else { return Vec::new() };
+        let is_end_user = caller.credential == Credential::User;
+        let requests = is_end_user.then(|| self.limiter.request_standing(user)).flatten();
+        requests.into_iter().chain(self.limiter.follow_standing(self.keys.key(user))).collect()
     }
 
     pub async fn health(&self) -> Health {
@@ -92,14 +122,46 @@ impl Service {
     pub(crate) async fn commit(&self, call: &Call, operation: Operation) -> Result<(Reply, Receipt)> {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
         let name = operation_name(&operation);
-        let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(&call.actor), retry.body()));
+        let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(call), retry.body()));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let outcome = self.store.commit(Write { operation, idempotency, floor }).await?;
+        let outcome = self.commit_within_limits(call, Write { operation, idempotency, floor }).await?;
         if outcome.is_logged() {
             metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
         }
         let token = Token::new(self.epoch(), outcome.watermark, outcome.version).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
+    }
+
+    /// A follow that is over a limit is still decided, with room for no new edge: what is there already, what is
+    /// replayed and what is wrong for another reason has nothing to do with limits.
+    async fn commit_within_limits(&self, call: &Call, mut write: Write) -> Result<Outcome> {
+        let mut over = None;
+        let mut admission = None;
+        let mut unfollowed = None;
+        match &mut write.operation {
+            Operation::Follow { follower, target, cap, .. } => {
+                let has_proof = call.challenge.as_ref().is_some_and(|solver| self.keys.key(solver) == *follower);
+                match self.limiter.admit(*follower, *target, has_proof) {
+                    Ok(admitted) => admission = Some(admitted),
+                    Err(error) => (*cap, over) = (Some(0), Some(error)),
+                }
+            }
+            Operation::Unfollow { follower, target } => unfollowed = Some((*follower, *target)),
+            _ => {}
+        }
+        let result = self.store.commit(write).await;
+        let has_changed = |outcome: &Outcome| !outcome.replayed && outcome.reply.changed();
+        if let Some(admission) = admission {
+            let is_new = |reply: &Reply| matches!(reply, Reply::Edge { created: true, .. });
+            admission.settle(result.as_ref().is_ok_and(|outcome| !outcome.replayed && is_new(&outcome.reply)));
+        }
+        if let (Some((follower, target)), true) = (unfollowed, result.as_ref().is_ok_and(has_changed)) {
+            self.limiter.count_flip(follower, target);
+        }
+        match (result, over) {
+            (Err(error), Some(over)) if error.code() == Code::FollowingLimit => Err(over),
+            (result, _) => result,
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! `entourage serve`: start, say where, stop when asked.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use entourage_server::{
-    Stopped, bind,
+    Front, Stopped, bind,
     config::Settings,
     serve,
     wire::{Wired, wire},
 };
+use entourage_store::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{logs, settings::SettingsArguments};
@@ -28,11 +29,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
-    let listener = bind(settings.http_listen).await?;
+    let front = Arc::new(Front::open(settings, Arc::new(SystemClock))?);
+    let listener = bind(settings.http_listen, &front).await?;
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
+    let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
+    let reloading = Arc::clone(&front);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reloading.reload();
+        }
+    });
     let Wired { store, service, place } = wire(settings).await?;
-    print_banner(&listener.local_addr()?.to_string(), &place)?;
+    print_banner(&listener.local_addr()?.to_string(), &place, &front)?;
     let shutdown = async {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
@@ -40,7 +49,7 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
         };
         tracing::info!(signal = name, "stopping");
     };
-    match serve(listener, service, store, shutdown).await {
+    match serve(listener, service, store, front, shutdown).await {
         Stopped::AsAsked => {
             tracing::info!("stopped");
             Ok(())
@@ -53,14 +62,23 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-fn print_banner(address: &str, place: &str) -> std::io::Result<()> {
+fn print_banner(address: &str, place: &str, front: &Front) -> std::io::Result<()> {
+    let scheme = if front.tls.is_some() { "https" } else { "http" };
+    let (mode, header) = match (front.access.is_development(), &front.tls) {
+        (true, _) => ("development: loopback only, the header Entourage-Actor names the acting user", ""),
+        (false, Some(_)) => ("credentials are asked for", "-H \"Authorization: Bearer $KEY\" "),
+        (false, None) => (
+            "credentials are asked for, without TLS: put a proxy with TLS in front, or set tls.cert_file",
+            "-H \"Authorization: Bearer $KEY\" ",
+        ),
+    };
     writeln!(
         std::io::stderr(),
         "entourage {version}\n  \
-         http   http://{address}/api/v1\n  \
+         http   {scheme}://{address}/api/v1\n  \
          data   {place}\n  \
-         mode   development: loopback only, the header Entourage-Actor names the acting user\n  \
-         try    curl -X PUT http://{address}/api/v1/users/alice -H 'Content-Type: application/json' \
+         mode   {mode}\n  \
+         try    curl -X PUT {scheme}://{address}/api/v1/users/alice {header}-H 'Content-Type: application/json' \
          -d '{{\"name\": \"Alice\"}}'",
         version = env!("CARGO_PKG_VERSION"),
     )

@@ -8,9 +8,11 @@ mod body;
 mod checks;
 mod events;
 mod follows;
+mod gate;
 mod lists;
 mod probes;
 mod receive;
+mod tickets;
 mod users;
 
 use std::sync::Arc;
@@ -23,10 +25,13 @@ use entourage_model::{Code, Error};
 use entourage_service::Service;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::answer::Failure;
+pub(crate) use self::gate::Peer;
+use self::{answer::Failure, gate::Gate};
+use crate::front::Front;
 
 /// The whole HTTP front.
-pub fn router(service: Arc<Service>) -> Router {
+pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
+    let gate = Gate { front: Arc::clone(&front), service: Arc::clone(&service) };
     Router::new()
         .route("/api/v1/users/{id}", put(users::put).patch(users::patch).get(users::get))
         .route("/api/v1/users/{id}/follow", post(follows::follow_as_actor).delete(follows::unfollow_as_actor))
@@ -38,6 +43,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/api/v1/checks", post(checks::pairs))
         .route("/api/v1/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
         .route("/api/v1/users/{id}/blocks", get(blocks::list))
+        .route("/api/v1/tickets", post(tickets::issue))
         .route("/api/v1/events", get(events::list))
         .route(admin::BACKUP, post(admin::backup))
         .route("/healthz", get(probes::healthz))
@@ -50,6 +56,8 @@ pub fn router(service: Arc<Service>) -> Router {
         })
         .layer(axum::middleware::from_fn(receive::collect_body))
         .layer(CatchPanicLayer::custom(receive::answer_panic))
-        .layer(axum::middleware::from_fn(receive::observe))
+        .layer(axum::middleware::from_fn_with_state(gate, gate::admit))
+        .layer(axum::Extension(Arc::clone(&front)))
+        .layer(axum::middleware::from_fn_with_state(front, receive::observe))
         .with_state(service)
 }

@@ -1,22 +1,29 @@
 //! Tables of request and reply, one file a topic.
 
+mod audit;
 mod blocks;
 mod checks;
+mod connections;
 mod consistency;
+mod credentials;
 mod events;
 mod faults;
 mod faulty;
 mod follows;
+mod forged;
 mod idempotency;
 mod limits;
 mod lists;
 mod page;
 mod probes;
+mod quotas;
 mod random;
 mod recorded;
+mod scopes;
 mod server;
 mod stopping;
 mod table;
 mod through;
+mod tls;
 mod users;
 mod visibility;
