@@ -22,8 +22,7 @@ fn status(base: &str, key: Option<&str>, path: &str) -> u16 {
 fn keys_are_made_listed_and_revoked() {
     let folder = Folder::new();
     let keys = folder.join("keys");
-    let file = ["--file", text(&keys)];
-    let key = |arguments: &[&str]| [&["key"], arguments, &file].concat();
+    let key = |arguments: &[&'static str]| [&["key"], arguments, &["--file", text(&keys)]].concat();
     check(&["key", "new", "web"], 2, &[], &["--file", "auth.service_keys_file"]);
     let made = run(&key(&["new", "web"]));
     assert_eq!(made.status.code(), Some(0), "{made:?}");

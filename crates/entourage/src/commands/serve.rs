@@ -11,6 +11,7 @@ use entourage_server::{
     wire::{Wired, wire},
 };
 use entourage_store::SystemClock;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{logs, settings::SettingsArguments};
@@ -24,6 +25,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.settings.raw()?)?;
     logs::start();
+    raise_file_limit(settings.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(run_until_stopped(&settings))
 }
@@ -59,6 +61,17 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
             bail!("the store takes no more writes: {reason}")
         }
         Stopped::CloseFailed(error) => Err(error).context("closing the store"),
+    }
+}
+
+/// Connections are files: takes as many as the system lets it have without asking anybody.
+fn raise_file_limit(connections_max: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    if limit.maximum.is_some_and(|files| files < connections_max as u64) {
+        tracing::warn!(files = limit.maximum, connections_max, "fewer files than connections can be open");
     }
 }
 

@@ -50,22 +50,19 @@ pub(super) struct Gate {
 pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else { return next.run(request).await };
     let route = route.as_str();
-    let peer = request.extensions().get::<Peer>().copied();
-    let is_local = peer.is_some_and(|Peer(address)| is_this_machine(address.ip()));
+    let is_local = request.extensions().get::<Peer>().is_some_and(|Peer(address)| is_this_machine(address.ip()));
     if OPEN.contains(&route) || (route == METRICS && is_local) {
         return next.run(request).await;
     }
-    let mut entry = Entry::new(&gate.front, &request, peer);
     let caller = match gate.caller(&mut request, route) {
         Ok(caller) => caller,
         Err(error) => {
-            entry.action = Some("authenticate");
-            entry.close(error.code().as_str());
+            Entry::new("authenticate", None, &gate.front, &request).close(error.code().as_str());
             return Failure(error).into_response();
         }
     };
-    entry.caller = Some(caller.clone());
-    entry.action = audited(request.method(), route);
+    let entry =
+        audited(request.method(), route).map(|action| Entry::new(action, Some(caller.clone()), &gate.front, &request));
     let mut response = match gate.service.count_request(&caller) {
         Err(error) => Failure(error).into_response(),
         Ok(()) if route == METRICS && !caller.admin => {
@@ -76,9 +73,11 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             next.run(request).await
         }
     };
-    match response.extensions().get::<Error>() {
-        Some(error) => entry.close(error.code().as_str()),
-        None => entry.close(response.status().as_str()),
+    if let Some(mut entry) = entry {
+        match response.extensions().get::<Error>() {
+            Some(error) => entry.close(error.code().as_str()),
+            None => entry.close(response.status().as_str()),
+        }
     }
     show_standing(&mut response, &gate.service.standing(&caller));
     response
@@ -130,30 +129,34 @@ fn audited(method: &Method, route: &str) -> Option<&'static str> {
 /// A record in the making. If its request is given up on, what came of it is unknown, and that is written.
 struct Entry<'a> {
     front: &'a Front,
-    action: Option<&'static str>,
+    action: &'static str,
     caller: Option<Caller>,
     method: Method,
     path: String,
     request_id: Arc<str>,
     source: String,
+    open: bool,
 }
 
 impl<'a> Entry<'a> {
-    fn new(front: &'a Front, request: &Request, peer: Option<Peer>) -> Self {
-        let request_id = request.extensions().get::<RequestId>().map(|id| Arc::clone(&id.0)).unwrap_or_default();
+    fn new(action: &'static str, caller: Option<Caller>, front: &'a Front, request: &Request) -> Self {
+        let extensions = request.extensions();
         Self {
             front,
-            action: None,
-            caller: None,
+            action,
+            caller,
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
-            request_id,
-            source: peer.map(|Peer(address)| address.to_string()).unwrap_or_default(),
+            request_id: extensions.get::<RequestId>().map(|id| Arc::clone(&id.0)).unwrap_or_default(),
+            source: extensions.get::<Peer>().map(|Peer(address)| address.to_string()).unwrap_or_default(),
+            open: true,
         }
     }
 
     fn close(&mut self, result: &str) {
-        let Some(action) = self.action.take() else { return };
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
         let (actor, credential, key) = match &self.caller {
             None => (None, "none", None),
             Some(caller) => {
@@ -170,7 +173,7 @@ impl<'a> Entry<'a> {
         };
         self.front.audit.write(&Record {
             time: self.front.clock.now().to_rfc3339(),
-            action,
+            action: self.action,
             actor,
             credential,
             key,

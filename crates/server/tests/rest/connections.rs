@@ -10,6 +10,7 @@ use std::{
 use entourage_server::{Connections, Front};
 use entourage_service::Rules;
 use entourage_store::SystemClock;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::server::{Server, memory_store};
 
@@ -23,6 +24,9 @@ fn resident_bytes() -> u64 {
 
 #[test]
 fn five_thousand_idle_connections_leave_memory_flat_and_others_served() {
+    // Both ends of each connection are files of this process.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     let server = Server::start();
     server.check("PUT /users/a", "201");
     let before = resident_bytes();

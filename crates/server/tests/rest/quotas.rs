@@ -154,3 +154,29 @@ fn a_follow_whose_client_hung_up_counts() {
     store.let_go();
     server.check("@a POST /users/c/follow", "429 rate_limited");
 }
+
+/// All of them are in their commit at the same time, so none can know how the others end.
+#[test]
+fn sixty_four_follows_at_once_stay_within_the_quota() {
+    let store = Faulty::new(memory_store(1));
+    let limits = Limits { follow_burst: 10, ..Limits::default() };
+    let server = Server::with(Arc::clone(&store) as _, rules(limits));
+    server.check("PUT /users/a", "201");
+    for target in 0..64 {
+        server.check(&format!("PUT /users/{target}"), "201");
+    }
+    store.set(Fault::Hang);
+    let made = std::thread::scope(|scope| {
+        let server = &server;
+        let asking: Vec<_> = (0..64)
+            .map(|target| scope.spawn(move || server.ask(&format!("@a POST /users/{target}/follow")).status))
+            .collect();
+        store.wait_for_commits(64);
+        store.let_go();
+        let statuses: Vec<u16> = asking.into_iter().map(|asking| asking.join().unwrap()).collect();
+        assert!(statuses.iter().all(|status| matches!(status, 201 | 429)), "{statuses:?}");
+        statuses.iter().filter(|status| **status == 201).count()
+    });
+    assert_eq!(made, 10);
+    server.check("GET /users/a", r#"200 {"counts": {"following": 10}}"#);
+}
