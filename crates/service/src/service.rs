@@ -3,13 +3,13 @@
 use std::{path::Path, sync::Arc};
 
 use entourage_log::EventLog;
-use entourage_model::{
-    Code, Error, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token, Version, Write,
-};
+use entourage_model::{Code, Error, KeyHasher, Operation, Reply, Result, RetryHasher, Signer, Token, Version, Write};
 use entourage_store::{Health, Maintenance, Store};
 
 use crate::{
-    Actor, Call, Caller, Credential, Limits, Standing, SystemUptime, Uptime, limits::Limiter, running::Running,
+    Actor, Call, Caller, Credential, Limits, Standing, SystemUptime, Uptime,
+    limits::{Limited, Limiter},
+    running::Running,
 };
 
 /// What an operator can set about the rules.
@@ -124,7 +124,9 @@ impl Service {
         let name = operation_name(&operation);
         let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(call), retry.body()));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let outcome = self.commit_within_limits(call, Write { operation, idempotency, floor }).await?;
+        let mut write = Write { operation, idempotency, floor };
+        let limited = self.within_limits(call, &mut write);
+        let outcome = limited.end(self.store.commit(write).await)?;
         if outcome.is_logged() {
             metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
         }
@@ -132,36 +134,10 @@ impl Service {
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
 
-    /// A follow that is over a limit is still decided, with room for no new edge: what is there already, what is
-    /// replayed and what is wrong for another reason has nothing to do with limits.
-    async fn commit_within_limits(&self, call: &Call, mut write: Write) -> Result<Outcome> {
-        let mut over = None;
-        let mut admission = None;
-        let mut unfollowed = None;
-        match &mut write.operation {
-            Operation::Follow { follower, target, cap, .. } => {
-                let has_proof = call.challenge.as_ref().is_some_and(|solver| self.keys.key(solver) == *follower);
-                match self.limiter.admit(*follower, *target, has_proof) {
-                    Ok(admitted) => admission = Some(admitted),
-                    Err(error) => (*cap, over) = (Some(0), Some(error)),
-                }
-            }
-            Operation::Unfollow { follower, target } => unfollowed = Some((*follower, *target)),
-            _ => {}
-        }
-        let result = self.store.commit(write).await;
-        let has_changed = |outcome: &Outcome| !outcome.replayed && outcome.reply.changed();
-        if let Some(admission) = admission {
-            let is_new = |reply: &Reply| matches!(reply, Reply::Edge { created: true, .. });
-            admission.settle(result.as_ref().is_ok_and(|outcome| !outcome.replayed && is_new(&outcome.reply)));
-        }
-        if let (Some((follower, target)), true) = (unfollowed, result.as_ref().is_ok_and(has_changed)) {
-            self.limiter.count_flip(follower, target);
-        }
-        match (result, over) {
-            (Err(error), Some(over)) if error.code() == Code::FollowingLimit => Err(over),
-            (result, _) => result,
-        }
+    /// What every write passes on its way to the store, alone or in a batch; `end` takes what came of it.
+    pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited<'_> {
+        let solver = call.challenge.as_ref().map(|solver| self.keys.key(solver));
+        self.limiter.begin(&mut write.operation, |follower| solver == Some(follower))
     }
 }
 

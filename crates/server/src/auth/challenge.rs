@@ -1,6 +1,6 @@
 //! Proofs that a challenge was solved: the application checks its CAPTCHA and signs a token for a few minutes.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use entourage_model::{Millis, UserId};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
@@ -23,14 +23,14 @@ struct Claims {
 }
 
 impl Challenges {
-    pub(super) fn open(file: &PathBuf) -> Result<Self, ConfigError> {
+    pub(super) fn open(file: &Path) -> Result<Self, ConfigError> {
         let parse = |files: &[Vec<u8>]| {
             let keys = files.iter().map(|file| read_keys(Algorithm::HS256, file)).collect::<Result<Vec<_>, _>>()?;
             Ok(keys.concat())
         };
         let mut validation = bare_validation(Algorithm::HS256);
         validation.set_required_spec_claims(&["exp", "sub"]);
-        Ok(Self { keys: Watched::open(vec![file.clone()], parse)?, validation })
+        Ok(Self { keys: Watched::open(vec![file.to_owned()], parse)?, validation })
     }
 
     pub(super) fn reload(&self) {

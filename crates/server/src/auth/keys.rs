@@ -1,6 +1,6 @@
 //! Service keys: a file of lines, each a name and the hash of a key that was shown once.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::Path};
 
 use entourage_model::Millis;
 use sha2::{Digest, Sha256};
@@ -78,12 +78,12 @@ pub fn parse_keys(text: &str) -> Result<Vec<ServiceKey>, String> {
 pub(super) struct Keys(Watched<Vec<ServiceKey>>);
 
 impl Keys {
-    pub(super) fn open(file: &PathBuf) -> Result<Self, ConfigError> {
+    pub(super) fn open(file: &Path) -> Result<Self, ConfigError> {
         let parse = |files: &[Vec<u8>]| {
             let texts = files.iter().map(|file| String::from_utf8_lossy(file)).collect::<Vec<_>>();
             parse_keys(&texts.concat())
         };
-        Ok(Self(Watched::open(vec![file.clone()], parse)?))
+        Ok(Self(Watched::open(vec![file.to_owned()], parse)?))
     }
 
     pub(super) fn reload(&self) {
@@ -93,8 +93,14 @@ impl Keys {
     /// Compares with every key, each in constant time.
     pub(super) fn find(&self, secret: &str) -> Option<ServiceKey> {
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        let same = |key: &&ServiceKey| bool::from(key.hash.ct_eq(&hash));
-        self.0.get().iter().filter(same).last().cloned()
+        let keys = self.0.get();
+        let mut found = None;
+        for key in keys.iter() {
+            if bool::from(key.hash.ct_eq(&hash)) {
+                found = Some(key);
+            }
+        }
+        found.cloned()
     }
 }
 

@@ -40,8 +40,8 @@ impl Access {
     pub fn open(settings: &AuthSettings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
         Ok(Self {
             tokens: settings.jwt.as_ref().map(Tokens::open).transpose()?,
-            keys: settings.service_keys_file.as_ref().map(Keys::open).transpose()?,
-            challenges: settings.challenge_key_file.as_ref().map(Challenges::open).transpose()?,
+            keys: settings.service_keys_file.as_deref().map(Keys::open).transpose()?,
+            challenges: settings.challenge_key_file.as_deref().map(Challenges::open).transpose()?,
             tickets: Tickets::default(),
             clock,
         })

@@ -211,33 +211,4 @@ fn show_standing(response: &mut Response, standings: &[Standing]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ticket_is_taken_out_of_the_query() {
-        for (uri, rest, ticket) in [
-            ("/a/stream", "/a/stream", None),
-            ("/a/stream?after=x", "/a/stream?after=x", None),
-            ("/a/stream?ticket=t", "/a/stream", Some("t")),
-            ("/a/stream?after=x&ticket=t&limit=2", "/a/stream?after=x&limit=2", Some("t")),
-        ] {
-            let (shorter, found) = without_ticket(&uri.parse().unwrap());
-            assert_eq!((shorter.to_string().as_str(), found.as_deref()), (rest, ticket));
-        }
-    }
-
-    #[test]
-    fn blocks_and_admins_are_written_down() {
-        for (method, route, action) in [
-            (Method::PUT, "/api/v1/users/{id}/blocks/{other}", Some("block")),
-            (Method::DELETE, "/api/v1/users/{id}/blocks/{other}", Some("unblock")),
-            (Method::GET, "/api/v1/users/{id}/blocks", None),
-            (Method::POST, "/api/v1/admin/backup", Some("admin")),
-            (Method::GET, "/api/v1/admin/jobs", Some("admin")),
-            (Method::POST, "/api/v1/users/{id}/follow", None),
-        ] {
-            assert_eq!(audited(&method, route), action, "{method} {route}");
-        }
-    }
-}
+mod tests;

@@ -4,11 +4,13 @@
 mod quota;
 mod uptime;
 mod window;
+mod write;
 
 use std::{sync::Arc, time::Duration};
 
 use entourage_model::{Code, Error, Key, Result, UserId};
 
+pub(crate) use self::write::Limited;
 use self::{quota::Quota, window::Window};
 pub use self::{
     quota::Standing,
@@ -96,7 +98,7 @@ impl Limiter {
 
     /// Whether a new follow may be made now. What is admitted is held back until it is settled, so that requests
     /// which run at the same time together stay within the limits.
-    pub(crate) fn admit(&self, follower: Key, target: Key, has_proof: bool) -> Result<Admission<'_>> {
+    fn admit(&self, follower: Key, target: Key, has_proof: bool) -> Result<Admission<'_>> {
         if let Some(flipped) = &self.flipped
             && let Some(wait) = flipped.wait(&(follower, target))
         {
@@ -114,7 +116,7 @@ impl Limiter {
     }
 
     /// An edge was unfollowed by its follower.
-    pub(crate) fn count_flip(&self, follower: Key, target: Key) {
+    fn count_flip(&self, follower: Key, target: Key) {
         if let Some(flipped) = &self.flipped {
             flipped.count((follower, target));
         }
@@ -158,7 +160,7 @@ impl Admission<'_> {
     }
 
     /// Only what made a new edge counts.
-    pub(crate) fn settle(mut self, counts: bool) {
+    fn settle(mut self, counts: bool) {
         self.close(counts);
     }
 
