@@ -4,11 +4,29 @@ use crate::{Code, Error, Key, List, Place, Plane, Result, Side, Signer, Version}
 
 const FORMAT: u8 = 1;
 const PURPOSE: &[u8] = b"cursor";
+/// Planes fit below: the cursor of a whole list looks as it did before there were selections.
+const SELECTION_SHIFT: u8 = 4;
 
-/// Which list a cursor belongs to, and who was looking at it (`None`: a service).
+/// What is shown of a list: all of it, or what another list has to say about its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    #[default]
+    All,
+    Mutuals,
+    NotFollowingBack,
+    /// Whom this user follows too.
+    CommonWith(Key),
+    /// Who follows this user.
+    FollowersOf(Key),
+    /// Users by rank; the list says nothing.
+    Leaderboard,
+}
+
+/// Which list a cursor belongs to, what is shown of it, and who was looking at it (`None`: a service).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorScope {
     pub list: List,
+    pub selection: Selection,
     pub viewer: Option<Key>,
 }
 
@@ -50,13 +68,22 @@ impl Cursor {
     }
 }
 
-fn scope_bytes(scope: &CursorScope) -> [u8; 19] {
-    let mut bytes = [0; 19];
-    bytes[0] = scope.list.plane as u8;
-    bytes[1] = scope.list.side as u8;
-    bytes[2] = u8::from(scope.viewer.is_some());
-    bytes[3..11].copy_from_slice(&scope.list.user.0.to_be_bytes());
-    bytes[11..19].copy_from_slice(&scope.viewer.unwrap_or_default().0.to_be_bytes());
+fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
+    let (selection, other) = match scope.selection {
+        Selection::All => (0, None),
+        Selection::Mutuals => (1, None),
+        Selection::NotFollowingBack => (2, None),
+        Selection::CommonWith(other) => (3, Some(other)),
+        Selection::FollowersOf(other) => (4, Some(other)),
+        Selection::Leaderboard => (5, None),
+    };
+    let mut bytes = Vec::with_capacity(27);
+    bytes.push(selection << SELECTION_SHIFT | scope.list.plane as u8);
+    bytes.push(scope.list.side as u8);
+    bytes.push(u8::from(scope.viewer.is_some()));
+    bytes.extend_from_slice(&scope.list.user.0.to_be_bytes());
+    bytes.extend_from_slice(&scope.viewer.unwrap_or_default().0.to_be_bytes());
+    bytes.extend(other.into_iter().flat_map(|other| other.0.to_be_bytes()));
     bytes
 }
 
@@ -75,7 +102,8 @@ mod tests {
     }
 
     fn scope(user: i64, side: Side) -> CursorScope {
-        CursorScope { list: List { user: Key(user), plane: Plane::Follow, side }, viewer: None }
+        let list = List { user: Key(user), plane: Plane::Follow, side };
+        CursorScope { list, selection: Selection::All, viewer: None }
     }
 
     const CURSOR: Cursor = Cursor(Place { position: Version::from_bits(77), key: Key(-5) });
@@ -87,6 +115,7 @@ mod tests {
         assert_eq!(Cursor::decode(&text, &signer(1), &home).unwrap(), CURSOR);
         let viewer = CursorScope { viewer: Some(Key(0)), ..home };
         for (signer, scope) in [
+            (signer(1), CursorScope { selection: Selection::Mutuals, ..home }),
             (signer(1), scope(1, Side::Following)),
             (signer(1), scope(2, Side::Followers)),
             (signer(2), home),
@@ -94,6 +123,27 @@ mod tests {
         ] {
             let error = Cursor::decode(&text, &signer, &scope).unwrap_err();
             assert_eq!(error.code(), Code::InvalidCursor);
+        }
+    }
+
+    #[test]
+    fn selections_of_one_list_have_cursors_of_their_own() {
+        let of = |selection| CursorScope { selection, ..scope(1, Side::Following) };
+        let selections = [
+            Selection::All,
+            Selection::Mutuals,
+            Selection::NotFollowingBack,
+            Selection::CommonWith(Key(2)),
+            Selection::CommonWith(Key(3)),
+            Selection::FollowersOf(Key(2)),
+            Selection::FollowersOf(Key(3)),
+            Selection::Leaderboard,
+        ];
+        for made in selections {
+            let text = CURSOR.encode(&signer(1), &of(made));
+            for used in selections {
+                assert_eq!(Cursor::decode(&text, &signer(1), &of(used)).is_ok(), made == used, "{made:?} as {used:?}");
+            }
         }
     }
 

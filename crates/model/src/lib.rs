@@ -22,7 +22,7 @@ mod version;
 
 pub use clock::{Clock, ManualClock};
 pub use code::Code;
-pub use cursor::{Cursor, CursorScope};
+pub use cursor::{Cursor, CursorScope, Selection};
 pub use decide::{View, decide, resolve};
 pub use edge::{Edge, EdgeChange, EdgeValue, Kind, State};
 pub use error::{Error, FieldError, Result};

@@ -1,6 +1,6 @@
 //! Block, unblock, and the list of who is blocked.
 
-use entourage_model::{EdgeValue, List, Operation, Plane, Reply, Result, Side, UserId};
+use entourage_model::{EdgeValue, Operation, Plane, Reply, Result, Side, UserId};
 
 use crate::{Call, Limit, Receipt, Service, UserPage, service::unexpected};
 
@@ -42,10 +42,6 @@ impl Service {
 
     /// Nobody but the actor and services learns who is blocked.
     pub async fn blocks(&self, call: &Call, actor: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
-        call.may_change(actor)?;
-        self.catch_up(call).await?;
-        let viewer = self.viewer(call).await?;
-        let user = self.stored_user(actor).await?.key;
-        self.page(List { user, plane: Plane::Block, side: Side::Following }, viewer, cursor, limit).await
+        self.own_page(call, actor, (Plane::Block, Side::Following), cursor, limit).await
     }
 }

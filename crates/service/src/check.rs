@@ -1,6 +1,6 @@
 //! Is-following, in three shapes. Most answers are "no", so that path comes first and asks nothing twice.
 
-use entourage_model::{Code, EdgeValue, Error, Key, Kind, Millis, Result, State, UserId};
+use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Millis, Result, State, UserId};
 use entourage_store::Answer;
 
 use crate::{Call, Service, visibility::shows_edge};
@@ -89,35 +89,40 @@ impl Service {
         Ok(())
     }
 
-    /// A hit counts only between users with these very ids, and where a list would show it.
+    /// A hit counts only between users with these very ids, who are still there, and where a list would show it.
     async fn confirm(
         &self,
         viewer: Option<Key>,
         pairs: &[(&UserId, &UserId)],
         found: &mut [Option<Option<EdgeValue>>],
     ) -> Result<()> {
-        let hits = || pairs.iter().zip(found.iter()).filter(|(_, edge)| edge.is_some()).map(|(pair, _)| pair);
-        // A number is its own key: a service's hit between numbers needs no second look.
-        let is_doubtful = |id: &UserId| viewer.is_some() || self.keys.key(id) < Key(0);
-        let ids = hits().flat_map(|(follower, target)| [follower, target]).filter(|id| is_doubtful(id));
-        let mut keys: Vec<Key> = ids.map(|id| self.keys.key(id)).collect();
+        let hits = pairs.iter().zip(found.iter()).filter(|(_, edge)| edge.is_some()).map(|(pair, _)| pair);
+        let mut keys: Vec<Key> =
+            hits.flat_map(|(follower, target)| [follower, target]).map(|id| self.keys.key(id)).collect();
         keys.sort_unstable();
         keys.dedup();
         let users = self.users_by_key(&keys).await?;
-        for ((follower, target), slot) in pairs.iter().zip(found.iter_mut()).filter(|(_, slot)| slot.is_some()) {
-            let is_same =
-                |id: &UserId| !is_doubtful(id) || users.get(&self.keys.key(id)).is_some_and(|user| user.id == *id);
-            if !is_same(follower) || !is_same(target) {
-                *slot = None;
-                continue;
-            }
-            let ends = (users.get(&self.keys.key(follower)), users.get(&self.keys.key(target)));
-            if let (Some(from), Some(to)) = ends
-                && viewer.is_some_and(|viewer| viewer != from.key && viewer != to.key)
-                && !self.shows_either_list(viewer, from, to).await?
-            {
+        let is_there = |id: &UserId| users.get(&self.keys.key(id)).is_some_and(|user| user.id == *id);
+        for ((follower, target), slot) in pairs.iter().zip(found.iter_mut()) {
+            if slot.is_some() && !(is_there(follower) && is_there(target)) {
                 *slot = None;
             }
+        }
+        if viewer.is_none() {
+            return Ok(());
+        }
+        let mut eyes = self.eyes(viewer);
+        eyes.learn(&users.into_values().collect::<Vec<_>>()).await?;
+        // A hit without a value is the viewer's own.
+        let edge = |(pair, slot): (&(&UserId, &UserId), &Option<Option<EdgeValue>>)| {
+            let (follower, target) = (self.keys.key(pair.0), self.keys.key(pair.1));
+            Some(Edge { kind: Kind::Follow, follower, target, value: (*slot)?? })
+        };
+        let edges: Vec<Option<Edge>> = pairs.iter().zip(found.iter()).map(edge).collect();
+        let shown = eyes.shown(&edges.iter().flatten().copied().collect::<Vec<_>>()).await?;
+        let hits = edges.iter().zip(found.iter_mut()).filter(|(edge, _)| edge.is_some());
+        for ((_, slot), shown) in hits.zip(shown) {
+            *slot = slot.take().filter(|_| shown);
         }
         Ok(())
     }

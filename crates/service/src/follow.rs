@@ -1,8 +1,8 @@
 //! Follow, unfollow, and one edge by its two ends.
 
-use entourage_model::{Code, EdgeValue, Error, Kind, Operation, Reply, Result, State, UserId};
+use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Operation, Reply, Result, State, UserId};
 
-use crate::{Call, Receipt, Service, service::unexpected, visibility::shows_edge};
+use crate::{Call, Receipt, Service, service::unexpected};
 
 /// An edge that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,7 @@ impl Service {
     pub async fn follow(&self, call: &Call, follower: &UserId, target: &UserId, quiet: bool) -> Result<Followed> {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, true).await?;
-        let cap = self.rules.following_max;
-        let operation = Operation::Follow { follower: follower_key, target: target_key, quiet, cap };
+        let operation = self.follow_operation(follower_key, target_key, quiet);
         match self.commit(call, operation).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
@@ -35,6 +34,10 @@ impl Service {
             }
             (other, _) => Err(unexpected(&other)),
         }
+    }
+
+    pub(crate) fn follow_operation(&self, follower: Key, target: Key, quiet: bool) -> Operation {
+        Operation::Follow { follower, target, quiet, cap: self.rules.following_max }
     }
 
     pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Unfollowed> {
@@ -58,10 +61,10 @@ impl Service {
         let edges = self.store.get_edges(Kind::Follow, &[(from.key, to.key)]).await?;
         let edge = edges.into_iter().flatten().next().ok_or_else(none)?;
         let is_end = viewer.is_none_or(|viewer| viewer == from.key || viewer == to.key);
-        let shown = shows_edge(viewer, from.key, &edge)
-            && (is_end || edge.state == State::Active)
-            && self.shows_either_list(viewer, &from, &to).await?;
-        if !shown {
+        let shown = [Edge { kind: Kind::Follow, follower: from.key, target: to.key, value: edge }];
+        let mut eyes = self.eyes(viewer);
+        eyes.learn(&[from, to]).await?;
+        if !(is_end || edge.state == State::Active) || !eyes.shown(&shown).await?.contains(&true) {
             return Err(none());
         }
         Ok(Followed { follower: follower.clone(), target: target.clone(), edge, created: false, receipt: None })

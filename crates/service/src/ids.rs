@@ -80,6 +80,6 @@ pub(crate) fn user_not_found() -> Error {
     Error::new(Code::UserNotFound, "no user with this id; create it with PUT /api/v1/users/{id}")
 }
 
-fn actor_not_found() -> Error {
+pub(crate) fn actor_not_found() -> Error {
     Error::new(Code::ActorNotFound, "the acting user was never created; create it with PUT /api/v1/users/{id}")
 }

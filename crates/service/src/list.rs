@@ -1,11 +1,12 @@
 //! Lists of users: newest first, by cursor, as the viewer may see them.
 
-use entourage_model::{Cursor, CursorScope, Edge, Error, Key, List, Millis, Place, Result, UserId};
+use entourage_model::{
+    Cursor, CursorScope, Edge, Error, Key, List, Millis, Place, Plane, Result, Selection, Side, UserId,
+};
 
 use crate::{
     Call, Service,
-    ids::shown_id,
-    visibility::{lists_hidden, shows_row, visible_total},
+    visibility::{lists_hidden, visible_total},
 };
 
 /// How often one request asks the store again because a page was full of rows the viewer may not see.
@@ -45,7 +46,8 @@ pub struct UserPage {
     pub rows: Vec<UserRow>,
     /// `None` at the end of the list.
     pub next_cursor: Option<String>,
-    pub total: u64,
+    /// `None` where it would have to be counted.
+    pub total: Option<u64>,
 }
 
 impl Service {
@@ -68,26 +70,36 @@ impl Service {
         self.catch_up(call).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(id).await?;
-        if !self.shows_lists(viewer, &owner).await? {
+        if !self.eyes(viewer).are_lists_open(&owner).await? {
             return Err(lists_hidden());
         }
         self.page(list_of(owner.key), viewer, cursor, limit).await
     }
 
-    pub(crate) async fn page(
+    /// A list that only its owner and services see.
+    pub(crate) async fn own_page(
         &self,
-        list: List,
-        viewer: Option<Key>,
+        call: &Call,
+        owner: &UserId,
+        (plane, side): (Plane, Side),
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<UserPage> {
-        let scope = CursorScope { list, viewer };
+        call.may_change(owner)?;
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let user = self.stored_user(owner).await?.key;
+        self.page(List { user, plane, side }, viewer, cursor, limit).await
+    }
+
+    async fn page(&self, list: List, viewer: Option<Key>, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
+        let scope = CursorScope { list, selection: Selection::All, viewer };
         let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
         let (edges, next, total) = self.visible_edges(list, viewer, after.map(|cursor| cursor.0), limit.get()).await?;
         Ok(UserPage {
             rows: self.rows(list, &edges).await?,
             next_cursor: next.map(|place| Cursor(place).encode(&self.signer, &scope)),
-            total,
+            total: Some(total),
         })
     }
 
@@ -100,13 +112,14 @@ impl Service {
     ) -> Result<(Vec<Edge>, Option<Place>, u64)> {
         let mut edges: Vec<Edge> = Vec::new();
         let mut total = 0;
+        let mut eyes = self.eyes(viewer);
         for round in 0..ROUNDS_MAX {
             let page = self.store.scan(list, after, limit - edges.len()).await?;
             if round == 0 {
                 total = visible_total(viewer, list, &page);
             }
             after = page.edges.last().map(|edge| list.place(edge)).filter(|_| page.more);
-            edges.extend(page.edges.into_iter().filter(|edge| shows_row(viewer, edge)));
+            edges.extend(eyes.rows(list, page.edges).await?);
             if after.is_none() || edges.len() >= limit {
                 break;
             }
@@ -114,13 +127,14 @@ impl Service {
         Ok((edges, after, total))
     }
 
-    async fn rows(&self, list: List, edges: &[Edge]) -> Result<Vec<UserRow>> {
+    /// Rows with names. Who is no longer there has none.
+    pub(crate) async fn rows(&self, list: List, edges: &[Edge]) -> Result<Vec<UserRow>> {
         let keys: Vec<Key> = edges.iter().map(|edge| list.other(edge)).collect();
         let users = if keys.is_empty() { Vec::new() } else { self.store.get_users(&keys).await? };
-        let rows = edges.iter().zip(keys).zip(users).filter_map(|((edge, key), user)| {
-            let id = shown_id(key, user.as_ref())?;
-            let (name, avatar_url) = user.map_or((None, None), |user| (user.name, user.avatar_url));
-            Some(UserRow { id, name, avatar_url, created_at: edge.value.position.millis() })
+        let rows = edges.iter().zip(users).filter_map(|(edge, user)| {
+            let user = user?;
+            let created_at = edge.value.position.millis();
+            Some(UserRow { id: user.id, name: user.name, avatar_url: user.avatar_url, created_at })
         });
         Ok(rows.collect())
     }

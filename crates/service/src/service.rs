@@ -3,11 +3,15 @@
 use std::{path::Path, sync::Arc};
 
 use entourage_log::EventLog;
-use entourage_model::{Code, Error, KeyHasher, Operation, Reply, Result, RetryHasher, Signer, Token, Version, Write};
+use entourage_model::{
+    Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token, Version,
+    Write,
+};
 use entourage_store::{Health, Maintenance, Store};
 
 use crate::{
-    Actor, Call, Caller, Credential, Limits, Standing, SystemUptime, Uptime,
+    Actor, Call, Caller, Credential, Limits, Retry, Standing, SystemUptime, Uptime,
+    leaderboard::Leaderboard,
     limits::{Limited, Limiter},
     running::Running,
 };
@@ -45,7 +49,8 @@ pub struct Service {
     pub(crate) signer: Signer,
     pub(crate) keys: KeyHasher,
     retries: RetryHasher,
-    running: Running,
+    pub(crate) running: Running,
+    pub(crate) leaderboard: Leaderboard,
     limiter: Limiter,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
@@ -54,9 +59,10 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, log: Arc<dyn EventLog>, rules: Rules) -> Self {
         let secret = &store.identity().secret;
         let (signer, keys, retries) = (Signer::new(secret), KeyHasher::new(secret), RetryHasher::new(secret));
+        let (running, leaderboard) = (Running::default(), Leaderboard::default());
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
         let limiter = Limiter::new(rules.limits, &uptime);
-        Self { store, log, rules, signer, keys, retries, running: Running::default(), limiter, maintenance: None }
+        Self { store, log, rules, signer, keys, retries, running, leaderboard, limiter, maintenance: None }
     }
 
     /// With another measure of how time passes for the limits.
@@ -104,7 +110,7 @@ impl Service {
         self.store.identity().epoch
     }
 
-    fn token(&self, call: &Call) -> Result<Option<Token>> {
+    pub(crate) fn token(&self, call: &Call) -> Result<Option<Token>> {
         call.token.as_deref().map(|text| Token::decode(text, &self.signer, self.epoch())).transpose()
     }
 
@@ -121,16 +127,12 @@ impl Service {
     /// Every write ends here.
     pub(crate) async fn commit(&self, call: &Call, operation: Operation) -> Result<(Reply, Receipt)> {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
-        let name = operation_name(&operation);
-        let idempotency = call.retry.as_ref().map(|retry| self.retries.key(&retry.scope(call), retry.body()));
+        let idempotency = call.retry.as_ref().map(|retry| self.retry_key(call, retry, None));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let mut write = Write { operation, idempotency, floor };
+        let mut write = Write { operation: operation.clone(), idempotency, floor };
         let limited = self.within_limits(call, &mut write);
         let outcome = limited.end(self.store.commit(write).await)?;
-        if outcome.is_logged() {
-            metrics::counter!("entourage_commits_total", "operation" => name).increment(1);
-        }
-        let token = Token::new(self.epoch(), outcome.watermark, outcome.version).encode(&self.signer);
+        let token = self.committed(&operation, &outcome).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
 
@@ -138,6 +140,23 @@ impl Service {
     pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited<'_> {
         let solver = call.challenge.as_ref().map(|solver| self.keys.key(solver));
         self.limiter.begin(&mut write.operation, |follower| solver == Some(follower))
+    }
+
+    /// What recognises a retry of the request, or of one part of it.
+    pub(crate) fn retry_key(&self, call: &Call, retry: &Retry, part: Option<usize>) -> IdempotencyKey {
+        let part = part.map(|index| index.to_string()).unwrap_or_default();
+        let scope = retry.scope(call);
+        let scope: Vec<&[u8]> = scope.into_iter().chain((!part.is_empty()).then_some(part.as_bytes())).collect();
+        self.retries.key(&scope, retry.body())
+    }
+
+    /// Every outcome passes here before anybody hears of it; its token.
+    pub(crate) fn committed(&self, operation: &Operation, outcome: &Outcome) -> Token {
+        if outcome.is_logged() {
+            metrics::counter!("entourage_commits_total", "operation" => operation_name(operation)).increment(1);
+        }
+        self.leaderboard.saw(outcome);
+        Token::new(self.epoch(), outcome.watermark, outcome.version)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use entourage_model::{Code, Counts, Error, Operation, Overwrite, Reply, Result, User, UserId, UserPatch};
 
-use crate::{Actor, Call, Receipt, Service, service::unexpected};
+use crate::{Actor, Call, Receipt, Relationship, Service, service::unexpected};
 
 pub const NAME_MAX_BYTES: usize = 512;
 pub const AVATAR_URL_MAX_BYTES: usize = 2_048;
@@ -20,6 +20,8 @@ pub struct UserWritten {
 pub struct UserView {
     pub user: User,
     pub counts: VisibleCounts,
+    /// How the viewer stands to them; `None` for services and for the user themselves.
+    pub relationship: Option<Relationship>,
 }
 
 /// Counts as the viewer may see them; what is `None` is not the viewer's to know.
@@ -66,7 +68,9 @@ impl Service {
             Actor::User(viewer) if viewer == id => own_counts(counts),
             Actor::User(_) => public_counts(counts),
         };
-        Ok(UserView { user, counts })
+        let viewer = self.viewer(call).await?;
+        let relationship = self.viewers_relationship(viewer, &user).await?;
+        Ok(UserView { user, counts, relationship })
     }
 }
 

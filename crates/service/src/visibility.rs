@@ -1,6 +1,9 @@
-//! Who sees what: quiet edges, private accounts, hidden lists. `None` as a viewer is a service and sees everything.
+//! Who sees what: quiet edges, blocks, private accounts, hidden lists. `None` as a viewer is a service and sees
+//! everything.
 
-use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Result, Side, State, User};
+use std::collections::{HashMap, HashSet};
+
+use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Plane, Result, Side, State, User};
 use entourage_store::Answer;
 
 use crate::Service;
@@ -10,10 +13,6 @@ pub(crate) fn shows_edge(viewer: Option<Key>, follower: Key, value: &EdgeValue) 
     !value.quiet || viewer.is_none_or(|viewer| viewer == follower)
 }
 
-pub(crate) fn shows_row(viewer: Option<Key>, edge: &Edge) -> bool {
-    shows_edge(viewer, edge.follower, &edge.value)
-}
-
 /// Public totals leave quiet edges out; the follower's own following list and services count them.
 pub(crate) fn visible_total(viewer: Option<Key>, list: List, page: &Page) -> u64 {
     let own = list.side == Side::Following && viewer == Some(list.user);
@@ -21,35 +20,159 @@ pub(crate) fn visible_total(viewer: Option<Key>, list: List, page: &Page) -> u64
 }
 
 pub(crate) fn lists_hidden() -> Error {
-    Error::new(Code::ListsHidden, "this account shows its lists only to itself or to accepted followers")
+    Error::new(Code::ListsHidden, "this account does not show its lists to the acting user")
+}
+
+/// What one viewer may see. Asks in batches, and nothing twice within one request.
+pub(crate) struct Eyes<'a> {
+    service: &'a Service,
+    viewer: Option<Key>,
+    /// Whether a block stands between the viewer and this user, whoever made it.
+    apart: HashMap<Key, bool>,
+    /// Whether this user's lists are open to the viewer.
+    open: HashMap<Key, bool>,
 }
 
 impl Service {
-    /// Whether a viewer may look at an account's lists.
-    pub(crate) async fn shows_lists(&self, viewer: Option<Key>, owner: &User) -> Result<bool> {
-        let Some(viewer) = viewer else { return Ok(true) };
-        if viewer == owner.key {
-            return Ok(true);
-        }
-        if owner.hide_lists {
-            return Ok(false);
-        }
-        Ok(!owner.private || self.is_accepted(viewer, owner.key).await?)
+    pub(crate) fn eyes(&self, viewer: Option<Key>) -> Eyes<'_> {
+        Eyes { service: self, viewer, apart: HashMap::new(), open: HashMap::new() }
     }
 
-    /// An edge is shown when either of the two lists that hold it would show it.
-    pub(crate) async fn shows_either_list(&self, viewer: Option<Key>, follower: &User, target: &User) -> Result<bool> {
-        Ok(self.shows_lists(viewer, follower).await? || self.shows_lists(viewer, target).await?)
-    }
-
-    async fn is_accepted(&self, follower: Key, target: Key) -> Result<bool> {
-        match self.store.peek(Kind::Follow, follower, target) {
-            Answer::Yes => Ok(true),
-            Answer::No => Ok(false),
-            Answer::Unknown => {
-                let edges = self.store.get_edges(Kind::Follow, &[(follower, target)]).await?;
-                Ok(edges.into_iter().flatten().any(|edge| edge.state == State::Active))
+    /// Whether an active edge stands between each pair.
+    pub(crate) async fn are_active(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
+        let mut found = vec![false; pairs.len()];
+        let mut open = Vec::new();
+        for (slot, &(from, to)) in found.iter_mut().zip(pairs) {
+            match self.store.peek(kind, from, to) {
+                Answer::Yes => *slot = true,
+                Answer::No => {}
+                Answer::Unknown => open.push((slot, (from, to))),
             }
         }
+        if !open.is_empty() {
+            let asked: Vec<_> = open.iter().map(|(_, pair)| *pair).collect();
+            for ((slot, _), edge) in open.into_iter().zip(self.store.get_edges(kind, &asked).await?) {
+                *slot = edge.is_some_and(|edge| edge.state == State::Active);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The active follow edge of each pair. Most pairs have none, and memory knows that.
+    pub(crate) async fn follow_edges(&self, pairs: &[(Key, Key)]) -> Result<Vec<Option<Edge>>> {
+        let mut found = vec![None; pairs.len()];
+        let mut open = Vec::new();
+        for (slot, &(from, to)) in found.iter_mut().zip(pairs) {
+            if self.store.peek(Kind::Follow, from, to) != Answer::No {
+                open.push((slot, (from, to)));
+            }
+        }
+        if !open.is_empty() {
+            let asked: Vec<_> = open.iter().map(|(_, pair)| *pair).collect();
+            let values = self.store.get_edges(Kind::Follow, &asked).await?;
+            for ((slot, (follower, target)), value) in open.into_iter().zip(values) {
+                let value = value.filter(|value| value.state == State::Active);
+                *slot = value.map(|value| Edge { kind: Kind::Follow, follower, target, value });
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Eyes<'_> {
+    /// Whether the viewer may look at an account's lists.
+    pub(crate) async fn are_lists_open(&mut self, owner: &User) -> Result<bool> {
+        self.learn(std::slice::from_ref(owner)).await?;
+        Ok(self.is_open(owner.key))
+    }
+
+    /// The rows of a list that the viewer may see, where they may look at the list at all. Whom somebody blocks or
+    /// mutes they see whoever blocks whom: those lists are nobody else's.
+    pub(crate) async fn rows(&mut self, list: List, edges: Vec<Edge>) -> Result<Vec<Edge>> {
+        if self.viewer.is_none() || !matches!(list.plane, Plane::Follow) {
+            return Ok(edges);
+        }
+        let others: Vec<Key> = edges.iter().map(|edge| list.other(edge)).collect();
+        self.ask_blocks(&others).await?;
+        let is_shown =
+            |edge: &Edge| shows_edge(self.viewer, edge.follower, &edge.value) && !self.is_apart(list.other(edge));
+        Ok(edges.into_iter().filter(is_shown).collect())
+    }
+
+    /// Which edges some list would show the viewer: what a check may tell.
+    pub(crate) async fn shown(&mut self, edges: &[Edge]) -> Result<Vec<bool>> {
+        self.look(edges).await?;
+        let is_shown = |edge: &Edge| self.tells(edge) && (self.is_open(edge.follower) || self.is_open(edge.target));
+        Ok(edges.iter().map(|edge| self.is_own(edge) || is_shown(edge)).collect())
+    }
+
+    /// Which edges may stand behind an answer about others: their ends are the viewer, or show the viewer their lists.
+    pub(crate) async fn evidence(&mut self, edges: &[Edge]) -> Result<Vec<bool>> {
+        self.look(edges).await?;
+        let is_shown = |edge: &Edge| self.tells(edge) && self.is_open(edge.follower) && self.is_open(edge.target);
+        Ok(edges.iter().map(|edge| self.is_own(edge) || is_shown(edge)).collect())
+    }
+
+    /// Whether a block keeps this user and the viewer apart; only for users asked about before.
+    pub(crate) fn is_apart(&self, key: Key) -> bool {
+        self.apart.get(&key).is_some_and(|apart| *apart)
+    }
+
+    pub(crate) fn is_open(&self, key: Key) -> bool {
+        self.viewer.is_none_or(|viewer| viewer == key) || self.open.get(&key).is_some_and(|open| *open)
+    }
+
+    /// The viewer's own edges are in the viewer's own lists.
+    fn is_own(&self, edge: &Edge) -> bool {
+        match self.viewer {
+            None => true,
+            Some(viewer) => viewer == edge.follower || (viewer == edge.target && !edge.value.quiet),
+        }
+    }
+
+    fn tells(&self, edge: &Edge) -> bool {
+        !edge.value.quiet && !self.is_apart(edge.follower) && !self.is_apart(edge.target)
+    }
+
+    /// Learns what has to be known of the ends of edges that are not the viewer's own.
+    async fn look(&mut self, edges: &[Edge]) -> Result<()> {
+        let others = edges.iter().filter(|edge| !self.is_own(edge) && !edge.value.quiet);
+        let mut keys: Vec<Key> = others.flat_map(|edge| [edge.follower, edge.target]).collect();
+        keys.retain(|key| !self.open.contains_key(key));
+        keys.sort_unstable();
+        keys.dedup();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        // Who is no longer there shows nothing.
+        self.open.extend(keys.iter().map(|key| (*key, false)));
+        let users: Vec<User> = self.service.store.get_users(&keys).await?.into_iter().flatten().collect();
+        self.learn(&users).await
+    }
+
+    /// Takes in users that were read anyway.
+    pub(crate) async fn learn(&mut self, users: &[User]) -> Result<()> {
+        let Some(viewer) = self.viewer else { return Ok(()) };
+        let keys: Vec<Key> = users.iter().map(|user| user.key).collect();
+        self.ask_blocks(&keys).await?;
+        let asks = |user: &&User| user.private && !user.hide_lists && !self.is_apart(user.key);
+        let pairs: Vec<_> = users.iter().filter(asks).map(|user| (viewer, user.key)).collect();
+        let accepted = self.service.are_active(Kind::Follow, &pairs).await?;
+        let accepted: HashSet<Key> =
+            pairs.iter().zip(accepted).filter(|(_, yes)| *yes).map(|(pair, _)| pair.1).collect();
+        for user in users {
+            let shows = !user.hide_lists && (!user.private || accepted.contains(&user.key));
+            self.open.insert(user.key, user.key == viewer || (shows && !self.is_apart(user.key)));
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn ask_blocks(&mut self, keys: &[Key]) -> Result<()> {
+        let Some(viewer) = self.viewer else { return Ok(()) };
+        let fresh: Vec<Key> = keys.iter().copied().filter(|key| !self.apart.contains_key(key)).collect();
+        let pairs: Vec<_> = fresh.iter().flat_map(|&key| [(viewer, key), (key, viewer)]).collect();
+        let blocks = self.service.are_active(Kind::Block, &pairs).await?;
+        self.apart.extend(fresh.into_iter().zip(blocks.chunks(2).map(|both| both.contains(&true))));
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use entourage_service::Receipt;
 use serde::Serialize;
 
 pub(super) const TOKEN: HeaderName = HeaderName::from_static("entourage-token");
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 pub(super) type Answer = Result<Response, Failure>;
 

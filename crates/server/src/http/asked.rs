@@ -59,6 +59,13 @@ impl Asked {
         if self.body.is_empty() { Ok(T::default()) } else { self.body() }
     }
 
+    /// Whether the client names this media type among those it takes.
+    pub(super) fn accepts(&self, media_type: &str) -> bool {
+        let values = self.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut types = values.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
+        types.any(|named| named.trim().eq_ignore_ascii_case(media_type))
+    }
+
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {
         let invalid = |text: String| {
             let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     answer::{Answer, json},
     asked::Asked,
-    lists::next_link,
+    lists::links,
 };
 
 #[derive(Deserialize)]
@@ -73,10 +73,8 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(event).collect();
     let mut response = json(StatusCode::OK, EventsJson { data, next_cursor, has_more: page.has_more })?;
-    if let Some(cursor) = next_cursor.filter(|_| page.has_more) {
-        let link = next_link(asked.uri.path(), "after", cursor, limit);
-        response.headers_mut().extend(link.map(|link| (header::LINK, link)));
-    }
+    let links = links(asked.uri.path(), "after", next_cursor.filter(|_| page.has_more), limit);
+    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
     Ok(response)
 }
 

@@ -21,7 +21,7 @@ struct FollowBody {
 }
 
 #[derive(Serialize)]
-struct FollowJson<'a> {
+pub(super) struct FollowJson<'a> {
     following: bool,
     state: &'static str,
     follower_id: &'a str,
@@ -32,7 +32,7 @@ struct FollowJson<'a> {
 }
 
 #[derive(Serialize)]
-struct UnfollowJson {
+pub(super) struct UnfollowJson {
     following: bool,
     changed: bool,
 }
@@ -66,7 +66,16 @@ pub(super) async fn get(State(service): State<Arc<Service>>, asked: Asked) -> An
     followed(&service.get_follow(&asked.call, follower, target).await?)
 }
 
-fn followed(done: &Followed) -> Answer {
+pub(super) fn followed(done: &Followed) -> Answer {
+    let (status, body) = follow_reply(done);
+    match &done.receipt {
+        None => json(StatusCode::OK, body),
+        Some(receipt) => written(status, body, receipt),
+    }
+}
+
+/// The status of a write that came to this, and its body.
+pub(super) fn follow_reply(done: &Followed) -> (StatusCode, FollowJson<'_>) {
     let active = done.edge.state == EdgeState::Active;
     let body = FollowJson {
         following: active,
@@ -77,14 +86,18 @@ fn followed(done: &Followed) -> Answer {
         version: done.edge.version.to_string(),
         quiet: done.edge.quiet,
     };
-    match &done.receipt {
-        None => json(StatusCode::OK, body),
-        Some(receipt) if !active => written(StatusCode::ACCEPTED, body, receipt),
-        Some(receipt) if done.created => written(StatusCode::CREATED, body, receipt),
-        Some(receipt) => written(StatusCode::OK, body, receipt),
-    }
+    let status = match (active, done.created) {
+        (false, _) => StatusCode::ACCEPTED,
+        (true, true) => StatusCode::CREATED,
+        (true, false) => StatusCode::OK,
+    };
+    (status, body)
 }
 
-fn unfollowed(done: &Unfollowed) -> Answer {
-    written(StatusCode::OK, UnfollowJson { following: false, changed: done.changed }, &done.receipt)
+pub(super) fn unfollowed(done: &Unfollowed) -> Answer {
+    written(StatusCode::OK, unfollow_reply(done), &done.receipt)
+}
+
+pub(super) fn unfollow_reply(done: &Unfollowed) -> UnfollowJson {
+    UnfollowJson { following: false, changed: done.changed }
 }

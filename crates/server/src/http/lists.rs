@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     answer::{Answer, json},
     asked::Asked,
+    whole,
 };
 
 #[derive(Deserialize)]
@@ -27,6 +28,10 @@ impl ListQuery {
         self.cursor.as_deref()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.cursor.is_none() && self.limit.is_none()
+    }
+
     pub(super) fn limit(&self) -> Result<Limit> {
         Limit::parse(self.limit.as_deref())
     }
@@ -37,11 +42,12 @@ struct PageJson<'a> {
     data: Vec<RowJson<'a>>,
     next_cursor: Option<&'a str>,
     has_more: bool,
-    total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct RowJson<'a> {
+pub(super) struct RowJson<'a> {
     id: &'a str,
     name: Option<&'a str>,
     avatar_url: Option<&'a str>,
@@ -51,6 +57,10 @@ struct RowJson<'a> {
 pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let query: ListQuery = asked.query()?;
+    if whole::is_asked_for(&asked, &query)? {
+        let list = service.whole_followers(&asked.call, id).await?;
+        return Ok(whole::answer(service, list));
+    }
     let found = service.followers(&asked.call, id, query.cursor(), query.limit()?).await?;
     page(&asked, &query, found)
 }
@@ -58,6 +68,10 @@ pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked)
 pub(super) async fn following(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let query: ListQuery = asked.query()?;
+    if whole::is_asked_for(&asked, &query)? {
+        let list = service.whole_following(&asked.call, id).await?;
+        return Ok(whole::answer(service, list));
+    }
     let found = service.following(&asked.call, id, query.cursor(), query.limit()?).await?;
     page(&asked, &query, found)
 }
@@ -71,19 +85,19 @@ pub(super) fn page(asked: &Asked, query: &ListQuery, found: UserPage) -> Answer 
         total: found.total,
     };
     let mut response = json(StatusCode::OK, body)?;
-    if let Some(cursor) = next {
-        let link = next_link(asked.uri.path(), "cursor", cursor, query.limit()?);
-        response.headers_mut().extend(link.map(|link| (header::LINK, link)));
-    }
+    let links = links(asked.uri.path(), "cursor", next, query.limit()?);
+    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
     Ok(response)
 }
 
-/// Cursors are made of letters that need no escaping.
-pub(super) fn next_link(path: &str, parameter: &str, cursor: &str, limit: Limit) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("<{path}?{parameter}={cursor}&limit={}>; rel=\"next\"", limit.get())).ok()
+/// Where the list goes on, and where it starts. Cursors are made of letters that need no escaping.
+pub(super) fn links(path: &str, parameter: &str, next: Option<&str>, limit: Limit) -> Option<HeaderValue> {
+    let limit = limit.get();
+    let next = next.map(|cursor| format!("<{path}?{parameter}={cursor}&limit={limit}>; rel=\"next\", "));
+    HeaderValue::from_str(&format!("{}<{path}?limit={limit}>; rel=\"first\"", next.unwrap_or_default())).ok()
 }
 
-fn row(row: &UserRow) -> RowJson<'_> {
+pub(super) fn row(row: &UserRow) -> RowJson<'_> {
     RowJson {
         id: row.id.as_str(),
         name: row.name.as_deref(),

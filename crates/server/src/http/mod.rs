@@ -3,17 +3,24 @@
 mod admin;
 mod answer;
 mod asked;
+mod batch;
 mod blocks;
 mod body;
 mod checks;
+mod derived;
 mod events;
 mod follows;
 mod gate;
+mod leaderboard;
 mod lists;
+mod mutes;
 mod probes;
 mod receive;
+mod relationships;
+mod requests;
 mod tickets;
 mod users;
+mod whole;
 
 use std::sync::Arc;
 
@@ -44,6 +51,20 @@ pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
         .route("/api/v1/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
         .route("/api/v1/users/{id}/blocks", get(blocks::list))
         .route("/api/v1/tickets", post(tickets::issue))
+        .route("/api/v1/users/{id}/follow-requests", get(requests::list))
+        .route("/api/v1/users/{id}/follow-requests/{other}/accept", post(requests::accept))
+        .route("/api/v1/users/{id}/follow-requests/{other}/reject", post(requests::reject))
+        .route("/api/v1/users/{id}/followers/{other}", delete(requests::remove_follower))
+        .route("/api/v1/users/{id}/mutes/{other}", put(mutes::mute).merge(delete(mutes::unmute)))
+        .route("/api/v1/users/{id}/mutes", get(mutes::list))
+        .route("/api/v1/follows:batch", post(batch::run))
+        .route("/api/v1/users/{id}/relationships", get(relationships::by_query).post(relationships::by_body))
+        .route("/api/v1/users/{id}/mutuals", get(derived::mutuals))
+        .route("/api/v1/users/{id}/not-following-back", get(derived::not_following_back))
+        .route("/api/v1/users/{id}/common-following/{other}", get(derived::common_following))
+        .route("/api/v1/users/{id}/followers-you-know", get(derived::followers_you_know))
+        .route("/api/v1/users/{id}/distance/{other}", get(derived::distance))
+        .route("/api/v1/leaderboards/followers", get(leaderboard::followers))
         .route("/api/v1/events", get(events::list))
         .route(admin::BACKUP, post(admin::backup))
         .route("/healthz", get(probes::healthz))

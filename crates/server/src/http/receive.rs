@@ -93,7 +93,7 @@ fn is_loopback(host: &HeaderValue) -> bool {
 pub(super) async fn collect_body(request: Request, next: Next) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let max_bytes = match parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str) {
-        Some("/api/v1/checks" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
+        Some("/api/v1/checks" | "/api/v1/follows:batch" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
         _ => BODY_MAX_BYTES,
     };
     let bytes = timeout(BODY_TIMEOUT, read(body, max_bytes))

@@ -11,6 +11,7 @@ use super::{
     answer::{Answer, json, written},
     asked::Asked,
     body::{clearable, present},
+    relationships::RelationshipJson,
 };
 
 #[derive(Default, Deserialize)]
@@ -63,6 +64,8 @@ struct UserJson<'a> {
     created_at: String,
     version: String,
     counts: CountsJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relationship: Option<RelationshipJson>,
 }
 
 #[derive(Serialize)]
@@ -100,7 +103,7 @@ fn answer(done: &UserWritten) -> Answer {
 
 pub(super) async fn get(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let UserView { user, counts } = service.get_user(&asked.call, id).await?;
+    let UserView { user, counts, relationship } = service.get_user(&asked.call, id).await?;
     let body = UserJson {
         id: user.id.as_str(),
         name: user.name.as_deref(),
@@ -118,6 +121,7 @@ pub(super) async fn get(State(service): State<Arc<Service>>, asked: Asked) -> An
             requests: counts.requests,
             requested: counts.requested,
         },
+        relationship: relationship.as_ref().map(RelationshipJson::of),
     };
     json(StatusCode::OK, body)
 }

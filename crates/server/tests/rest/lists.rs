@@ -39,10 +39,13 @@ fn paging_shows_everybody_once_whatever_the_page() {
         loop {
             let reply = server.check(&format!("GET /{path}"), r#"200 {"total": 23}"#);
             seen.extend(reply.ids().iter().map(|id| (*id).to_owned()));
-            let next = reply.header("link");
-            assert_eq!(reply.body["has_more"], !next.is_empty());
-            assert_eq!(reply.body["next_cursor"].is_null(), next.is_empty());
-            let Some(link) = next.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\"")) else {
+            let links: Vec<&str> = reply.header("link").split(", ").collect();
+            let first = format!("</api/v1/users/star/followers?limit={limit}>; rel=\"first\"");
+            assert_eq!(links.last(), Some(&first.as_str()));
+            let next = links.iter().find_map(|link| link.strip_prefix('<')?.strip_suffix(">; rel=\"next\""));
+            assert_eq!(reply.body["has_more"], next.is_some());
+            assert_eq!(reply.body["next_cursor"].is_null(), next.is_none());
+            let Some(link) = next else {
                 break;
             };
             path = link.to_owned();

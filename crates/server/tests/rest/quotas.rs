@@ -180,3 +180,17 @@ fn sixty_four_follows_at_once_stay_within_the_quota() {
     assert_eq!(made, 10);
     server.check("GET /users/a", r#"200 {"counts": {"following": 10}}"#);
 }
+
+#[test]
+fn a_batch_is_limited_operation_by_operation() {
+    let server = Server::with(memory_store(1), rules(Limits { follow_burst: 2, ..Limits::default() }));
+    for user in ["a", "b", "c", "d", "e"] {
+        server.check(&format!("PUT /users/{user}"), "201");
+    }
+    let follow = |follower: &str, target: &str| json!({ "op": "follow", "follower": follower, "target": target });
+    let body = json!({ "operations": [follow("a", "b"), follow("a", "c"), follow("a", "d"), follow("e", "d")] });
+    server.check(
+        &format!("POST /follows:batch {body}"),
+        r#"200 {"results": [{"status": 201}, {"status": 201}, {"status": 429, "code": "rate_limited"}, {"status": 201}]}"#,
+    );
+}

@@ -1,4 +1,5 @@
-//! Random runs through REST on stores of this process; the embedded one is stopped and started now and then.
+//! Random runs through REST on stores of this process; the embedded one is stopped and started now and then. The rules
+//! for viewers are compared with a reference of their own.
 
 use std::sync::Arc;
 
@@ -6,6 +7,8 @@ use entourage_store::{Store, SystemClock, backends::embedded, conformance::rando
 
 use super::{
     recorded::Lie,
+    rules::run_seeds as run_rules,
+    rules_front::RestFront,
     server::memory_store,
     through::{RestStore, restarted},
 };
@@ -34,6 +37,17 @@ fn runs_on_an_embedded_store_agree_with_the_reference_across_restarts() {
         })
         .await
     });
+}
+
+#[tokio::test]
+async fn the_rules_hold_on_an_embedded_store_for_every_viewer() {
+    run_rules(2, 150, async || {
+        let disk = Arc::new(CrashDisk::new());
+        let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
+        let store = embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock));
+        RestFront::new(Arc::new(store.unwrap()))
+    })
+    .await;
 }
 
 #[test]

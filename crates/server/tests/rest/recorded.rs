@@ -23,6 +23,8 @@ pub(crate) enum Lie {
     Counts,
     /// Edges have the other flag.
     Quiet,
+    /// This user is gone while their edges are still there.
+    Erased(Key),
 }
 
 impl Recorded {
@@ -69,7 +71,11 @@ impl Store for Recorded {
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        self.inner.get_users(keys).await
+        let mut users = self.inner.get_users(keys).await?;
+        for user in &mut users {
+            *user = user.take().filter(|user| self.lie != Some(Lie::Erased(user.key)));
+        }
+        Ok(users)
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {

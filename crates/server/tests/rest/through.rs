@@ -111,6 +111,21 @@ impl RestStore {
                     None => format!("DELETE /users/{a}/following/{b}"),
                 })
             }
+            Operation::RemoveFollower { target, follower } => {
+                pair(*target, *follower).map(|(a, b)| format!("DELETE /users/{a}/followers/{b}"))
+            }
+            Operation::Accept { target, follower } => {
+                pair(*target, *follower).map(|(a, b)| format!("POST /users/{a}/follow-requests/{b}/accept"))
+            }
+            Operation::Reject { target, follower } => {
+                pair(*target, *follower).map(|(a, b)| format!("POST /users/{a}/follow-requests/{b}/reject"))
+            }
+            Operation::Mute { actor, target } => {
+                pair(*actor, *target).map(|(a, b)| format!("PUT /users/{a}/mutes/{b}"))
+            }
+            Operation::Unmute { actor, target } => {
+                pair(*actor, *target).map(|(a, b)| format!("DELETE /users/{a}/mutes/{b}"))
+            }
             Operation::Block { actor, target } => {
                 pair(*actor, *target).map(|(a, b)| format!("PUT /users/{a}/blocks/{b}"))
             }
@@ -130,7 +145,9 @@ impl RestStore {
         let name = match (list.plane, list.side) {
             (Plane::Follow, Side::Followers) => "followers",
             (Plane::Follow, Side::Following) => "following",
+            (Plane::Request, Side::Followers) => "follow-requests",
             (Plane::Block, Side::Following) => "blocks",
+            (Plane::Mute, Side::Following) => "mutes",
             _ => return,
         };
         let Some(id) = self.path_id(list.user).filter(|_| after.is_none()) else { return };
@@ -308,7 +325,7 @@ fn assert_said(request: &str, reply: &Reply, outcome: &Outcome) {
             assert_eq!(reply.body["changed"], changed, "{request}");
             assert_eq!(reply.body["version"].is_null(), !changed, "{request}");
         }
-        Said::Edge { value, created, .. } if reply.body["blocking"] == true => {
+        Said::Edge { value, created, .. } if reply.body["blocking"] == true || reply.body["muting"] == true => {
             assert_eq!(reply.status, if created { 201 } else { 200 }, "{request}");
             assert_eq!(reply.body["version"], value.version.to_string(), "{request}");
         }

@@ -1,0 +1,109 @@
+//! `POST /follows:batch`: many follows and unfollows, a result for each.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode},
+};
+use entourage_model::{Error, Result, UserId};
+use entourage_service::{BatchDone, BatchOperation, Service};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    answer::{Answer, REPLAYED, TOKEN, json},
+    asked::Asked,
+    body::present,
+    follows::{FollowJson, UnfollowJson, follow_reply, unfollow_reply},
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchBody {
+    operations: Vec<OperationBody>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OperationBody {
+    op: Verb,
+    follower: UserId,
+    target: UserId,
+    #[serde(default, deserialize_with = "present")]
+    quiet: Option<bool>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verb {
+    Follow,
+    Unfollow,
+}
+
+#[derive(Serialize)]
+struct BatchJson<'a> {
+    results: Vec<ResultJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResultJson<'a> {
+    status: u16,
+    /// `None` when it was done.
+    code: Option<&'static str>,
+    body: ReplyJson<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ReplyJson<'a> {
+    Followed(FollowJson<'a>),
+    Unfollowed(UnfollowJson),
+    Refused { r#type: String, title: &'static str, status: u16, detail: &'a str, code: &'static str },
+}
+
+pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let BatchBody { operations } = asked.body()?;
+    let operations = operations.into_iter().enumerate().map(operation).collect::<Result<_>>()?;
+    let done = service.batch(&asked.call, operations).await?;
+    let mut response = json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
+    let token = done.token.and_then(|token| HeaderValue::from_str(&token).ok());
+    response.headers_mut().extend(token.map(|token| (TOKEN, token)));
+    if done.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+fn operation((index, body): (usize, OperationBody)) -> Result<BatchOperation> {
+    let OperationBody { op, follower, target, quiet } = body;
+    match (op, quiet) {
+        (Verb::Follow, quiet) => Ok(BatchOperation::Follow { follower, target, quiet: quiet.unwrap_or_default() }),
+        (Verb::Unfollow, None) => Ok(BatchOperation::Unfollow { follower, target }),
+        (Verb::Unfollow, Some(_)) => Err(Error::invalid("an operation is not valid")
+            .at(format!("/operations/{index}/quiet"), "an unfollow has no quiet")),
+    }
+}
+
+fn result(result: &Result<BatchDone>) -> ResultJson<'_> {
+    match result {
+        Ok(BatchDone::Followed(done)) => {
+            let (status, body) = follow_reply(done);
+            ResultJson { status: status.as_u16(), code: None, body: ReplyJson::Followed(body) }
+        }
+        Ok(BatchDone::Unfollowed(done)) => {
+            let body = ReplyJson::Unfollowed(unfollow_reply(done));
+            ResultJson { status: StatusCode::OK.as_u16(), code: None, body }
+        }
+        Err(error) => {
+            let (code, status) = (error.code(), error.code().http_status());
+            let body = ReplyJson::Refused {
+                r#type: code.docs_anchor(),
+                title: code.title(),
+                status,
+                detail: error.detail(),
+                code: code.as_str(),
+            };
+            ResultJson { status, code: Some(code.as_str()), body }
+        }
+    }
+}

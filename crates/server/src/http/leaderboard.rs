@@ -1,0 +1,56 @@
+//! `GET /leaderboards/followers`.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+};
+use entourage_service::{Ranked, Service};
+use serde::Serialize;
+
+use super::{
+    answer::{Answer, json},
+    asked::Asked,
+    lists::{ListQuery, links},
+};
+
+#[derive(Serialize)]
+struct LeaderboardJson<'a> {
+    data: Vec<RankedJson<'a>>,
+    next_cursor: Option<&'a str>,
+    has_more: bool,
+}
+
+#[derive(Serialize)]
+struct RankedJson<'a> {
+    rank: usize,
+    id: &'a str,
+    name: Option<&'a str>,
+    avatar_url: Option<&'a str>,
+    created_at: String,
+    followers: u64,
+}
+
+pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let query: ListQuery = asked.query()?;
+    let limit = query.limit()?;
+    let page = service.leaderboard(&asked.call, query.cursor(), limit).await?;
+    let next_cursor = page.next_cursor.as_deref();
+    let data = page.rows.iter().map(row).collect();
+    let mut response = json(StatusCode::OK, LeaderboardJson { data, next_cursor, has_more: next_cursor.is_some() })?;
+    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
+    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
+    Ok(response)
+}
+
+fn row(row: &Ranked) -> RankedJson<'_> {
+    RankedJson {
+        rank: row.rank,
+        id: row.id.as_str(),
+        name: row.name.as_deref(),
+        avatar_url: row.avatar_url.as_deref(),
+        created_at: row.created_at.to_rfc3339(),
+        followers: row.followers,
+    }
+}

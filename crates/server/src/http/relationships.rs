@@ -1,0 +1,92 @@
+//! `GET POST /users/{a}/relationships`: how one user stands to up to a hundred others.
+
+use std::sync::Arc;
+
+use axum::{extract::State, http::StatusCode};
+use entourage_model::{Error, Result, UserId};
+use entourage_service::{Relationship, Service};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    answer::{Answer, json},
+    asked::Asked,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdsBody {
+    ids: Vec<UserId>,
+}
+
+#[derive(Serialize)]
+struct RelationshipsJson<'a> {
+    data: Vec<RowJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowJson<'a> {
+    id: &'a str,
+    unknown: bool,
+    #[serde(flatten)]
+    relationship: RelationshipJson,
+}
+
+#[derive(Serialize)]
+pub(super) struct RelationshipJson {
+    following: bool,
+    followed_by: bool,
+    mutual: bool,
+    requested: bool,
+    blocking: bool,
+    blocked_by: bool,
+    muting: bool,
+    quiet: bool,
+    since: Option<String>,
+}
+
+impl RelationshipJson {
+    pub(super) fn of(found: &Relationship) -> Self {
+        Self {
+            following: found.following,
+            followed_by: found.followed_by,
+            mutual: found.mutual,
+            requested: found.requested,
+            blocking: found.blocking,
+            blocked_by: found.blocked_by,
+            muting: found.muting,
+            quiet: found.quiet,
+            since: found.since.map(|since| since.to_rfc3339()),
+        }
+    }
+}
+
+pub(super) async fn by_query(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let ids = query_ids(&asked)?;
+    answer(&service, &asked, &ids).await
+}
+
+pub(super) async fn by_body(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let IdsBody { ids } = asked.body()?;
+    answer(&service, &asked, &ids).await
+}
+
+async fn answer(service: &Service, asked: &Asked, ids: &[UserId]) -> Answer {
+    let [of] = asked.ids()?;
+    let found = service.relationships(&asked.call, of, ids).await?;
+    let row = |(id, found): (_, &Relationship)| {
+        let relationship = RelationshipJson::of(found);
+        RowJson { id: UserId::as_str(id), unknown: found.unknown, relationship }
+    };
+    json(StatusCode::OK, RelationshipsJson { data: ids.iter().zip(&found).map(row).collect() })
+}
+
+/// `?id=a&id=b`.
+fn query_ids(asked: &Asked) -> Result<Vec<UserId>> {
+    let pairs: Vec<(String, String)> = asked.query()?;
+    let id = |(name, value): (String, String)| match name.as_str() {
+        "id" => UserId::try_from(value)
+            .map_err(|error| Error::new(error.code(), error.detail().to_owned()).at("/id", error.detail())),
+        _ => Err(Error::invalid("the query is not valid").at(format!("/{name}"), "only id is known here")),
+    };
+    pairs.into_iter().map(id).collect()
+}

@@ -1,0 +1,90 @@
+//! A whole list as NDJSON for services: one row a line, read from the store only as fast as the client takes it.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, header},
+    response::Response,
+};
+use entourage_model::{Error, Result};
+use entourage_service::{Service, UserRow, WholeList};
+use hyper::body::{Body as HttpBody, Frame};
+
+use super::{
+    asked::Asked,
+    lists::{ListQuery, row},
+};
+
+const NDJSON: &str = "application/x-ndjson";
+
+/// A whole list has no pages.
+pub(super) fn is_asked_for(asked: &Asked, query: &ListQuery) -> Result<bool> {
+    let is_asked_for = asked.accepts(NDJSON);
+    if is_asked_for && !query.is_empty() {
+        return Err(Error::invalid("a whole list takes neither cursor nor limit"));
+    }
+    Ok(is_asked_for)
+}
+
+pub(super) fn answer(service: Arc<Service>, list: WholeList) -> Response {
+    let next = Some(read(Arc::clone(&service), list));
+    let mut response = Response::new(Body::new(Lines { service, next }));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
+    response
+}
+
+type Read = Pin<Box<dyn Future<Output = (WholeList, Result<Option<Vec<UserRow>>>)> + Send>>;
+
+/// Holds one piece of the list at most. A piece that cannot be read cuts the answer off, so that nobody takes a part
+/// for the whole.
+struct Lines {
+    service: Arc<Service>,
+    next: Option<Read>,
+}
+
+fn read(service: Arc<Service>, mut list: WholeList) -> Read {
+    Box::pin(async move {
+        let rows = service.next_rows(&mut list).await;
+        (list, rows)
+    })
+}
+
+impl HttpBody for Lines {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
+        while let Some(next) = self.next.as_mut() {
+            let (list, rows) = ready!(next.as_mut().poll(context));
+            self.next = None;
+            match rows.and_then(|rows| rows.map(|rows| lines(&rows)).transpose()) {
+                Err(error) => {
+                    tracing::error!(code = error.code().as_str(), "a whole list was cut off: {}", error.detail());
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Ok(None) => {}
+                Ok(Some(lines)) => {
+                    self.next = Some(read(Arc::clone(&self.service), list));
+                    if !lines.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(lines))));
+                    }
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+fn lines(rows: &[UserRow]) -> Result<Bytes> {
+    let mut text = Vec::with_capacity(rows.len() * 128);
+    for found in rows {
+        serde_json::to_writer(&mut text, &row(found)).map_err(|error| Error::internal(error.to_string()))?;
+        text.push(b'\n');
+    }
+    Ok(text.into())
+}

@@ -1,0 +1,203 @@
+//! REST as a front for the random runs of the rules.
+
+use std::sync::Arc;
+
+use entourage_service::{Limits, Rules};
+use entourage_store::Store;
+use serde_json::{Value, json};
+
+use super::{
+    rules::{
+        FOLLOWING_MAX, Front,
+        question::{Id, Read, Relation, Write, board_words, list_words},
+    },
+    server::Server,
+    table::Reply,
+};
+
+pub(crate) struct RestFront(Server);
+
+impl RestFront {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self(Server::with(
+            store,
+            Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() },
+        ))
+    }
+
+    fn ask(&self, actor: Option<Id>, request: &str) -> Reply {
+        match actor {
+            Some(actor) => self.0.ask(&format!("@{actor} {request}")),
+            None => self.0.ask(request),
+        }
+    }
+
+    /// A list to its end, by its own links.
+    fn pages(&self, viewer: Option<Id>, path: &str, limit: usize, mut take: impl FnMut(&Reply)) -> Result<(), String> {
+        let mut path = format!("{path}?limit={limit}");
+        for _ in 0..100 {
+            let reply = self.ask(viewer, &format!("GET {path}"));
+            if reply.status != 200 {
+                return Err(refused(&reply));
+            }
+            take(&reply);
+            let next = reply.header("link").split(", ").find_map(|link| link.strip_suffix(">; rel=\"next\""));
+            assert_eq!(reply.body["has_more"], next.is_some());
+            match next {
+                Some(link) => path = link.strip_prefix("</api/v1").unwrap().to_owned(),
+                None => return Ok(()),
+            }
+        }
+        panic!("a short list has more than a hundred pages");
+    }
+
+    fn list(&self, viewer: Option<Id>, path: &str, limit: usize) -> String {
+        let (mut ids, mut total) = (Vec::new(), None);
+        let read = self.pages(viewer, path, limit, |reply| {
+            ids.extend(reply.ids().into_iter().map(str::to_owned));
+            total = reply.body["total"].as_u64();
+        });
+        read.err().unwrap_or_else(|| list_words(&ids, total))
+    }
+}
+
+impl Front for RestFront {
+    async fn write(&self, actor: Option<Id>, write: &Write) -> String {
+        let request = match write {
+            Write::Put { user, private, hide_lists } => {
+                format!("PUT /users/{user} {}", json!({ "private": private, "hide_lists": hide_lists }))
+            }
+            Write::Follow { follower, target, quiet } => {
+                let body = json!({ "quiet": quiet });
+                match actor {
+                    Some(actor) if actor == *follower => format!("POST /users/{target}/follow {body}"),
+                    _ => format!("PUT /users/{follower}/following/{target} {body}"),
+                }
+            }
+            Write::Unfollow { follower, target } => match actor {
+                Some(actor) if actor == *follower => format!("DELETE /users/{target}/follow"),
+                _ => format!("DELETE /users/{follower}/following/{target}"),
+            },
+            Write::Accept { target, follower } => format!("POST /users/{target}/follow-requests/{follower}/accept"),
+            Write::Reject { target, follower } => format!("POST /users/{target}/follow-requests/{follower}/reject"),
+            Write::RemoveFollower { target, follower } => format!("DELETE /users/{target}/followers/{follower}"),
+            Write::Block { user, target } => format!("PUT /users/{user}/blocks/{target}"),
+            Write::Unblock { user, target } => format!("DELETE /users/{user}/blocks/{target}"),
+            Write::Mute { user, target } => format!("PUT /users/{user}/mutes/{target}"),
+            Write::Unmute { user, target } => format!("DELETE /users/{user}/mutes/{target}"),
+            Write::Batch(operations) => {
+                let operations: Vec<Value> = operations.iter().map(operation).collect();
+                format!("POST /follows:batch {}", json!({ "operations": operations }))
+            }
+        };
+        let reply = self.ask(actor, &request);
+        if let Some(results) = reply.body["results"].as_array() {
+            let said = results.iter().map(|result| match result["code"].as_str() {
+                Some(code) => format!("{} {code}", result["status"]),
+                None => said(result["status"].as_u64().unwrap(), &result["body"]),
+            });
+            return said.collect::<Vec<_>>().join("; ");
+        }
+        if reply.status >= 400 { refused(&reply) } else { said(u64::from(reply.status), &reply.body) }
+    }
+
+    async fn read(&self, viewer: Option<Id>, read: &Read, limit: usize) -> String {
+        let list = |path: String| self.list(viewer, &path, limit);
+        let get = |path: String| {
+            let reply = self.ask(viewer, &format!("GET {path}"));
+            if reply.status == 200 { Ok(reply) } else { Err(refused(&reply)) }
+        };
+        let read = match read {
+            Read::Followers(user) => Ok(list(format!("/users/{user}/followers"))),
+            Read::Following(user) => Ok(list(format!("/users/{user}/following"))),
+            Read::Requests(user) => Ok(list(format!("/users/{user}/follow-requests"))),
+            Read::Blocks(user) => Ok(list(format!("/users/{user}/blocks"))),
+            Read::Mutes(user) => Ok(list(format!("/users/{user}/mutes"))),
+            Read::Mutuals(user) => Ok(list(format!("/users/{user}/mutuals"))),
+            Read::NotFollowingBack(user) => Ok(list(format!("/users/{user}/not-following-back"))),
+            Read::CommonFollowing(a, b) => Ok(list(format!("/users/{a}/common-following/{b}"))),
+            Read::FollowersYouKnow(user) => Ok(list(format!("/users/{user}/followers-you-know"))),
+            Read::Distance(a, b) => {
+                get(format!("/users/{a}/distance/{b}")).map(|reply| match &reply.body["distance"] {
+                    Value::Null => "200 none".to_owned(),
+                    Value::String(word) => format!("200 {word}"),
+                    number => format!("200 {number}"),
+                })
+            }
+            Read::Relationships(user, others) => {
+                let reply = if limit.is_multiple_of(2) {
+                    self.ask(viewer, &format!("POST /users/{user}/relationships {}", json!({ "ids": others })))
+                } else {
+                    let query: Vec<String> = others.iter().map(|other| format!("id={other}")).collect();
+                    self.ask(viewer, &format!("GET /users/{user}/relationships?{}", query.join("&")))
+                };
+                match reply.body["data"].as_array() {
+                    Some(rows) => Ok(format!("200 {}", rows.iter().map(relation).collect::<Vec<_>>().join(" "))),
+                    None => Err(refused(&reply)),
+                }
+            }
+            Read::Profile(user) => get(format!("/users/{user}")).map(|reply| {
+                let words = reply.body.get("relationship").map(relation).unwrap_or_default();
+                let counts = &reply.body["counts"];
+                format!("200 {} {} {words}", counts["followers"], counts["following"])
+            }),
+            Read::IsFollowing(a, b) => {
+                get(format!("/users/{a}/is-following/{b}")).map(|reply| format!("200 {}", reply.body["following"]))
+            }
+            Read::Edge(a, b) => get(format!("/users/{a}/following/{b}")).map(|reply| said(200, &reply.body)),
+            Read::Leaderboard => {
+                let mut rows = Vec::new();
+                let read = self.pages(viewer, "/leaderboards/followers", limit, |reply| {
+                    let found = reply.body["data"].as_array().unwrap().iter();
+                    rows.extend(
+                        found.map(|row| (row["followers"].as_u64().unwrap(), row["id"].as_str().unwrap().to_owned())),
+                    );
+                });
+                read.map(|()| board_words(rows))
+            }
+        };
+        read.unwrap_or_else(|refused| refused)
+    }
+}
+
+fn operation(write: &Write) -> Value {
+    match write {
+        Write::Follow { follower, target, quiet } => {
+            json!({ "op": "follow", "follower": follower, "target": target, "quiet": quiet })
+        }
+        Write::Unfollow { follower, target } => json!({ "op": "unfollow", "follower": follower, "target": target }),
+        other => panic!("{other:?} is not for a batch"),
+    }
+}
+
+fn refused(reply: &Reply) -> String {
+    format!("{} {}", reply.status, reply.body["code"].as_str().unwrap_or_default())
+}
+
+fn said(status: u64, body: &Value) -> String {
+    if let Some(state) = body["state"].as_str() {
+        assert_eq!(body["following"], state == "active");
+        return format!("{status} {state}{}", if body["quiet"] == true { " quiet" } else { "" });
+    }
+    match (&body["changed"], body["created"].as_bool()) {
+        (Value::Bool(changed), None) => format!("{status} changed {changed}"),
+        _ => status.to_string(),
+    }
+}
+
+fn relation(row: &Value) -> String {
+    let is = |name: &str| row[name] == true;
+    let relation = Relation {
+        unknown: is("unknown"),
+        following: is("following"),
+        followed_by: is("followed_by"),
+        mutual: is("mutual"),
+        requested: is("requested"),
+        blocking: is("blocking"),
+        blocked_by: is("blocked_by"),
+        muting: is("muting"),
+        quiet: is("quiet"),
+        since: row["since"].is_string(),
+    };
+    relation.words()
+}

@@ -1,0 +1,242 @@
+//! Who has the most followers. The board is filled by one sweep when it is first asked for; after that, users whose
+//! followers change through this service are looked at again before the next answer.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use entourage_model::{
+    Change, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, UserId, Version,
+};
+use parking_lot::Mutex;
+
+use crate::{Call, Limit, Service};
+
+/// How many ranks are shown.
+pub const LEADERBOARD_MAX: usize = 1_000;
+/// How many are kept, so that a few who lose followers do not make another sweep necessary.
+const KEPT: usize = 4 * LEADERBOARD_MAX;
+/// Past this many changed users a new sweep is cheaper than a look at each.
+const TOUCHED_MAX: usize = 100_000;
+/// How old a board may be where other servers write to the same store.
+const SHARED_MAX_AGE: Duration = Duration::from_secs(60);
+const SWEEP_CHUNK: usize = 1_000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranked {
+    pub rank: usize,
+    pub id: UserId,
+    pub name: Option<Box<str>>,
+    pub avatar_url: Option<Box<str>>,
+    pub created_at: Millis,
+    /// As everybody may know it: quiet ones are not counted.
+    pub followers: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderboardPage {
+    pub rows: Vec<Ranked>,
+    pub next_cursor: Option<String>,
+}
+
+/// Most followers first, then the lesser key.
+type Rank = (Reverse<u64>, Key);
+
+#[derive(Debug, Default)]
+pub(crate) struct Leaderboard {
+    /// Nobody has asked yet: then nothing is kept.
+    wanted: AtomicBool,
+    /// Whose followers changed since the last look.
+    touched: Mutex<HashSet<Key>>,
+    /// One request at a time brings the board up to date.
+    board: tokio::sync::Mutex<Board>,
+}
+
+#[derive(Debug, Default)]
+struct Board {
+    ranks: BTreeSet<Rank>,
+    followers: HashMap<Key, u64>,
+    /// Whoever ranks above it is on the board; `None` when everybody is.
+    floor: Option<Rank>,
+    /// Where the sweep stands; a request that ran out of time leaves it to the next one.
+    sweep: Sweep,
+    began: Option<Instant>,
+    /// Who has to be looked at again.
+    pending: Vec<Key>,
+}
+
+#[derive(Debug, Default)]
+enum Sweep {
+    #[default]
+    Due,
+    Above(Key),
+    Done,
+}
+
+impl Leaderboard {
+    /// Called for every commit: cheap, and nothing at all until somebody asks for the board.
+    pub(crate) fn saw(&self, outcome: &Outcome) {
+        if !self.wanted.load(Ordering::SeqCst) {
+            return;
+        }
+        let key = |change: &Change| match change {
+            Change::Edge(edge) => (edge.kind == Kind::Follow).then_some(edge.target),
+            Change::User(user) => user.after.is_none().then_some(user.key),
+        };
+        let mut touched = self.touched.lock();
+        if touched.len() < TOUCHED_MAX {
+            touched.extend(outcome.changes.iter().filter_map(key));
+        }
+    }
+}
+
+impl Board {
+    fn set(&mut self, key: Key, followers: u64) {
+        if let Some(before) = self.followers.remove(&key) {
+            self.ranks.remove(&(Reverse(before), key));
+        }
+        let rank = (Reverse(followers), key);
+        if followers == 0 || self.floor.is_some_and(|floor| rank > floor) {
+            return;
+        }
+        self.ranks.insert(rank);
+        self.followers.insert(key, followers);
+        if self.ranks.len() > KEPT {
+            if let Some((_, last)) = self.ranks.pop_last() {
+                self.followers.remove(&last);
+            }
+            self.floor = self.ranks.last().copied();
+        }
+    }
+
+    /// Too few are left of those who were kept.
+    fn is_short(&self) -> bool {
+        self.floor.is_some() && self.ranks.len() < LEADERBOARD_MAX
+    }
+}
+
+impl Service {
+    /// Users by followers, from the given place on.
+    pub async fn leaderboard(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<LeaderboardPage> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let list = List::followers(Key::default());
+        let scope = CursorScope { list, selection: Selection::Leaderboard, viewer };
+        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let after = after.map(|Cursor(place)| (Reverse(place.position.bits()), place.key));
+        let ranks = self.current_ranks().await?;
+        let below = |(_, rank): &(usize, Rank)| after.is_none_or(|after| *rank > after);
+        let mut rest = (1..).zip(ranks).filter(below);
+        let page: Vec<(usize, Rank)> = rest.by_ref().take(limit.get()).collect();
+        let last = page.last().filter(|_| rest.next().is_some());
+        let next_cursor = last.map(|&(_, (Reverse(followers), key))| {
+            Cursor(Place { position: Version::from_bits(followers), key }).encode(&self.signer, &scope)
+        });
+        let keys: Vec<Key> = page.iter().map(|(_, (_, key))| *key).collect();
+        let mut eyes = self.eyes(viewer);
+        eyes.ask_blocks(&keys).await?;
+        let users = if keys.is_empty() { Vec::new() } else { self.store.get_users(&keys).await? };
+        let row = |((rank, (Reverse(followers), _)), user): ((usize, Rank), Option<entourage_model::User>)| {
+            let user = user.filter(|user| !eyes.is_apart(user.key))?;
+            let created_at = user.created.millis();
+            Some(Ranked { rank, id: user.id, name: user.name, avatar_url: user.avatar_url, created_at, followers })
+        };
+        Ok(LeaderboardPage { rows: page.into_iter().zip(users).filter_map(row).collect(), next_cursor })
+    }
+
+    async fn current_ranks(&self) -> Result<Vec<Rank>> {
+        let board = &mut *self.leaderboard.board.lock().await;
+        self.leaderboard.wanted.store(true, Ordering::SeqCst);
+        let is_shared = !self.store.profile().peeks;
+        let is_old = board.began.is_some_and(|began| is_shared && began.elapsed() >= SHARED_MAX_AGE);
+        if (is_old && matches!(board.sweep, Sweep::Done)) || self.leaderboard.touched.lock().len() >= TOUCHED_MAX {
+            *board = Board::default();
+        }
+        loop {
+            self.sweep(board).await?;
+            board.pending.extend(self.leaderboard.touched.lock().drain());
+            // Taken away only when done: the request may end at any await.
+            while let Some(&key) = board.pending.last() {
+                let followers = self.public_followers(key).await?;
+                board.set(key, followers);
+                board.pending.pop();
+            }
+            if !board.is_short() {
+                return Ok(board.ranks.iter().take(LEADERBOARD_MAX).copied().collect());
+            }
+            *board = Board::default();
+        }
+    }
+
+    async fn sweep(&self, board: &mut Board) -> Result<()> {
+        loop {
+            let after = match board.sweep {
+                Sweep::Done => return Ok(()),
+                Sweep::Above(key) => Some(key),
+                Sweep::Due => {
+                    board.began = Some(Instant::now());
+                    // What changed before is seen by the sweep.
+                    self.leaderboard.touched.lock().clear();
+                    None
+                }
+            };
+            let users = self.store.sweep_users(after, SWEEP_CHUNK).await?;
+            for user in &users {
+                let followers = self.public_followers(user.key).await?;
+                board.set(user.key, followers);
+            }
+            board.sweep = users.last().map_or(Sweep::Done, |last| Sweep::Above(last.key));
+        }
+    }
+
+    async fn public_followers(&self, key: Key) -> Result<u64> {
+        let counts = self.store.get_counts(key).await?.unwrap_or_default();
+        Ok(counts.followers.saturating_sub(counts.followers_quiet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_is_exact_down_to_its_floor_whatever_comes_and_goes() {
+        let mut board = Board::default();
+        let mut truth: HashMap<Key, u64> = HashMap::new();
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..60_000 {
+            let (key, followers) = (Key(random(9_000) as i64), random(50));
+            board.set(key, followers);
+            truth.insert(key, followers);
+        }
+        let mut expected: Vec<Rank> =
+            truth.iter().filter(|(_, count)| **count > 0).map(|(key, count)| (Reverse(*count), *key)).collect();
+        expected.sort_unstable();
+        assert!(board.floor.is_some() && board.ranks.len() <= KEPT);
+        let kept: Vec<Rank> = board.ranks.iter().copied().collect();
+        assert_eq!(kept, expected[..kept.len()]);
+        assert_eq!(kept.len(), board.followers.len());
+    }
+
+    #[test]
+    fn too_many_losses_ask_for_a_new_sweep() {
+        let mut board = Board::default();
+        for key in 0..=KEPT as i64 {
+            board.set(Key(key), 5);
+        }
+        assert_eq!((board.ranks.len(), board.is_short()), (KEPT, false));
+        for key in 0..(KEPT - LEADERBOARD_MAX) as i64 {
+            board.set(Key(key), 0);
+        }
+        assert_eq!((board.ranks.len(), board.is_short()), (LEADERBOARD_MAX, false));
+        board.set(Key(KEPT as i64 - 1), 1);
+        assert!(board.is_short());
+    }
+}

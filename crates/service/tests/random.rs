@@ -1,0 +1,61 @@
+//! Random runs of the rules through the service, on memory and on an embedded store in a folder of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+#![allow(clippy::print_stdout, reason = "a failed run is replayed by the seed it printed")]
+
+mod rules;
+mod service_front;
+
+use std::sync::Arc;
+
+use entourage_model::Secret;
+use entourage_store::{
+    Identity, SystemClock,
+    backends::{embedded, memory},
+    disk::RealDisk,
+};
+
+use self::{
+    rules::{reference::Twist, run, run_seeds},
+    service_front::ServiceFront,
+};
+
+fn on_memory() -> ServiceFront {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    ServiceFront::new(Arc::new(memory::Store::new(identity, Arc::new(SystemClock))))
+}
+
+#[tokio::test]
+async fn runs_on_memory_agree_with_the_rules() {
+    run_seeds(12, 400, async || on_memory()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_on_an_embedded_store_agree_with_the_rules() {
+    let folder = std::env::temp_dir().join(format!("entourage-rules-{:016x}", rand::random::<u64>()));
+    run_seeds(4, 300, async || {
+        let place = folder.join(format!("{:016x}", rand::random::<u64>()));
+        std::fs::create_dir_all(&place).unwrap();
+        let disk = Arc::new(RealDisk::new(&place).unwrap());
+        let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
+        let store = embedded::Store::open(disk, "the test's folder", options, Arc::new(SystemClock)).unwrap();
+        ServiceFront::new(Arc::new(store))
+    })
+    .await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_rule_left_out_is_noticed() {
+    for twist in [
+        Twist::QuietIsSeen,
+        Twist::BlocksHideNothing,
+        Twist::PrivateIsOpen,
+        Twist::HiddenListsAreOpen,
+        Twist::EvidenceIsWhatAnyListShows,
+        Twist::RequestsCountAsFollows,
+    ] {
+        assert!(run(&on_memory(), 1, 400, None).await.is_ok());
+        let failure = run(&on_memory(), 1, 400, Some(twist)).await.expect_err("a run notices");
+        assert!(failure.contains("seed 1 step"), "{twist:?}: {failure}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Draws requests: a few people who meet often, mostly for themselves, sometimes for others, sometimes a service.
+
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+
+use super::{
+    question::{Id, PEOPLE, Read, Write},
+    reference::Reference,
+};
+
+const CREATED_FIRST: usize = 7;
+
+pub(crate) struct Draw(StdRng);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(StdRng::seed_from_u64(seed))
+    }
+
+    fn someone(&mut self) -> Id {
+        PEOPLE.choose(&mut self.0).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn write(&mut self, step: usize, reference: &Reference) -> (Option<Id>, Write) {
+        if step < CREATED_FIRST {
+            return (None, Write::Put { user: PEOPLE[step], private: step == 3, hide_lists: step == 5 });
+        }
+        let write = self.any_write(reference);
+        let owner = match write {
+            Write::Put { user, .. }
+            | Write::Block { user, .. }
+            | Write::Unblock { user, .. }
+            | Write::Mute { user, .. }
+            | Write::Unmute { user, .. } => Some(user),
+            Write::Follow { follower, .. } | Write::Unfollow { follower, .. } => Some(follower),
+            Write::Accept { target, .. } | Write::Reject { target, .. } | Write::RemoveFollower { target, .. } => {
+                Some(target)
+            }
+            Write::Batch(_) => None,
+        };
+        let actor = match self.0.random_range(0..20) {
+            0 => Some(self.someone()),
+            1..8 => None,
+            _ => owner,
+        };
+        (actor, write)
+    }
+
+    fn any_write(&mut self, reference: &Reference) -> Write {
+        let (a, b) = (self.someone(), self.someone());
+        match self.0.random_range(0..100) {
+            0..40 => self.follow(a, b),
+            40..48 => Write::Unfollow { follower: a, target: b },
+            48..58 => {
+                // Mostly a request that was made.
+                let made = reference.requests();
+                let (follower, target) = made.choose(&mut self.0).copied().unwrap_or((a, b));
+                match self.0.random_range(0..4) {
+                    0 => Write::Reject { target, follower },
+                    _ => Write::Accept { target, follower },
+                }
+            }
+            58..60 => Write::Accept { target: a, follower: b },
+            60..64 => Write::RemoveFollower { target: a, follower: b },
+            64..69 => Write::Block { user: a, target: b },
+            69..77 => Write::Unblock { user: a, target: b },
+            77..80 => Write::Mute { user: a, target: b },
+            80..83 => Write::Unmute { user: a, target: b },
+            83..90 => {
+                let count = self.0.random_range(0..6);
+                let operations = (0..count).map(|_| {
+                    let (a, b) = (self.someone(), self.someone());
+                    if self.0.random_ratio(1, 4) {
+                        return Write::Unfollow { follower: a, target: b };
+                    }
+                    self.follow(a, b)
+                });
+                Write::Batch(operations.collect())
+            }
+            _ => {
+                let user = PEOPLE[self.0.random_range(0..PEOPLE.len() - 1)];
+                // What becomes of waiting requests when an account goes public is not this test's matter.
+                let private = reference.has_requests(user) || self.0.random_ratio(1, 3);
+                Write::Put { user, private, hide_lists: self.0.random_ratio(1, 5) }
+            }
+        }
+    }
+
+    fn follow(&mut self, follower: Id, target: Id) -> Write {
+        Write::Follow { follower, target, quiet: self.0.random_ratio(1, 5) }
+    }
+
+    /// What is read after a step: a few things by anybody, and now and then everything by one viewer.
+    pub(crate) fn reads(&mut self, step: usize) -> Vec<(Option<Id>, Read, usize)> {
+        if step % 20 == 19 {
+            let viewer = self.viewer();
+            return everything().into_iter().map(|read| (viewer, read, self.0.random_range(1..5))).collect();
+        }
+        let all = everything();
+        let pick = |draw: &mut Self| {
+            let read = all.choose(&mut draw.0).cloned().unwrap_or(Read::Leaderboard);
+            (draw.viewer(), read, draw.0.random_range(1..5))
+        };
+        (0..12).map(|_| pick(self)).collect()
+    }
+
+    fn viewer(&mut self) -> Option<Id> {
+        if self.0.random_ratio(1, 6) { None } else { Some(self.someone()) }
+    }
+}
+
+fn everything() -> Vec<Read> {
+    let mut all = vec![Read::Leaderboard];
+    for a in PEOPLE {
+        all.extend([Read::Followers(a), Read::Following(a), Read::Requests(a), Read::Blocks(a), Read::Mutes(a)]);
+        all.extend([Read::Mutuals(a), Read::NotFollowingBack(a), Read::FollowersYouKnow(a), Read::Profile(a)]);
+        all.push(Read::Relationships(a, PEOPLE.to_vec()));
+        for b in PEOPLE {
+            all.extend([Read::CommonFollowing(a, b), Read::Distance(a, b), Read::IsFollowing(a, b), Read::Edge(a, b)]);
+        }
+    }
+    all
+}

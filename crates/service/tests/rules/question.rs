@@ -1,0 +1,120 @@
+//! Who is there, what they do and what they ask.
+
+pub(crate) type Id = &'static str;
+
+/// Numbers and names in turn, so that both signs of keys stand in every list. The last one is never created.
+pub(crate) const PEOPLE: [Id; 9] = ["1", "ann", "2", "bob", "3", "cleo", "44", "dora", "nobody"];
+
+#[derive(Clone, Debug)]
+pub(crate) enum Write {
+    Put {
+        user: Id,
+        private: bool,
+        hide_lists: bool,
+    },
+    Follow {
+        follower: Id,
+        target: Id,
+        quiet: bool,
+    },
+    Unfollow {
+        follower: Id,
+        target: Id,
+    },
+    Accept {
+        target: Id,
+        follower: Id,
+    },
+    Reject {
+        target: Id,
+        follower: Id,
+    },
+    RemoveFollower {
+        target: Id,
+        follower: Id,
+    },
+    Block {
+        user: Id,
+        target: Id,
+    },
+    Unblock {
+        user: Id,
+        target: Id,
+    },
+    Mute {
+        user: Id,
+        target: Id,
+    },
+    Unmute {
+        user: Id,
+        target: Id,
+    },
+    /// Follows and unfollows only.
+    Batch(Vec<Write>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Read {
+    Followers(Id),
+    Following(Id),
+    Requests(Id),
+    Blocks(Id),
+    Mutes(Id),
+    Mutuals(Id),
+    NotFollowingBack(Id),
+    CommonFollowing(Id, Id),
+    FollowersYouKnow(Id),
+    Distance(Id, Id),
+    Relationships(Id, Vec<Id>),
+    /// The viewer's own, with the profile.
+    Profile(Id),
+    IsFollowing(Id, Id),
+    Edge(Id, Id),
+    Leaderboard,
+}
+
+/// The words of a relationship, in one order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Relation {
+    pub(crate) unknown: bool,
+    pub(crate) following: bool,
+    pub(crate) followed_by: bool,
+    pub(crate) mutual: bool,
+    pub(crate) requested: bool,
+    pub(crate) blocking: bool,
+    pub(crate) blocked_by: bool,
+    pub(crate) muting: bool,
+    pub(crate) quiet: bool,
+    pub(crate) since: bool,
+}
+
+impl Relation {
+    pub(crate) fn words(&self) -> String {
+        let all = [
+            (self.unknown, "unknown"),
+            (self.following, "following"),
+            (self.followed_by, "followed_by"),
+            (self.mutual, "mutual"),
+            (self.requested, "requested"),
+            (self.blocking, "blocking"),
+            (self.blocked_by, "blocked_by"),
+            (self.muting, "muting"),
+            (self.quiet, "quiet"),
+            (self.since, "since"),
+        ];
+        let words: Vec<&str> = all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();
+        format!("({})", words.join(" "))
+    }
+}
+
+pub(crate) fn list_words(ids: &[String], total: Option<u64>) -> String {
+    let total = total.map(|total| format!(" of {total}")).unwrap_or_default();
+    format!("200 [{}]{total}", ids.join(" "))
+}
+
+/// Users of equal rank may stand in any order.
+pub(crate) fn board_words(mut rows: Vec<(u64, String)>) -> String {
+    rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let rows: Vec<String> = rows.into_iter().map(|(followers, id)| format!("{id}:{followers}")).collect();
+    format!("200 [{}]", rows.join(" "))
+}

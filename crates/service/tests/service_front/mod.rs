@@ -1,0 +1,213 @@
+//! The service itself as a front.
+
+use std::sync::Arc;
+
+use entourage_log::backends::in_store;
+use entourage_model::{EdgeValue, Result, State, UserId, UserPatch};
+use entourage_service::{
+    Actor, BatchDone, BatchOperation, Call, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed, UserPage,
+};
+use entourage_store::Store;
+
+use super::rules::{
+    FOLLOWING_MAX, Front,
+    question::{Id, Read, Relation, Write, board_words, list_words},
+};
+
+pub(crate) struct ServiceFront(pub(crate) Service);
+
+impl ServiceFront {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
+        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
+        Self(Service::new(store, log, rules))
+    }
+
+    async fn try_write(&self, call: &Call, write: &Write) -> Result<String> {
+        let service = &self.0;
+        let marked = |created: bool| if created { "201" } else { "200" }.to_owned();
+        match *write {
+            Write::Put { user, private, hide_lists } => {
+                let patch = UserPatch { private: Some(private), hide_lists: Some(hide_lists), ..UserPatch::default() };
+                Ok(marked(service.put_user(call, id(user), patch).await?.created))
+            }
+            Write::Follow { follower, target, quiet } => {
+                let done = service.follow(call, &id(follower), &id(target), quiet).await?;
+                Ok(written(&done.edge, done.created))
+            }
+            Write::Unfollow { follower, target } => {
+                Ok(gone(&service.unfollow(call, &id(follower), &id(target)).await?))
+            }
+            Write::Accept { target, follower } => {
+                let done = service.accept(call, &id(target), &id(follower)).await?;
+                Ok(written(&done.edge, done.created))
+            }
+            Write::Reject { target, follower } => Ok(gone(&service.reject(call, &id(target), &id(follower)).await?)),
+            Write::RemoveFollower { target, follower } => {
+                Ok(gone(&service.remove_follower(call, &id(target), &id(follower)).await?))
+            }
+            Write::Block { user, target } => Ok(marked(service.block(call, &id(user), &id(target)).await?.created)),
+            Write::Unblock { user, target } => {
+                let done = service.unblock(call, &id(user), &id(target)).await?;
+                Ok(format!("200 changed {}", done.changed))
+            }
+            Write::Mute { user, target } => Ok(marked(service.mute(call, &id(user), &id(target)).await?.created)),
+            Write::Unmute { user, target } => Ok(gone(&service.unmute(call, &id(user), &id(target)).await?)),
+            Write::Batch(ref operations) => {
+                let done = service.batch(call, operations.iter().map(operation).collect()).await?;
+                let said = done.results.into_iter().map(|result| match result {
+                    Ok(BatchDone::Followed(done)) => written(&done.edge, done.created),
+                    Ok(BatchDone::Unfollowed(done)) => gone(&done),
+                    Err(error) => refused(&error),
+                });
+                Ok(said.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+
+    async fn try_read(&self, call: &Call, read: &Read, limit: Limit) -> Result<String> {
+        let service = &self.0;
+        match *read {
+            Read::Followers(user) => {
+                paged(async |cursor| service.followers(call, &id(user), cursor, limit).await).await
+            }
+            Read::Following(user) => {
+                paged(async |cursor| service.following(call, &id(user), cursor, limit).await).await
+            }
+            Read::Requests(user) => {
+                paged(async |cursor| service.follow_requests(call, &id(user), cursor, limit).await).await
+            }
+            Read::Blocks(user) => paged(async |cursor| service.blocks(call, &id(user), cursor, limit).await).await,
+            Read::Mutes(user) => paged(async |cursor| service.mutes(call, &id(user), cursor, limit).await).await,
+            Read::Mutuals(user) => paged(async |cursor| service.mutuals(call, &id(user), cursor, limit).await).await,
+            Read::NotFollowingBack(user) => {
+                paged(async |cursor| service.not_following_back(call, &id(user), cursor, limit).await).await
+            }
+            Read::CommonFollowing(a, b) => {
+                paged(async |cursor| service.common_following(call, &id(a), &id(b), cursor, limit).await).await
+            }
+            Read::FollowersYouKnow(user) => {
+                paged(async |cursor| service.followers_you_know(call, &id(user), cursor, limit).await).await
+            }
+            Read::Distance(a, b) => Ok(match service.distance(call, &id(a), &id(b)).await? {
+                Distance::Steps(steps) => format!("200 {steps}"),
+                Distance::None => "200 none".to_owned(),
+                Distance::Unknown => "200 unknown".to_owned(),
+            }),
+            Read::Relationships(user, ref others) => {
+                let others: Vec<UserId> = others.iter().map(|other| id(other)).collect();
+                let found = service.relationships(call, &id(user), &others).await?;
+                Ok(format!("200 {}", found.iter().map(relation).collect::<Vec<_>>().join(" ")))
+            }
+            Read::Profile(user) => {
+                let view = service.get_user(call, &id(user)).await?;
+                let words = view.relationship.as_ref().map(relation).unwrap_or_default();
+                Ok(format!("200 {} {} {words}", view.counts.followers, view.counts.following))
+            }
+            Read::IsFollowing(a, b) => {
+                let one = service.is_following(call, &id(a), &id(b)).await?;
+                let many = service.checks(call, &[(&id(a), &id(b))]).await?;
+                assert_eq!(many, [one.following], "the two ways to check differ");
+                assert_eq!(one.since.is_some(), one.following);
+                Ok(format!("200 {}", one.following))
+            }
+            Read::Edge(a, b) => {
+                let found = service.get_follow(call, &id(a), &id(b)).await?;
+                Ok(stands("200", &found.edge))
+            }
+            Read::Leaderboard => {
+                let (mut rows, mut cursor): (Vec<(u64, String)>, Option<String>) = (Vec::new(), None);
+                loop {
+                    let page = service.leaderboard(call, cursor.as_deref(), limit).await?;
+                    rows.extend(page.rows.into_iter().map(|row| (row.followers, row.id.as_str().to_owned())));
+                    cursor = page.next_cursor;
+                    if cursor.is_none() {
+                        break;
+                    }
+                }
+                assert!(rows.is_sorted_by(|a, b| a.0 >= b.0), "{rows:?}");
+                Ok(board_words(rows))
+            }
+        }
+    }
+}
+
+impl Front for ServiceFront {
+    async fn write(&self, actor: Option<Id>, write: &Write) -> String {
+        self.try_write(&call(actor), write).await.unwrap_or_else(|error| refused(&error))
+    }
+
+    async fn read(&self, viewer: Option<Id>, read: &Read, limit: usize) -> String {
+        let limit = Limit::parse(Some(&limit.to_string())).unwrap();
+        self.try_read(&call(viewer), read, limit).await.unwrap_or_else(|error| refused(&error))
+    }
+}
+
+pub(crate) fn call(actor: Option<Id>) -> Call {
+    let actor = actor.map_or(Actor::Service, |actor| Actor::User(id(actor)));
+    Call { admin: actor == Actor::Service, actor, ..Call::default() }
+}
+
+pub(crate) fn id(text: &str) -> UserId {
+    UserId::try_from(text).unwrap()
+}
+
+fn operation(write: &Write) -> BatchOperation {
+    match *write {
+        Write::Follow { follower, target, quiet } => {
+            BatchOperation::Follow { follower: id(follower), target: id(target), quiet }
+        }
+        Write::Unfollow { follower, target } => BatchOperation::Unfollow { follower: id(follower), target: id(target) },
+        ref other => panic!("{other:?} is not for a batch"),
+    }
+}
+
+fn refused(error: &entourage_model::Error) -> String {
+    format!("{} {}", error.code().http_status(), error.code().as_str())
+}
+
+fn written(edge: &EdgeValue, created: bool) -> String {
+    let status = match (edge.state, created) {
+        (State::Active, true) => "201",
+        (State::Active, false) => "200",
+        _ => "202",
+    };
+    stands(status, edge)
+}
+
+fn stands(status: &str, edge: &EdgeValue) -> String {
+    format!("{status} {}{}", edge.state.as_str(), if edge.quiet { " quiet" } else { "" })
+}
+
+fn gone(done: &Unfollowed) -> String {
+    format!("200 changed {}", done.changed)
+}
+
+fn relation(found: &Relationship) -> String {
+    let relation = Relation {
+        unknown: found.unknown,
+        following: found.following,
+        followed_by: found.followed_by,
+        mutual: found.mutual,
+        requested: found.requested,
+        blocking: found.blocking,
+        blocked_by: found.blocked_by,
+        muting: found.muting,
+        quiet: found.quiet,
+        since: found.since.is_some(),
+    };
+    relation.words()
+}
+
+async fn paged(page: impl AsyncFn(Option<&str>) -> Result<UserPage>) -> Result<String> {
+    let (mut ids, mut cursor) = (Vec::new(), None::<String>);
+    for _ in 0..100 {
+        let found = page(cursor.as_deref()).await?;
+        ids.extend(found.rows.into_iter().map(|row| row.id.as_str().to_owned()));
+        cursor = found.next_cursor;
+        if cursor.is_none() {
+            return Ok(list_words(&ids, found.total));
+        }
+    }
+    panic!("a short list has more than a hundred pages");
+}
