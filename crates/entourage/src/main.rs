@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{backup, config, restore, serve, verify, version};
+use crate::commands::{backup, config, key, restore, serve, verify, version};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -34,6 +34,8 @@ enum Command {
     Restore(restore::Arguments),
     /// Show the configuration.
     Config(config::Arguments),
+    /// Make, list and revoke service keys.
+    Key(key::Arguments),
     /// Say which version this is.
     Version(version::Arguments),
 }
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Key(arguments) => key::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
     };
     exit::code(result)

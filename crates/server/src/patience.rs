@@ -10,19 +10,18 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Sleep, sleep},
 };
 
-pub(crate) struct Patience {
-    stream: TcpStream,
+pub(crate) struct Patience<S> {
+    stream: S,
     limit: Duration,
     /// Runs from the first write that had to wait to the next that did not.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patience {
-    pub(crate) fn new(stream: TcpStream, limit: Duration) -> Self {
+impl<S> Patience<S> {
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, waiting: None }
     }
 
@@ -40,13 +39,13 @@ impl Patience {
     }
 }
 
-impl AsyncRead for Patience {
+impl<S: AsyncRead + Unpin> AsyncRead for Patience<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Patience {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.bounded(context, sent)
@@ -71,6 +70,7 @@ impl AsyncWrite for Patience {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let sent = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.bounded(context, sent)
     }
 }

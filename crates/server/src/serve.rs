@@ -1,25 +1,38 @@
 //! Serving: accept connections, answer on each, stop without losing an answer.
 
-use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    pin::pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use entourage_model::Error;
 use entourage_service::Service;
 use entourage_store::{Health, Store};
-use hyper::server::conn::http1;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-    service::TowerToHyperService,
+    server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
+use tower::Service as _;
 
-use crate::{http, metrics, patience::Patience};
+use crate::{
+    front::{Front, is_this_machine},
+    http::{self, Peer},
+    metrics,
+    patience::Patience,
+};
 
-const CONNECTIONS_MAX: usize = 8_192;
 const HEADERS_MAX: usize = 64;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,13 +54,15 @@ pub enum Stopped {
 }
 
 /// Without credentials anybody who can connect may do anything, so only this machine may connect.
-pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    if !address.ip().is_loopback() {
+pub async fn bind(address: SocketAddr, front: &Front) -> io::Result<TcpListener> {
+    if front.access.is_development() && !is_this_machine(address.ip()) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
                 "refusing to listen on {address}: no credentials are configured, so anybody who can connect could act \
-                 for everybody. Listen on loopback (--http 127.0.0.1:{}) and put a proxy that authenticates in front",
+                 for everybody. Make a service key (entourage key new NAME --file keys) and set auth.service_keys_file, \
+                 or set auth.jwt.algorithm, key_file, issuer and audience; or listen on loopback \
+                 (--http 127.0.0.1:{})",
                 address.port()
             ),
         ));
@@ -61,12 +76,14 @@ pub async fn serve(
     listener: TcpListener,
     service: Arc<Service>,
     store: Arc<dyn Store>,
+    front: Arc<Front>,
     shutdown: impl Future<Output = ()>,
 ) -> Stopped {
     metrics::install();
     let connections = GracefulShutdown::new();
+    let router = http::router(service, Arc::clone(&front));
     let poisoned = tokio::select! {
-        () = accept(&listener, http::router(service), &connections) => None,
+        () = accept(&listener, &front, router, &connections) => None,
         () = shutdown => None,
         reason = poisoning(&*store) => Some(reason),
     };
@@ -82,19 +99,24 @@ pub async fn serve(
     }
 }
 
-async fn accept(listener: &TcpListener, router: axum::Router, connections: &GracefulShutdown) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept(listener: &TcpListener, front: &Arc<Front>, router: axum::Router, connections: &GracefulShutdown) {
+    let permits = Arc::new(Semaphore::new(front.connections.max));
+    let addresses = Arc::new(Addresses::default());
     loop {
         // The semaphore is never closed; past the bound, clients wait in the system's queue.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let answering = connections.watch(connection(stream, router.clone()));
+            Ok((stream, peer)) => {
+                let Some(place) = Addresses::enter(&addresses, peer.ip(), front.connections.per_address) else {
+                    tracing::debug!(%peer, "an address has too many connections");
+                    continue;
+                };
+                let (front, router, watcher) = (Arc::clone(front), router.clone(), connections.watcher());
                 tokio::spawn(async move {
-                    if let Err(error) = answering.await {
+                    if let Err(error) = serve_connection(stream, peer, &front, router, watcher).await {
                         tracing::debug!(%error, "a connection ended early");
                     }
-                    drop(permit);
+                    drop((permit, place));
                 });
             }
             Err(error) => {
@@ -105,19 +127,83 @@ async fn accept(listener: &TcpListener, router: axum::Router, connections: &Grac
     }
 }
 
-/// HTTP/1 alone: looking for a preface of another version would wait without the header timeout.
-fn connection(
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// In a task of its own from the first byte: a handshake that takes its time keeps nobody else waiting.
+async fn serve_connection(
     stream: TcpStream,
+    peer: SocketAddr,
+    front: &Front,
     router: axum::Router,
-) -> http1::Connection<TokioIo<Patience>, TowerToHyperService<axum::Router>> {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps its delay");
+    watcher: Watcher,
+) -> Result<(), AnyError> {
+    stream.set_nodelay(true)?;
+    match &front.tls {
+        Some(tls) => answer(tls.accept(stream).await?, peer, router, watcher).await,
+        None => answer(stream, peer, router, watcher).await,
     }
-    http1::Builder::new()
+}
+
+/// HTTP/1 alone: looking for a preface of another version would wait without the header timeout.
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    router: axum::Router,
+    watcher: Watcher,
+) -> Result<(), AnyError> {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        // A router is always ready.
+        router.clone().call(request)
+    });
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
+    Ok(watcher.watch(connection).await?)
+}
+
+/// How many connections each address has.
+#[derive(Default)]
+struct Addresses(Mutex<HashMap<IpAddr, usize>>);
+
+impl Addresses {
+    /// `None` when the address has as many as it may.
+    fn enter(addresses: &Arc<Self>, address: IpAddr, max: Option<usize>) -> Option<Place> {
+        let Some(max) = max.filter(|_| !is_this_machine(address)) else { return Some(Place(None)) };
+        let address = network(address);
+        let mut counts = addresses.0.lock().ok()?;
+        let count = counts.entry(address).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(Place(Some((Arc::clone(addresses), address))))
+    }
+}
+
+struct Place(Option<(Arc<Addresses>, IpAddr)>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((addresses, address)) = &self.0 else { return };
+        let Ok(mut counts) = addresses.0.lock() else { return };
+        if let Some(count) = counts.get_mut(address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(address);
+            }
+        }
+    }
+}
+
+/// Whoever has one address of IPv6 has 2⁶⁴ of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
+        four => four,
+    }
 }
 
 /// Ends when the store says that it is poisoned; keeps the measures in order meanwhile.
@@ -143,5 +229,31 @@ async fn fold_metrics() {
     loop {
         every.tick().await;
         metrics::fold();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_places_and_gets_them_back() {
+        let addresses = Arc::new(Addresses::default());
+        let enter = |text: &str| Addresses::enter(&addresses, text.parse().unwrap(), Some(2));
+        let first = enter("192.0.2.1");
+        let second = enter("::ffff:192.0.2.1");
+        assert!(first.is_some() && second.is_some() && enter("192.0.2.1").is_none());
+        assert!(enter("192.0.2.2").is_some());
+        drop(second);
+        assert!(enter("192.0.2.1").is_some());
+        let six = [enter("2001:db8::1"), enter("2001:db8::2")];
+        assert!(
+            six.iter().all(Option::is_some) && enter("2001:db8::3").is_none() && enter("2001:db8:0:1::3").is_some()
+        );
+        let many: Vec<_> = (0..5).map(|_| enter("127.0.0.1")).collect();
+        assert!(many.iter().all(Option::is_some));
+        drop((first, six));
+        assert!(addresses.0.lock().unwrap().is_empty());
+        assert!(Addresses::enter(&addresses, "192.0.2.1".parse().unwrap(), None).is_some());
     }
 }

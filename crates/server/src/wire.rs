@@ -25,7 +25,8 @@ pub struct Wired {
 pub async fn wire(settings: &Settings) -> Result<Wired> {
     let Opened { store, maintenance, place } = open_store(settings).await?;
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-    let rules = Rules { auto_create: settings.auto_create, following_max: settings.following_max };
+    let rules =
+        Rules { auto_create: settings.auto_create, following_max: settings.following_max, limits: settings.limits };
     let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
     Ok(Wired { store, service, place })
 }

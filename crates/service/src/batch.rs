@@ -75,17 +75,21 @@ impl Service {
             };
             results.push(write.map(|write| writes.push(write)).err().map(Err));
         }
-        self.commit_batch(operations, writes, results).await
+        self.commit_batch(call, operations, writes, results).await
     }
 
     /// Commits, and fills the results that are still open.
     async fn commit_batch(
         &self,
+        call: &Call,
         operations: Vec<BatchOperation>,
-        writes: Vec<Write>,
+        mut writes: Vec<Write>,
         mut results: Vec<Option<Result<BatchDone>>>,
     ) -> Result<Batch> {
+        let limited: Vec<_> = writes.iter_mut().map(|write| self.within_limits(call, write)).collect();
         let outcomes = if writes.is_empty() { Vec::new() } else { self.store.commit_all(writes.clone()).await };
+        let outcomes: Vec<_> =
+            limited.into_iter().zip(outcomes).map(|(limited, outcome)| limited.end(outcome)).collect();
         let mut last: Option<Token> = None;
         let mut replayed = false;
         let mut outcomes = writes.iter().zip(outcomes);

@@ -1,4 +1,5 @@
-//! The rules: users, follow, requests, block, mute, lists and what follows from them, checks, counts, events. Each rule lives here once; what must hold under
+//! The rules: users, follow, requests, block, mute, lists and what follows from them, checks, counts, events, limits.
+//! Each rule lives here once; what must hold under
 //! races goes down to the store as data. Nothing here knows how a request arrived or how its answer is encoded.
 
 mod batch;
@@ -11,6 +12,7 @@ mod events;
 mod follow;
 mod ids;
 mod leaderboard;
+mod limits;
 mod list;
 mod mute;
 mod relationship;
@@ -23,12 +25,13 @@ mod whole;
 
 pub use batch::{BATCH_MAX, Batch, BatchDone, BatchOperation};
 pub use block::{Blocked, Unblocked};
-pub use call::{Actor, Call, Retry};
+pub use call::{Actor, Call, Caller, Credential, Retry};
 pub use check::{CHECKS_MAX, Checked};
 pub use distance::{DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance};
 pub use events::{EventPage, EventRow};
 pub use follow::{Followed, Unfollowed};
 pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
+pub use limits::{Limits, Standing, SystemUptime, Uptime};
 pub use list::{Limit, UserPage, UserRow};
 pub use mute::Muted;
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};

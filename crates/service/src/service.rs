@@ -9,7 +9,12 @@ use entourage_model::{
 };
 use entourage_store::{Health, Maintenance, Store};
 
-use crate::{Call, Retry, leaderboard::Leaderboard, running::Running};
+use crate::{
+    Actor, Call, Caller, Credential, Limits, Retry, Standing, SystemUptime, Uptime,
+    leaderboard::Leaderboard,
+    limits::{Limited, Limiter},
+    running::Running,
+};
 
 /// What an operator can set about the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +23,12 @@ pub struct Rules {
     pub auto_create: bool,
     /// Active + pending + parked follows of one user; `None` is no bound.
     pub following_max: Option<u64>,
+    pub limits: Limits,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { auto_create: false, following_max: Some(10_000) }
+        Self { auto_create: false, following_max: Some(10_000), limits: Limits::default() }
     }
 }
 
@@ -45,6 +51,7 @@ pub struct Service {
     retries: RetryHasher,
     pub(crate) running: Running,
     pub(crate) leaderboard: Leaderboard,
+    limiter: Limiter,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
@@ -53,7 +60,15 @@ impl Service {
         let secret = &store.identity().secret;
         let (signer, keys, retries) = (Signer::new(secret), KeyHasher::new(secret), RetryHasher::new(secret));
         let (running, leaderboard) = (Running::default(), Leaderboard::default());
-        Self { store, log, rules, signer, keys, retries, running, leaderboard, maintenance: None }
+        let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
+        let limiter = Limiter::new(rules.limits, &uptime);
+        Self { store, log, rules, signer, keys, retries, running, leaderboard, limiter, maintenance: None }
+    }
+
+    /// With another measure of how time passes for the limits.
+    #[must_use]
+    pub fn with_uptime(self, uptime: &Arc<dyn Uptime>) -> Self {
+        Self { limiter: Limiter::new(self.rules.limits, uptime), ..self }
     }
 
     /// With what the store offers to operators.
@@ -64,11 +79,27 @@ impl Service {
 
     /// Copies the store into an empty folder of this machine while it goes on serving.
     pub async fn backup(&self, call: &Call, folder: &Path) -> Result<u64> {
-        call.must_be_service()?;
+        call.must_be_admin()?;
         let Some(maintenance) = &self.maintenance else {
             return Err(Error::invalid("this server's store is backed up with its own tools, not through Entourage"));
         };
         maintenance.backup(folder).await
+    }
+
+    /// Every request begins here, also one that is then refused: an end user has so many of them a minute.
+    pub fn count_request(&self, caller: &Caller) -> Result<()> {
+        match (&caller.actor, &caller.credential) {
+            (Actor::User(user), Credential::User) => self.limiter.count_request(user),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the acting user has left of each quota.
+    pub fn standing(&self, caller: &Caller) -> Vec<Standing> {
+        let Actor::User(user) = &caller.actor else { return Vec::new() };
+        let is_end_user = caller.credential == Credential::User;
+        let requests = is_end_user.then(|| self.limiter.request_standing(user)).flatten();
+        requests.into_iter().chain(self.limiter.follow_standing(self.keys.key(user))).collect()
     }
 
     pub async fn health(&self) -> Health {
@@ -98,15 +129,23 @@ impl Service {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
         let idempotency = call.retry.as_ref().map(|retry| self.retry_key(call, retry, None));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let outcome = self.store.commit(Write { operation: operation.clone(), idempotency, floor }).await?;
+        let mut write = Write { operation: operation.clone(), idempotency, floor };
+        let limited = self.within_limits(call, &mut write);
+        let outcome = limited.end(self.store.commit(write).await)?;
         let token = self.committed(&operation, &outcome).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
+    }
+
+    /// What every write passes on its way to the store, alone or in a batch; `end` takes what came of it.
+    pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited<'_> {
+        let solver = call.challenge.as_ref().map(|solver| self.keys.key(solver));
+        self.limiter.begin(&mut write.operation, |follower| solver == Some(follower))
     }
 
     /// What recognises a retry of the request, or of one part of it.
     pub(crate) fn retry_key(&self, call: &Call, retry: &Retry, part: Option<usize>) -> IdempotencyKey {
         let part = part.map(|index| index.to_string()).unwrap_or_default();
-        let scope = retry.scope(&call.actor);
+        let scope = retry.scope(call);
         let scope: Vec<&[u8]> = scope.into_iter().chain((!part.is_empty()).then_some(part.as_bytes())).collect();
         self.retries.key(&scope, retry.body())
     }

@@ -46,7 +46,7 @@ impl Service {
 
     async fn write_user(&self, call: &Call, id: UserId, patch: UserPatch, overwrite: Overwrite) -> Result<UserWritten> {
         call.may_change(&id)?;
-        if patch.registered_at.is_some() && call.actor != Actor::Service {
+        if patch.registered_at.is_some() && call.must_be_service().is_err() {
             let error = Error::new(Code::Forbidden, "only a service may say when a user registered");
             return Err(error.at("/registered_at", "leave it out"));
         }

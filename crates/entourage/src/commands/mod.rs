@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod config;
+pub(crate) mod key;
 mod offline;
 mod progress;
 pub(crate) mod restore;

@@ -1,15 +1,17 @@
 //! `entourage serve`: start, say where, stop when asked.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use entourage_server::{
-    Stopped, bind,
+    Front, Stopped, bind,
     config::Settings,
     serve,
     wire::{Wired, wire},
 };
+use entourage_store::SystemClock;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{logs, settings::SettingsArguments};
@@ -23,16 +25,25 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.settings.raw()?)?;
     logs::start();
+    raise_file_limit(settings.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(run_until_stopped(&settings))
 }
 
 async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
-    let listener = bind(settings.http_listen).await?;
+    let front = Arc::new(Front::open(settings, Arc::new(SystemClock))?);
+    let listener = bind(settings.http_listen, &front).await?;
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
+    let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
+    let reloading = Arc::clone(&front);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            reloading.reload();
+        }
+    });
     let Wired { store, service, place } = wire(settings).await?;
-    print_banner(&listener.local_addr()?.to_string(), &place)?;
+    print_banner(&listener.local_addr()?.to_string(), &place, &front)?;
     let shutdown = async {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
@@ -40,7 +51,7 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
         };
         tracing::info!(signal = name, "stopping");
     };
-    match serve(listener, service, store, shutdown).await {
+    match serve(listener, service, store, front, shutdown).await {
         Stopped::AsAsked => {
             tracing::info!("stopped");
             Ok(())
@@ -53,14 +64,34 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-fn print_banner(address: &str, place: &str) -> std::io::Result<()> {
+/// Connections are files: takes as many as the system lets it have without asking anybody.
+fn raise_file_limit(connections_max: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    if limit.maximum.is_some_and(|files| files < connections_max as u64) {
+        tracing::warn!(files = limit.maximum, connections_max, "fewer files than connections can be open");
+    }
+}
+
+fn print_banner(address: &str, place: &str, front: &Front) -> std::io::Result<()> {
+    let scheme = if front.tls.is_some() { "https" } else { "http" };
+    let (mode, header) = match (front.access.is_development(), &front.tls) {
+        (true, _) => ("development: loopback only, the header Entourage-Actor names the acting user", ""),
+        (false, Some(_)) => ("credentials are asked for", "-H \"Authorization: Bearer $KEY\" "),
+        (false, None) => (
+            "credentials are asked for, without TLS: put a proxy with TLS in front, or set tls.cert_file",
+            "-H \"Authorization: Bearer $KEY\" ",
+        ),
+    };
     writeln!(
         std::io::stderr(),
         "entourage {version}\n  \
-         http   http://{address}/api/v1\n  \
+         http   {scheme}://{address}/api/v1\n  \
          data   {place}\n  \
-         mode   development: loopback only, the header Entourage-Actor names the acting user\n  \
-         try    curl -X PUT http://{address}/api/v1/users/alice -H 'Content-Type: application/json' \
+         mode   {mode}\n  \
+         try    curl -X PUT {scheme}://{address}/api/v1/users/alice {header}-H 'Content-Type: application/json' \
          -d '{{\"name\": \"Alice\"}}'",
         version = env!("CARGO_PKG_VERSION"),
     )

@@ -37,7 +37,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     wrapped(&[env!("CARGO_BIN_EXE_entourage")], arguments)
 }
 
-/// As `command`, started by another program whose arguments come first.
+/// As `command`, started by another program whose arguments come first. These tests write faster than people may.
 pub(crate) fn wrapped(program: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(arguments).env_remove("RUST_LOG");
@@ -45,6 +45,9 @@ pub(crate) fn wrapped(program: &[&str], arguments: &[&str]) -> Command {
         if name.to_string_lossy().starts_with("ENTOURAGE_") {
             command.env_remove(name);
         }
+    }
+    for limit in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
+        command.env(format!("ENTOURAGE_LIMITS__{limit}"), "0");
     }
     command
 }

@@ -2,8 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use entourage_service::Limits;
+
 use super::{
-    ConfigError, Raw,
+    AuthSettings, ConfigError, Raw, TlsSettings, credentials,
     units::{bytes, duration},
 };
 
@@ -15,7 +17,14 @@ pub struct Settings {
     pub auto_create: bool,
     /// `None` is no bound.
     pub following_max: Option<u64>,
+    pub limits: Limits,
+    pub auth: AuthSettings,
     pub http_listen: SocketAddr,
+    pub connections_max: usize,
+    /// `None` is no limit.
+    pub connections_per_address: Option<usize>,
+    pub tls: Option<TlsSettings>,
+    pub audit_file: Option<PathBuf>,
     pub data_dir: PathBuf,
     pub store_url: String,
     pub log_retention: Duration,
@@ -32,7 +41,18 @@ impl Settings {
         let above_zero = |time: &Duration| !time.is_zero();
         let following_max =
             raw.checked("limits.following_max", "a whole number, 0 for no bound", |text| text.parse().ok())?;
+        let auth = AuthSettings::check(raw)?;
+        let per_address =
+            raw.checked("http.connections_per_address", "a whole number, 0 for no limit", |text| text.parse().ok())?;
         Ok(Self {
+            limits: limits(raw, &auth)?,
+            auth,
+            connections_max: raw.checked("http.connections_max", "a whole number from 1 to 1000000", |text| {
+                text.parse().ok().filter(|count| (1..=1_000_000).contains(count))
+            })?,
+            connections_per_address: (per_address > 0).then_some(per_address),
+            tls: credentials::tls(raw)?,
+            audit_file: credentials::file(raw, "audit.file")?,
             auto_create: raw.checked("users.auto_create", "true or false", |text| text.parse().ok())?,
             following_max: (following_max > 0).then_some(following_max),
             http_listen: raw.checked("http.listen", "an address such as 127.0.0.1:7070", |text| text.parse().ok())?,
@@ -61,6 +81,24 @@ impl Settings {
     }
 }
 
+/// Nobody can solve a challenge whose proof nobody can check.
+fn limits(raw: &Raw, auth: &AuthSettings) -> Result<Limits, ConfigError> {
+    let limit = |name| {
+        raw.checked(name, "a whole number up to 1000000, 0 for no limit", |text| {
+            text.parse().ok().filter(|count| *count <= Limits::MAX)
+        })
+    };
+    let challenge_after = limit("limits.challenge_after")?;
+    Ok(Limits {
+        follows_per_hour: limit("limits.follows_per_hour")?,
+        follow_burst: limit("limits.follow_burst")?,
+        requests_per_minute: limit("limits.requests_per_minute")?,
+        follows_per_target_per_minute: limit("limits.follows_per_target_per_minute")?,
+        challenge_after: if auth.challenge_key_file.is_some() { challenge_after } else { 0 },
+        flips_per_day: limit("limits.flips_per_day")?,
+    })
+}
+
 fn half_of_memory() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let total_kib = machine.as_deref().and_then(|text| {
@@ -79,6 +117,8 @@ mod tests {
     fn the_defaults_are_valid() {
         let settings = Settings::check(&Raw::default()).unwrap();
         assert_eq!(settings.following_max, Some(10_000));
+        assert_eq!(settings.limits, Limits::default());
+        assert_eq!(settings.auth, AuthSettings::default());
         assert_eq!(settings.http_listen.port(), 7070);
         assert_eq!(settings.log_retain_bytes, 16 << 30);
         assert_eq!(settings.idempotency_ttl, Duration::from_secs(86_400));
@@ -90,6 +130,11 @@ mod tests {
         let cases = [
             ("users.auto_create", "yes"),
             ("limits.following_max", "-1"),
+            ("limits.follows_per_hour", "many"),
+            ("limits.follow_burst", "1000001"),
+            ("limits.flips_per_day", "-1"),
+            ("http.connections_max", "0"),
+            ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),
             ("data.dir", ""),
             ("store.url", "memory"),
@@ -114,5 +159,13 @@ mod tests {
         let mut raw = Raw::default();
         raw.set("limits.following_max", "0", Origin::Flag("--set")).unwrap();
         assert_eq!(Settings::check(&raw).unwrap().following_max, None);
+    }
+
+    #[test]
+    fn challenges_need_a_key() {
+        let mut raw = Raw::default();
+        assert_eq!(Settings::check(&raw).unwrap().limits.challenge_after, 0);
+        raw.set("limits.challenge_key_file", "secret", Origin::Flag("--set")).unwrap();
+        assert_eq!(Settings::check(&raw).unwrap().limits.challenge_after, 50);
     }
 }

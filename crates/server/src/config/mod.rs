@@ -2,11 +2,13 @@
 //! Flag beats environment beats file beats default.
 
 mod checked;
+mod credentials;
 mod raw;
 mod table;
 mod units;
 
 pub use checked::Settings;
+pub use credentials::{AuthSettings, TlsSettings};
 pub use raw::{Origin, Raw, RawValue};
 pub use table::{SETTINGS, Setting};
 

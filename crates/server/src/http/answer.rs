@@ -78,6 +78,9 @@ pub(super) fn problem(error: &Error, request_id: &str) -> Response {
     let mut response = (status, Json(problem)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if code == Code::Unauthenticated {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"entourage\""));
+    }
     if let Some(delay) = error.retry_delay() {
         let seconds = delay.as_millis().div_ceil(1_000).max(1);
         headers.insert(header::RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));

@@ -1,20 +1,25 @@
 //! A request as a handler sees it: ids from the path, the caller's frame, query and body on demand.
 
+use std::sync::Arc;
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
     http::{HeaderMap, HeaderName, Method, Uri, header, request::Parts},
 };
 use entourage_model::{Code, Error, Result, UserId};
-use entourage_service::{Actor, Call, Retry};
+use entourage_service::{Call, Caller, Retry};
 use serde::de::DeserializeOwned;
 
 use super::{
     answer::{Failure, TOKEN},
     body,
 };
+use crate::front::Front;
 
-const ACTOR: HeaderName = HeaderName::from_static("entourage-actor");
+pub(super) const AUTHORIZATION: HeaderName = header::AUTHORIZATION;
+pub(super) const ACTOR: HeaderName = HeaderName::from_static("entourage-actor");
+const CHALLENGE: HeaderName = HeaderName::from_static("entourage-challenge");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 pub(super) struct Asked {
@@ -79,9 +84,9 @@ async fn path_ids<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Vec<Us
 }
 
 fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
-    let actor = match text(&parts.headers, &ACTOR)? {
-        Some(id) => Actor::User(UserId::try_from(id)?),
-        None => Actor::Service,
+    // Only what the gate let in gets here.
+    let Some(caller) = parts.extensions.get::<Caller>() else {
+        return Err(Error::internal("a request came in without a caller"));
     };
     let token = match text(&parts.headers, &TOKEN) {
         Ok(token) => token.map(str::to_owned),
@@ -93,11 +98,14 @@ fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
         }
         _ => None,
     };
-    Ok(Call { actor, token, retry })
+    let proof = text(&parts.headers, &CHALLENGE)?;
+    let front = parts.extensions.get::<Arc<Front>>();
+    let challenge = proof.zip(front).and_then(|(proof, front)| front.access.solver(proof));
+    Ok(Call { token, retry, challenge, ..Call::from(caller.clone()) })
 }
 
 /// A header's text. Ids are UTF-8, so headers are read as such; one that stands twice says nothing certain.
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).iter();
     let Some(first) = values.next() else { return Ok(None) };
     if values.next().is_some() {

@@ -10,6 +10,7 @@ mod checks;
 mod derived;
 mod events;
 mod follows;
+mod gate;
 mod leaderboard;
 mod lists;
 mod mutes;
@@ -17,6 +18,7 @@ mod probes;
 mod receive;
 mod relationships;
 mod requests;
+mod tickets;
 mod users;
 mod whole;
 
@@ -30,10 +32,13 @@ use entourage_model::{Code, Error};
 use entourage_service::Service;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::answer::Failure;
+pub(crate) use self::gate::Peer;
+use self::{answer::Failure, gate::Gate};
+use crate::front::Front;
 
 /// The whole HTTP front.
-pub fn router(service: Arc<Service>) -> Router {
+pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
+    let gate = Gate { front: Arc::clone(&front), service: Arc::clone(&service) };
     Router::new()
         .route("/api/v1/users/{id}", put(users::put).patch(users::patch).get(users::get))
         .route("/api/v1/users/{id}/follow", post(follows::follow_as_actor).delete(follows::unfollow_as_actor))
@@ -45,6 +50,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/api/v1/checks", post(checks::pairs))
         .route("/api/v1/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
         .route("/api/v1/users/{id}/blocks", get(blocks::list))
+        .route("/api/v1/tickets", post(tickets::issue))
         .route("/api/v1/users/{id}/follow-requests", get(requests::list))
         .route("/api/v1/users/{id}/follow-requests/{other}/accept", post(requests::accept))
         .route("/api/v1/users/{id}/follow-requests/{other}/reject", post(requests::reject))
@@ -71,6 +77,8 @@ pub fn router(service: Arc<Service>) -> Router {
         })
         .layer(axum::middleware::from_fn(receive::collect_body))
         .layer(CatchPanicLayer::custom(receive::answer_panic))
-        .layer(axum::middleware::from_fn(receive::observe))
+        .layer(axum::middleware::from_fn_with_state(gate, gate::admit))
+        .layer(axum::Extension(Arc::clone(&front)))
+        .layer(axum::middleware::from_fn_with_state(front, receive::observe))
         .with_state(service)
 }

@@ -3,12 +3,13 @@
 use std::{
     any::Any,
     net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use axum::{
     body::{Body, Bytes},
-    extract::{MatchedPath, Request},
+    extract::{MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -21,8 +22,9 @@ use tokio::time::timeout;
 use super::{
     admin,
     answer::{Failure, problem},
+    gate::RequestId,
 };
-use crate::metrics;
+use crate::{front::Front, metrics};
 
 const URI_MAX_BYTES: usize = 8 * 1024;
 const BODY_MAX_BYTES: usize = 64 * 1024;
@@ -38,14 +40,15 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Outermost: turns whatever happened inside into an answer with an id, and measures it.
-pub(super) async fn observe(request: Request, next: Next) -> Response {
+pub(super) async fn observe(State(front): State<Arc<Front>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let request_id = request_id(request.headers());
+    let request_id: Arc<str> = request_id(request.headers()).into();
+    request.extensions_mut().insert(RequestId(Arc::clone(&request_id)));
     let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
     let method = request.method().clone();
     let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
         Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
-    } else if !request.headers().get_all(header::HOST).iter().all(is_loopback) {
+    } else if front.access.is_development() && !request.headers().get_all(header::HOST).iter().all(is_loopback) {
         Failure(Error::new(
             Code::Forbidden,
             "development mode answers to loopback names only, such as localhost or 127.0.0.1",
@@ -56,10 +59,12 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
         timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
     };
     if let Some(error) = response.extensions_mut().remove::<Error>() {
-        let allow = response.headers_mut().remove(header::ALLOW);
+        // An error on its way out has no body yet, but may have headers.
+        let mut kept = std::mem::take(response.headers_mut());
+        kept.remove(header::CONTENT_LENGTH);
         report(&error, &request_id);
         response = problem(&error, &request_id);
-        response.headers_mut().extend(allow.map(|allow| (header::ALLOW, allow)));
+        response.headers_mut().extend(kept);
     }
     let elapsed = started.elapsed();
     let headers = response.headers_mut();

@@ -97,7 +97,8 @@ fn a_retry_replays_what_was_done_and_repeats_what_was_refused() {
 
 #[test]
 fn ids_exist_on_first_use_where_that_is_set() {
-    let rules = entourage_service::Rules { auto_create: true, ..Default::default() };
+    let rules =
+        entourage_service::Rules { auto_create: true, limits: entourage_service::Limits::NONE, ..Default::default() };
     let server = Server::with(super::server::memory_store(1), rules);
     server.check(
         r#"POST /follows:batch {"operations": [{"op": "follow", "follower": "x", "target": "y"}, {"op": "unfollow", "follower": "v", "target": "w"}, {"op": "follow", "follower": "z", "target": "z"}]}"#,

@@ -1,11 +1,11 @@
-use entourage_service::Rules;
+use entourage_service::{Limits, Rules};
 use serde_json::{Value, json};
 
 use super::server::{Server, memory_store};
 
 /// `hub` follows everybody; every third follows back, every second follows `idol`.
 fn hub(people: usize) -> Server {
-    let server = Server::with(memory_store(1), Rules { auto_create: true, ..Rules::default() });
+    let server = Server::with(memory_store(1), Rules { auto_create: true, limits: Limits::NONE, ..Rules::default() });
     let mut operations: Vec<Value> = Vec::new();
     for number in 0..people {
         let id = number.to_string();

@@ -58,7 +58,11 @@ impl Faulty {
 
     /// Returns when a commit hangs.
     pub(crate) fn wait_for_a_commit(&self) {
-        while self.waiting.load(Ordering::SeqCst) == 0 {
+        self.wait_for_commits(1);
+    }
+
+    pub(crate) fn wait_for_commits(&self, count: usize) {
+        while self.waiting.load(Ordering::SeqCst) < count {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,15 +1,19 @@
 //! Tables of request and reply, one file a topic.
 
+mod audit;
 mod batch;
 mod blocks;
 mod checks;
+mod connections;
 mod consistency;
+mod credentials;
 mod derived;
 mod erased;
 mod events;
 mod faults;
 mod faulty;
 mod follows;
+mod forged;
 mod idempotency;
 mod leaderboard;
 mod limits;
@@ -17,6 +21,7 @@ mod lists;
 mod mutes;
 mod page;
 mod probes;
+mod quotas;
 mod random;
 mod recorded;
 mod relationships;
@@ -24,10 +29,12 @@ mod requests;
 #[path = "../../../service/tests/rules/mod.rs"]
 mod rules;
 mod rules_front;
+mod scopes;
 mod server;
 mod stopping;
 mod table;
 mod through;
+mod tls;
 mod users;
 mod viewers;
 mod visibility;

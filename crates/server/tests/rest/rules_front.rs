@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entourage_service::Rules;
+use entourage_service::{Limits, Rules};
 use entourage_store::Store;
 use serde_json::{Value, json};
 
@@ -19,7 +19,10 @@ pub(crate) struct RestFront(Server);
 
 impl RestFront {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self(Server::with(store, Rules { following_max: Some(FOLLOWING_MAX), ..Rules::default() }))
+        Self(Server::with(
+            store,
+            Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() },
+        ))
     }
 
     fn ask(&self, actor: Option<Id>, request: &str) -> Reply {

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
 use entourage_log::backends::in_store;
 use entourage_model::Secret;
-use entourage_server::{Stopped, bind, serve};
+use entourage_server::{Front, Stopped, bind, serve};
 use entourage_service::{Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
 use tokio::sync::oneshot;
@@ -27,19 +27,24 @@ impl Server {
     }
 
     pub(crate) fn with(store: Arc<dyn Store>, rules: Rules) -> Self {
+        Self::behind(Front::development(Arc::new(SystemClock)), store, rules)
+    }
+
+    pub(crate) fn behind(front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (started, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async move {
-                let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+                let front = Arc::new(front);
+                let listener = bind("127.0.0.1:0".parse().unwrap(), &front).await.unwrap();
                 started.send(listener.local_addr().unwrap()).unwrap();
                 let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
                 let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
                 let shutdown = async move {
                     let _ = stopped.await;
                 };
-                serve(listener, service, store, shutdown).await
+                serve(listener, service, store, front, shutdown).await
             })
         });
         let config =

@@ -1,8 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use entourage_server::{Stopped, bind};
+use entourage_server::{Front, Stopped, bind};
+use entourage_store::SystemClock;
 
 use super::{
+    credentials::Credentials,
     faulty::{Fault, Faulty},
     server::{Server, memory_store},
 };
@@ -44,9 +46,16 @@ fn a_poisoned_store_ends_the_server_and_a_degraded_one_does_not() {
 
 #[tokio::test]
 async fn only_loopback_is_bound_without_credentials() {
-    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        let error = bind(address.parse().unwrap()).await.unwrap_err().to_string();
-        assert!(error.contains("no credentials are configured") && error.contains("--http 127.0.0.1"), "{error}");
+    let front = Front::development(Arc::new(SystemClock));
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:192.0.2.1]:0"] {
+        let error = bind(address.parse().unwrap(), &front).await.unwrap_err().to_string();
+        for part in ["no credentials are configured", "entourage key new", "auth.jwt.algorithm", "--http 127.0.0.1"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
-    bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    bind("127.0.0.1:0".parse().unwrap(), &front).await.unwrap();
+    // With credentials it is tried; nobody has this address.
+    let credentials = Credentials::new();
+    let error = bind("192.0.2.1:0".parse().unwrap(), &credentials.front()).await.unwrap_err().to_string();
+    assert!(error.contains("cannot listen on 192.0.2.1:0") && !error.contains("credentials"), "{error}");
 }

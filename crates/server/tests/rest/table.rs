@@ -1,7 +1,7 @@
 //! `check(request, expected)`: one line asks, one line says what must come back.
 //!
-//! A request is `[@actor] [^header=value …] METHOD path [body]`, with the path below `/api/v1` unless it starts
-//! with `//`. Expected is `status code [pointer]` for a problem, or `status {json}` where the object may leave
+//! A request is `[@actor] [!bearer] [^header=value …] METHOD path [body]`, with the path below `/api/v1` unless it
+//! starts with `//`. Expected is `status code [pointer]` for a problem, or `status {json}` where the object may leave
 //! fields out and `"*"` stands for anything but `null`.
 
 use serde_json::Value;
@@ -41,6 +41,8 @@ impl Server {
             rest = tail.trim_start();
             if let Some(actor) = word.strip_prefix('@') {
                 builder = builder.header("Entourage-Actor", actor);
+            } else if let Some(bearer) = word.strip_prefix('!') {
+                builder = builder.header("Authorization", format!("Bearer {bearer}"));
             } else if let Some((name, value)) = word.strip_prefix('^').and_then(|pair| pair.split_once('=')) {
                 builder = builder.header(name, value);
             } else {

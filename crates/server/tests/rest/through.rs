@@ -13,7 +13,7 @@ use entourage_model::{
     Version, Write,
 };
 use entourage_server::Stopped;
-use entourage_service::Rules;
+use entourage_service::{Limits, Rules};
 use entourage_store::{Answer, Health, Identity, Profile, Report, Store, conformance::Fixture};
 use serde_json::{Map, Value, json};
 
@@ -61,7 +61,7 @@ impl RestStore {
 
     fn serve(store: Arc<dyn Store>, lie: Option<Lie>, ids: Ids) -> Self {
         let served = Recorded::new(Arc::clone(&store), lie);
-        let rules = Rules { following_max: None, ..Rules::default() };
+        let rules = Rules { following_max: None, limits: Limits::NONE, ..Rules::default() };
         let server = Mutex::new(Server::with(Arc::clone(&served) as _, rules));
         let hasher = KeyHasher::new(&store.identity().secret);
         Self { server, served, store, hasher, ids, steps: Mutex::default() }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entourage_log::backends::in_store;
 use entourage_model::{EdgeValue, Result, State, UserId, UserPatch};
 use entourage_service::{
-    Actor, BatchDone, BatchOperation, Call, Distance, Limit, Relationship, Rules, Service, Unfollowed, UserPage,
+    Actor, BatchDone, BatchOperation, Call, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed, UserPage,
 };
 use entourage_store::Store;
 
@@ -19,7 +19,7 @@ pub(crate) struct ServiceFront(pub(crate) Service);
 impl ServiceFront {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-        let rules = Rules { following_max: Some(FOLLOWING_MAX), ..Rules::default() };
+        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
         Self(Service::new(store, log, rules))
     }
 
@@ -144,7 +144,8 @@ impl Front for ServiceFront {
 }
 
 pub(crate) fn call(actor: Option<Id>) -> Call {
-    Call { actor: actor.map_or(Actor::Service, |actor| Actor::User(id(actor))), ..Call::default() }
+    let actor = actor.map_or(Actor::Service, |actor| Actor::User(id(actor)));
+    Call { admin: actor == Actor::Service, actor, ..Call::default() }
 }
 
 pub(crate) fn id(text: &str) -> UserId {

@@ -1,0 +1,121 @@
+//! The binary with credentials: keys from their making to their end, and secrets that never show.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+mod server_kit;
+
+use std::{io::Write, os::unix::fs::PermissionsExt, process::Command, time::Duration};
+
+use server_kit::{Folder, Serving, check, command, run, text};
+
+const CANARY: &str = "canary-1c9f4e0b7a5d2638-which-signs-tokens-and-is-never-shown";
+
+fn status(base: &str, key: Option<&str>, path: &str) -> u16 {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+    let mut request = config.new_agent().get(format!("{base}{path}"));
+    if let Some(key) = key {
+        request = request.header("Authorization", format!("Bearer {key}"));
+    }
+    request.call().unwrap().status().as_u16()
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked() {
+    let folder = Folder::new();
+    let keys = folder.join("keys");
+    let key = |arguments: &[&'static str]| [&["key"], arguments, &["--file", text(&keys)]].concat();
+    check(&["key", "new", "web"], 2, &[], &["--file", "auth.service_keys_file"]);
+    let made = run(&key(&["new", "web"]));
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let secret = String::from_utf8(made.stdout).unwrap();
+    let secret = secret.trim();
+    assert!(secret.starts_with("eg_") && secret.len() == 67, "{secret}");
+    assert_eq!(std::fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!std::fs::read_to_string(&keys).unwrap().contains(&secret[3..]), "the key itself is kept");
+    check(&key(&["new", "web"]), 2, &[], &["there is a key web already"]);
+    check(&key(&["new", "a b"]), 2, &[], &["a name has"]);
+    check(&key(&["new", "boss", "--admin", "--json"]), 0, &["\"admin\":true", "\"key\":\"eg_"], &["boss"]);
+    check(&key(&["list"]), 0, &["web", "boss", "admin"], &[]);
+    check(&key(&["list", "--json"]), 0, &[r#""name":"web","scope":"service""#], &[]);
+    check(&key(&["revoke", "nobody"]), 3, &[], &["there is no key nobody"]);
+    check(&key(&["revoke", "web"]), 0, &[], &["revoked web"]);
+    let listed = String::from_utf8(run(&key(&["list"])).stdout).unwrap();
+    assert!(!listed.contains("web") && listed.contains("boss"), "{listed}");
+    std::fs::OpenOptions::new().append(true).open(&keys).unwrap().write_all(b"broken\n").unwrap();
+    check(&key(&["list"]), 1, &[], &["line 2"]);
+    let config = folder.join("entourage.toml");
+    std::fs::write(&config, format!("[auth]\nservice_keys_file = {:?}\n", text(&folder.join("others")))).unwrap();
+    check(&["key", "new", "web", "--config", text(&config)], 0, &["eg_"], &["others"]);
+}
+
+#[test]
+fn a_server_that_cannot_read_its_credentials_does_not_start() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let serve = |name: &str, value: &str| {
+        let mut command = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
+        let output = command.env(name, value).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = serve("ENTOURAGE_AUTH__SERVICE_KEYS_FILE", text(&folder.join("missing")));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("missing"), "{said}");
+    let (code, said) = serve("ENTOURAGE_AUTH__JWT__ISSUER", "me");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("auth.jwt.algorithm"), "{said}");
+    let (code, said) = serve("ENTOURAGE_TLS__CERT_FILE", "cert.pem");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("tls.key_file"), "{said}");
+    assert!(!data.exists());
+}
+
+/// A secret that is in every place a secret can be, and everything that comes out of the server while it is used well
+/// and badly.
+#[test]
+fn secrets_are_never_shown() {
+    let folder = Folder::new();
+    let [keys, secret, config, audit, data] =
+        ["keys", "secret", "entourage.toml", "audit.log", "data"].map(|name| folder.join(name));
+    std::fs::write(&secret, CANARY).unwrap();
+    let made = run(&["key", "new", "boss", "--admin", "--file", text(&keys)]);
+    let key = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let toml = format!(
+        "[auth]\nservice_keys_file = {:?}\n[auth.jwt]\nalgorithm = \"HS256\"\nkey_file = {:?}\nissuer = \"me\"\n\
+         audience = \"you\"\n[limits]\nchallenge_key_file = {:?}\n[audit]\nfile = {:?}\n",
+        text(&keys),
+        text(&secret),
+        text(&secret),
+        text(&audit),
+    );
+    std::fs::write(&config, toml).unwrap();
+    let mut shown = String::new();
+    let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data), "--config", text(&config)]);
+    let mut server = Serving::start_as(serve.env("RUST_LOG", "trace"));
+    let base = server.base.clone();
+    assert_eq!(status(&base, Some(&key), "/api/v1/users/nobody"), 404);
+    assert_eq!(status(&base, Some(&format!("{key}x")), "/api/v1/users/nobody"), 401);
+    assert_eq!(status(&base, Some(CANARY), "/api/v1/users/nobody"), 401);
+    assert_eq!(status(&base, None, &format!("/api/v1/users/nobody?ticket={CANARY}")), 401);
+    assert_eq!(status(&base, None, "/api/v1/users/nobody"), 401);
+    shown += &ureq::get(format!("{base}/metrics")).call().unwrap().body_mut().read_to_string().unwrap();
+    // What cannot be read again is reported, too, and does not show either.
+    std::fs::write(&keys, format!("{key} {CANARY}\n")).unwrap();
+    server.signal("-HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(status(&base, Some(&key), "/api/v1/users/nobody"), 404, "what was there before stays");
+    server.signal("-TERM");
+    let (code, said) = server.wait();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("cannot be read again"), "{said}");
+    shown += &said;
+    shown += &std::fs::read_to_string(&audit).unwrap();
+    assert_eq!(shown.matches("\"action\":\"authenticate\"").count(), 4);
+    let print = Command::new(env!("CARGO_BIN_EXE_entourage"))
+        .args(["config", "print", "--origin", "--config", text(&config)])
+        .output()
+        .unwrap();
+    shown += &String::from_utf8_lossy(&print.stdout);
+    assert!(shown.contains("auth.service_keys_file") && shown.contains("entourage_http_requests_total"));
+    for secret in [CANARY, &key, &key[3..], &key[10..40]] {
+        assert!(!shown.contains(secret), "a secret was shown");
+    }
+}

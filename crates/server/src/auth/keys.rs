@@ -1,0 +1,163 @@
+//! Service keys: a file of lines, each a name and the hash of a key that was shown once.
+
+use std::{fmt, path::Path};
+
+use entourage_model::Millis;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::{config::ConfigError, watched::Watched};
+
+/// How a service key begins; no token of a user does.
+pub(super) const PREFIX: &str = "eg_";
+const NAME_MAX_BYTES: usize = 64;
+const HASH: &str = "sha256:";
+
+/// One line of the file. The key itself is 32 random bytes, so a plain hash of it tells nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceKey {
+    pub name: String,
+    pub admin: bool,
+    pub created: Millis,
+    hash: [u8; 32],
+}
+
+impl ServiceKey {
+    /// A new key: its line, and the text that whoever uses it sends.
+    pub fn generate(name: &str, admin: bool, created: Millis) -> Result<(Self, String), String> {
+        check_name(name)?;
+        let secret = format!("{PREFIX}{}", hex(&rand::random::<[u8; 32]>()));
+        let hash = Sha256::digest(secret.as_bytes()).into();
+        Ok((Self { name: name.to_owned(), admin, created, hash }, secret))
+    }
+
+    fn parse(line: &str) -> Result<Self, String> {
+        let mut words = line.split_whitespace();
+        let (Some(name), Some(hash), Some(scope), Some(created), None) =
+            (words.next(), words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err("expected: name, hash, scope, time".to_owned());
+        };
+        check_name(name)?;
+        let hash = hash.strip_prefix(HASH).and_then(unhex).ok_or("expected sha256: and 64 digits")?;
+        let admin = match scope {
+            "service" => false,
+            "admin" => true,
+            _ => return Err("a scope is service or admin".to_owned()),
+        };
+        let created = Millis::parse_rfc3339(created).map_err(|error| error.detail().to_owned())?;
+        Ok(Self { name: name.to_owned(), admin, created, hash })
+    }
+}
+
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = if self.admin { "admin" } else { "service" };
+        write!(f, "{} {HASH}{} {scope} {}", self.name, hex(&self.hash), self.created)
+    }
+}
+
+/// Every key of a file's text. Empty lines and those that begin with `#` are for people.
+pub fn parse_keys(text: &str) -> Result<Vec<ServiceKey>, String> {
+    let mut keys: Vec<ServiceKey> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let at = |detail: String| format!("line {}: {detail}", number + 1);
+        let key = ServiceKey::parse(line).map_err(at)?;
+        if keys.iter().any(|other| other.name == key.name) {
+            return Err(at(format!("the name {} stands twice", key.name)));
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+pub(super) struct Keys(Watched<Vec<ServiceKey>>);
+
+impl Keys {
+    pub(super) fn open(file: &Path) -> Result<Self, ConfigError> {
+        let parse = |files: &[Vec<u8>]| {
+            let texts = files.iter().map(|file| String::from_utf8_lossy(file)).collect::<Vec<_>>();
+            parse_keys(&texts.concat())
+        };
+        Ok(Self(Watched::open(vec![file.to_owned()], parse)?))
+    }
+
+    pub(super) fn reload(&self) {
+        self.0.reload();
+    }
+
+    /// Compares with every key, each in constant time.
+    pub(super) fn find(&self, secret: &str) -> Option<ServiceKey> {
+        let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
+        let keys = self.0.get();
+        let mut found = None;
+        for key in keys.iter() {
+            if bool::from(key.hash.ct_eq(&hash)) {
+                found = Some(key);
+            }
+        }
+        found.cloned()
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_sane = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(is_sane) {
+        return Ok(());
+    }
+    Err(format!("a name has 1 to {NAME_MAX_BYTES} letters, digits, '-', '_' or '.'"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_everything_but_the_key() {
+        let (key, secret) = ServiceKey::generate("web-1", true, Millis::from_since_2000(5_000)).unwrap();
+        assert!(!key.to_string().contains(&secret[PREFIX.len()..]));
+        assert_eq!(parse_keys(&format!("# keys\n\n{key}\n")).unwrap(), [key]);
+        let (other, another) = ServiceKey::generate("web-2", false, Millis::from_since_2000(5_000)).unwrap();
+        assert_ne!(secret, another);
+        assert!(other.to_string().contains(" service "));
+        assert_eq!(parse_keys(&format!("{other}\n{other}")).unwrap_err(), "line 2: the name web-2 stands twice");
+    }
+
+    #[test]
+    fn broken_lines_are_named_by_number() {
+        let hash = "0".repeat(64);
+        for line in [
+            "web".to_owned(),
+            format!("web sha256:{hash} service"),
+            format!("web md5:{hash} service 2026-01-01T00:00:00Z"),
+            format!("web sha256:{}x service 2026-01-01T00:00:00Z", &hash[1..]),
+            format!("web sha256:{hash} root 2026-01-01T00:00:00Z"),
+            format!("we/b sha256:{hash} service 2026-01-01T00:00:00Z"),
+            format!("web sha256:{hash} service yesterday"),
+            format!("web sha256:{hash} service 2026-01-01T00:00:00Z more"),
+        ] {
+            assert!(parse_keys(&format!("\n{line}\n")).unwrap_err().starts_with("line 2: "), "{line}");
+        }
+        assert!(ServiceKey::generate("", false, Millis::default()).is_err());
+        assert!(ServiceKey::generate(&"x".repeat(65), false, Millis::default()).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! Who asks: a bearer token, a service key or a ticket becomes a caller. Where nothing is configured, whoever can
+//! connect is believed, and only this machine can connect.
+
+mod challenge;
+mod jwt;
+mod keys;
+mod ticket;
+
+use std::sync::Arc;
+
+use entourage_model::{Clock, Code, Error, Result, UserId};
+use entourage_service::{Actor, Caller, Credential};
+
+pub(crate) use self::ticket::Ticket;
+use self::{challenge::Challenges, jwt::Tokens, keys::Keys, ticket::Tickets};
+pub use self::{
+    jwt::JwtSettings,
+    keys::{ServiceKey, parse_keys},
+};
+use crate::config::{AuthSettings, ConfigError};
+
+/// What a request brings to be recognised by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shown<'a> {
+    pub(crate) authorization: Option<&'a str>,
+    pub(crate) actor: Option<&'a str>,
+    pub(crate) ticket: Option<&'a str>,
+}
+
+pub struct Access {
+    tokens: Option<Tokens>,
+    keys: Option<Keys>,
+    challenges: Option<Challenges>,
+    tickets: Tickets,
+    clock: Arc<dyn Clock>,
+}
+
+impl Access {
+    /// Everybody is believed: development mode, unless settings name credentials.
+    pub fn open(settings: &AuthSettings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            tokens: settings.jwt.as_ref().map(Tokens::open).transpose()?,
+            keys: settings.service_keys_file.as_deref().map(Keys::open).transpose()?,
+            challenges: settings.challenge_key_file.as_deref().map(Challenges::open).transpose()?,
+            tickets: Tickets::default(),
+            clock,
+        })
+    }
+
+    pub fn development(clock: Arc<dyn Clock>) -> Self {
+        Self { tokens: None, keys: None, challenges: None, tickets: Tickets::default(), clock }
+    }
+
+    pub fn is_development(&self) -> bool {
+        self.tokens.is_none() && self.keys.is_none()
+    }
+
+    /// Reads every file again.
+    pub fn reload(&self) {
+        let (tokens, keys) = (self.tokens.as_ref(), self.keys.as_ref());
+        tokens.inspect(|tokens| tokens.reload());
+        keys.inspect(|keys| keys.reload());
+        self.challenges.as_ref().inspect(|challenges| challenges.reload());
+    }
+
+    pub(crate) fn caller(&self, shown: Shown<'_>) -> Result<Caller> {
+        if let (None, Some(ticket)) = (shown.authorization, shown.ticket) {
+            return self.tickets.redeem(ticket, self.clock.now()).ok_or_else(|| refused("the ticket is not valid"));
+        }
+        if self.is_development() {
+            let actor = named(shown.actor)?;
+            return Ok(Caller { admin: actor == Actor::Service, actor, credential: Credential::Development });
+        }
+        let Some(authorization) = shown.authorization else {
+            return Err(refused("send the header Authorization: Bearer with a token or a service key"));
+        };
+        let bearer = bearer(authorization).ok_or_else(|| refused("the header Authorization has no bearer token"))?;
+        if bearer.starts_with(keys::PREFIX) {
+            self.service(bearer, shown.actor)
+        } else {
+            self.user(bearer, shown.actor)
+        }
+    }
+
+    fn service(&self, key: &str, actor: Option<&str>) -> Result<Caller> {
+        let found = self.keys.as_ref().and_then(|keys| keys.find(key));
+        let key = found.ok_or_else(|| refused("the service key is not valid"))?;
+        let actor = named(actor)?;
+        // Whoever acts for a user has that user's rights.
+        let admin = key.admin && actor == Actor::Service;
+        Ok(Caller { actor, admin, credential: Credential::ServiceKey(key.name.into()) })
+    }
+
+    fn user(&self, token: &str, actor: Option<&str>) -> Result<Caller> {
+        let invalid = |why: &str| refused(format!("the token is not valid: {why}"));
+        let tokens = self.tokens.as_ref().ok_or_else(|| refused("the service key is not valid"))?;
+        let bearer = tokens.verify(token, self.clock.now()).map_err(invalid)?;
+        if actor.is_some_and(|actor| actor != bearer.user.as_str()) {
+            let detail = "the header Entourage-Actor names another user than the token; only a service may do that";
+            return Err(Error::new(Code::Forbidden, detail));
+        }
+        Ok(Caller { actor: Actor::User(bearer.user), admin: bearer.admin, credential: Credential::User })
+    }
+
+    /// A ticket for where no header can be sent: good once, for a minute, for the same caller.
+    pub(crate) fn ticket(&self, caller: Caller) -> Result<Ticket> {
+        self.tickets.issue(caller, self.clock.now())
+    }
+
+    /// Who has solved a challenge, if this proves it.
+    pub(crate) fn solver(&self, proof: &str) -> Option<UserId> {
+        self.challenges.as_ref()?.solver(proof, self.clock.now())
+    }
+}
+
+fn named(actor: Option<&str>) -> Result<Actor> {
+    actor.map_or(Ok(Actor::Service), |id| Ok(Actor::User(UserId::try_from(id)?)))
+}
+
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && !token.contains(' ')).then_some(token)
+}
+
+fn refused(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(Code::Unauthenticated, detail)
+}

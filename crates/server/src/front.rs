@@ -1,0 +1,66 @@
+//! What stands before the routes: who may connect and ask, over what, and where that is written down.
+
+use std::{net::IpAddr, sync::Arc};
+
+use entourage_model::Clock;
+
+use crate::{
+    audit::Audit,
+    auth::Access,
+    config::{ConfigError, Settings},
+    tls::Tls,
+};
+
+/// How many may be connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connections {
+    pub max: usize,
+    /// Of one address; loopback is not counted. `None` is no limit.
+    pub per_address: Option<usize>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { max: 8_192, per_address: Some(256) }
+    }
+}
+
+pub struct Front {
+    pub access: Access,
+    pub audit: Audit,
+    pub tls: Option<Tls>,
+    pub connections: Connections,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Front {
+    pub fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            access: Access::open(&settings.auth, Arc::clone(&clock))?,
+            audit: Audit::open(settings.audit_file.as_deref())?,
+            tls: settings.tls.as_ref().map(Tls::open).transpose()?,
+            connections: Connections { max: settings.connections_max, per_address: settings.connections_per_address },
+            clock,
+        })
+    }
+
+    /// Nothing is configured: everybody on this machine may do everything.
+    pub fn development(clock: Arc<dyn Clock>) -> Self {
+        let access = Access::development(Arc::clone(&clock));
+        Self { access, audit: Audit::default(), tls: None, connections: Connections::default(), clock }
+    }
+
+    /// Reads keys and certificates again, and opens the audit log anew.
+    pub fn reload(&self) {
+        self.access.reload();
+        self.audit.reopen();
+        if let Some(tls) = &self.tls {
+            tls.reload();
+        }
+    }
+}
+
+/// Whether this is the same machine, however its address is written.
+pub(crate) fn is_this_machine(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}

@@ -1,0 +1,97 @@
+//! The audit log as an operator reads it.
+
+use std::sync::Arc;
+
+use entourage_server::{Audit, Front};
+use entourage_service::Rules;
+use entourage_store::SystemClock;
+use serde_json::Value;
+
+use super::{
+    credentials::Credentials,
+    server::{Server, memory_store},
+};
+
+fn lines(path: &std::path::Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn blocks_admins_and_strangers_are_written_before_they_are_answered() {
+    let credentials = Credentials::new();
+    let path = credentials.path("audit.log");
+    let front = credentials.front_with(Audit::open(Some(&path)).unwrap());
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    let (web, boss, alice) = (&credentials.service_key, &credentials.admin_key, credentials.token("alice"));
+    let mut seen = 0;
+    let mut last = |request: &str, status: u16| {
+        assert_eq!(server.ask(request).status, status, "{request}");
+        let lines = lines(&path);
+        let fresh = lines.len() - seen;
+        seen = lines.len();
+        (fresh, lines.last().cloned().unwrap_or_default())
+    };
+    for user in ["alice", "bob"] {
+        assert_eq!(last(&format!("!{web} PUT /users/{user}"), 201).0, 0);
+    }
+    assert_eq!(last(&format!("!{alice} POST /users/bob/follow"), 201).0, 0);
+    let (fresh, line) = last(&format!("!{alice} ^x-request-id=r-1 PUT /users/alice/blocks/bob"), 201);
+    assert_eq!(fresh, 1);
+    for (name, value) in [
+        ("time", "2026-11-15T12:00:00.000Z"),
+        ("action", "block"),
+        ("actor", "alice"),
+        ("credential", "user"),
+        ("method", "PUT"),
+        ("target", "/api/v1/users/alice/blocks/bob"),
+        ("result", "201"),
+        ("request_id", "r-1"),
+    ] {
+        assert_eq!(line[name], value, "{line}");
+    }
+    assert!(line["source"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+    let (fresh, line) = last(&format!("!{alice} PUT /users/bob/blocks/alice"), 403);
+    assert_eq!((fresh, line["result"].as_str()), (1, Some("forbidden")));
+    let (fresh, line) = last(&format!("!{web} DELETE /users/alice/blocks/bob"), 200);
+    assert_eq!((fresh, line["action"].as_str(), line["key"].as_str()), (1, Some("unblock"), Some("web")));
+    assert_eq!(line["actor"], Value::Null);
+    let (fresh, line) = last(&format!(r#"!{boss} POST /admin/backup {{"to": "/tmp/x"}}"#), 400);
+    assert_eq!((fresh, line["action"].as_str(), line["result"].as_str()), (1, Some("admin"), Some("invalid_request")));
+    let (fresh, line) = last(&format!("!{alice}x GET /users/bob?ticket=hush"), 401);
+    assert_eq!(
+        (fresh, line["action"].as_str(), line["result"].as_str()),
+        (1, Some("authenticate"), Some("unauthenticated"))
+    );
+    let (fresh, line) = last(&format!("!{alice} @bob GET /users/bob"), 403);
+    assert_eq!((fresh, line["action"].as_str(), line["result"].as_str()), (1, Some("authenticate"), Some("forbidden")));
+    let text = std::fs::read_to_string(&path).unwrap();
+    for secret in [web.as_str(), boss, &alice, &alice[..40], "hush"] {
+        assert!(!text.contains(secret), "a credential is in the audit log");
+    }
+}
+
+/// What a client sends stays within its field: no line, no field and no escape of its own.
+#[test]
+fn nothing_a_client_sends_makes_a_line() {
+    let folder = Credentials::new();
+    let path = folder.path("audit.log");
+    let front = Front { audit: Audit::open(Some(&path)).unwrap(), ..Front::development(Arc::new(SystemClock)) };
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    let evil = "a%0A%7B%22action%22:%22admin%22%7D%1b[2J";
+    for request in [
+        format!("PUT /users/{evil}/blocks/b"),
+        format!("PUT /users/a/blocks/%22,%22result%22:%22201{evil}"),
+        r#"@x","result":"201 PUT /users/a/blocks/b"#.to_owned(),
+    ] {
+        server.ask(&request);
+    }
+    let lines = lines(&path);
+    assert_eq!(lines.len(), 3);
+    for line in &lines {
+        assert_eq!(line["action"], "block", "{line}");
+        assert_ne!(line["result"], "201", "{line}");
+        assert!(!line.to_string().contains('\u{1b}'));
+    }
+    assert_eq!(lines[2]["actor"], r#"x","result":"201"#);
+}
