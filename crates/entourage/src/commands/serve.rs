@@ -12,27 +12,36 @@ use entourage_server::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::demo;
 use crate::{logs, settings::SettingsArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
+    /// Fill an empty store with ten thousand people who follow each other.
+    #[arg(long)]
+    demo: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.settings.raw()?)?;
     logs::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(run_until_stopped(&settings))
+    runtime.block_on(run_until_stopped(&settings, arguments.demo))
 }
 
-async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
+async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Result<()> {
     let listener = bind(settings.http_listen).await?;
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
     let Wired { store, service, place } = wire(settings).await?;
-    print_banner(&listener.local_addr()?.to_string(), &place)?;
+    let demo = if with_demo { Some(demo::load(&service).await?) } else { None };
+    let address = listener.local_addr()?.to_string();
+    print_banner(&address, &place)?;
+    if let Some(said) = demo {
+        demo::print(&said, &address)?;
+    }
     let shutdown = async {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
