@@ -45,6 +45,8 @@ fn verbs_ask_the_server_and_end_with_their_code() {
     ok(&["following", "alice"], &["bob"]);
     let checked = ok(&["check", "alice", "bob", "carol"], &["alice follows bob\nalice does not follow carol"]);
     assert_eq!(checked["results"]["bob"], true);
+    let relation = ok(&["relation", "alice", "bob", "carol"], &["following", "mutual"]);
+    assert_eq!((&relation["data"][0]["following"], &relation["data"][1]["unknown"]), (&true.into(), &true.into()));
     ok(&["unfollow", "alice", "bob"], &["changed"]);
     ok(&["block", "bob", "alice"], &["blocking"]);
     fails(&["follow", "alice", "bob"], 1, "blocked");
