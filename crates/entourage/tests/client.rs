@@ -21,9 +21,7 @@ fn verbs_ask_the_server_and_end_with_their_code() {
     let base = server.base.as_str();
     let to = |arguments: &[&'static str]| [arguments, &["--server"]].concat();
     let ok = |arguments: &[&'static str], stdout: &[&str]| {
-        let mut all = to(arguments);
-        let base: &str = base;
-        let all: Vec<&str> = all.drain(..).chain([base]).collect();
+        let all: Vec<&str> = to(arguments).into_iter().chain([base]).collect();
         check(&all, 0, stdout, &[]);
         json(&[&all[..], &["--json"]].concat())
     };

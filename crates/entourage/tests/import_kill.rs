@@ -17,8 +17,10 @@ fn lines(count: u32) -> String {
         match index % 10 {
             3 => writeln!(lines, "{{\"id\": \"u{}\", \"name\": \"name {index}\"}}", index % 997).unwrap(),
             5 => writeln!(lines, "garbage {index}").unwrap(),
-            7 => writeln!(lines, "{{\"follower\": \"u1\", \"target\": {}, \"created_at\": {index}000}}", index % 50)
-                .unwrap(),
+            7 => {
+                let (target, time) = (index % 50, 1_500_000_000 + index);
+                writeln!(lines, "{{\"follower\": \"u1\", \"target\": {target}, \"created_at\": {time}}}").unwrap();
+            }
             _ => {
                 let (follower, target) = (index % 1_999, index.wrapping_mul(2_654_435_761) % 1_777);
                 writeln!(
