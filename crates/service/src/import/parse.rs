@@ -176,11 +176,13 @@ mod tests {
         }
     }
 
+    type Wanted<'a> = Result<(&'a str, &'a str, Option<i64>, bool), &'static str>;
+
     #[test]
     fn lines_of_csv_stand_for_themselves() {
         let mut parser = parser("follower,target,created_at,quiet");
         let many = vec!["x"; COLUMNS_MAX + 1].join(",");
-        let cases: &[(&[u8], Result<(&str, &str, Option<i64>, bool), &str>)] = &[
+        let cases: &[(&[u8], Wanted<'_>)] = &[
             (b"1,2", Ok(("1", "2", None, false))),
             (b"1,2,,", Ok(("1", "2", None, false))),
             (b"alice,\"b,\"\"o\"\"b\",1700000000,1", Ok(("alice", "b,\"o\"b", Some(1_700_000_000_000), true))),
