@@ -94,7 +94,7 @@ fn space(folder: &Path) -> Finding {
             detail,
             "make space: the log alone takes 128 MiB, and writes stop when the disk is full",
         ),
-        ..SPACE_WANTED_BYTES => {
+        SPACE_NEEDED_BYTES..SPACE_WANTED_BYTES => {
             Finding::warn("disk space", detail, "make space before the log and checkpoints need it")
         }
         _ => Finding::ok("disk space", detail),
