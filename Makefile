@@ -7,9 +7,9 @@ ARGS ?=
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-run: ## build and start the server; ARGS="…" go to `entourage serve`
+run: ## build and start the server with demo data; ARGS="…" go to `entourage serve`
 	cargo build --release -p entourage
-	./target/release/entourage serve $(ARGS)
+	./target/release/entourage serve --demo $(ARGS)
 
 test: check ## check, then every suite
 	scripts/test

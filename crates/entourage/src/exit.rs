@@ -46,7 +46,9 @@ fn number(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<entourage_model::Error>().map(entourage_model::Error::code) {
         Some(Code::InvalidRequest | Code::InvalidId) => USAGE,
-        Some(Code::NotFound | Code::UserNotFound) => NOT_FOUND,
+        Some(Code::NotFound | Code::UserNotFound | Code::ActorNotFound | Code::PostNotFound | Code::GroupNotFound) => {
+            NOT_FOUND
+        }
         Some(Code::Unavailable) => UNREACHABLE,
         _ => FAILURE,
     }

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{backup, config, key, restore, serve, verify, version};
+use crate::commands::{
+    backup, client, completions, config, doctor, export, import, key, restore, serve, token, verify, version,
+};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -26,6 +28,10 @@ struct Arguments {
 enum Command {
     /// Run the server.
     Serve(serve::Arguments),
+    /// Read follows and users from files into a store.
+    Import(import::Arguments),
+    /// Write follows and users of a store into a file.
+    Export(export::Arguments),
     /// Check a store: both directions, counts, digests, the log.
     Verify(verify::Arguments),
     /// Copy a store into a folder, also while a server runs on it.
@@ -36,6 +42,14 @@ enum Command {
     Config(config::Arguments),
     /// Make, list and revoke service keys.
     Key(key::Arguments),
+    /// Look for what would keep a server from running well, and say what to do.
+    Doctor(doctor::Arguments),
+    /// Make a token for trying things out.
+    Token(token::Arguments),
+    /// Print what a shell needs to complete commands.
+    Completions(completions::Arguments),
+    #[command(flatten)]
+    Client(client::Verb),
     /// Say which version this is.
     Version(version::Arguments),
 }
@@ -43,11 +57,17 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Key(arguments) => key::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Client(verb) => verb.run(),
         Command::Version(arguments) => version::run(&arguments),
     };
     exit::code(result)

@@ -106,12 +106,14 @@ fn public_counts(counts: Counts) -> VisibleCounts {
 
 fn check_text(field: &Option<Option<Box<str>>>, pointer: &str, max_bytes: usize) -> Result<()> {
     let Some(Some(text)) = field else { return Ok(()) };
-    let problem = if text.len() > max_bytes {
-        format!("at most {max_bytes} bytes")
-    } else if text.chars().any(char::is_control) {
-        "no control characters".to_owned()
-    } else {
+    if is_text_fine(text, max_bytes) {
         return Ok(());
-    };
+    }
+    let problem =
+        if text.len() > max_bytes { format!("at most {max_bytes} bytes") } else { "no control characters".to_owned() };
     Err(Error::invalid("a field of the user is not valid").at(pointer, problem))
+}
+
+pub(crate) fn is_text_fine(text: &str, max_bytes: usize) -> bool {
+    text.len() <= max_bytes && !text.chars().any(char::is_control)
 }

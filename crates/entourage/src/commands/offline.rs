@@ -60,6 +60,11 @@ pub(super) fn failed(fault: Fault, place: &str) -> anyhow::Error {
     }
 }
 
+/// Whether another process has the folder open.
+pub(super) fn is_in_use(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref::<Fault>(), Some(Fault::InUse(_))))
+}
+
 /// Runs what a store does in tasks of its own.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting threads")?.block_on(work)

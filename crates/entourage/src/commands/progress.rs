@@ -22,3 +22,12 @@ pub(super) fn spinner(what: &'static str) -> ProgressBar {
     bar.enable_steady_tick(TICK);
     bar
 }
+
+/// Bytes read of all that is to be read; the message says what came of them.
+pub(super) fn import(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template("importing {bar:30} {percent} % {msg}, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

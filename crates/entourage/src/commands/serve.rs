@@ -14,12 +14,16 @@ use entourage_store::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::demo;
 use crate::{logs, settings::SettingsArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
+    /// Fill an empty store with ten thousand people who follow each other.
+    #[arg(long)]
+    demo: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -27,10 +31,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     logs::start();
     raise_file_limit(settings.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
-    runtime.block_on(run_until_stopped(&settings))
+    runtime.block_on(run_until_stopped(&settings, arguments.demo))
 }
 
-async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
+async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Result<()> {
     let front = Arc::new(Front::open(settings, Arc::new(SystemClock))?);
     let listener = bind(settings.http_listen, &front).await?;
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
@@ -43,7 +47,12 @@ async fn run_until_stopped(settings: &Settings) -> anyhow::Result<()> {
         }
     });
     let Wired { store, service, place } = wire(settings).await?;
-    print_banner(&listener.local_addr()?.to_string(), &place, &front)?;
+    let demo = if with_demo { Some(demo::load(&service).await?) } else { None };
+    let address = listener.local_addr()?.to_string();
+    print_banner(&address, &place, &front)?;
+    if let Some(said) = demo {
+        demo::print(&said, &address)?;
+    }
     let shutdown = async {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",

@@ -1,0 +1,114 @@
+//! One server, and on whose behalf it is asked.
+
+use std::{io::Write, path::PathBuf, time::Duration};
+
+use anyhow::Context;
+use clap::Args;
+use entourage_model::{Code, Error};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use ureq::http::{Method, Request};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// What may stand in a path as it is.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+#[derive(Args, Debug)]
+pub(crate) struct Connection {
+    /// The server.
+    #[arg(long, value_name = "URL", env = "ENTOURAGE_SERVER", default_value = "http://127.0.0.1:7070")]
+    server: String,
+    /// The acting user; without one the view is a service's.
+    #[arg(long, value_name = "ID")]
+    actor: Option<String>,
+    /// A service key or token, in a file; otherwise ENTOURAGE_KEY is sent, if it is set.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Connection {
+    pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.ask(Method::GET, path, None)
+    }
+
+    pub(super) fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let text = self.text(method, &format!("/api/v1{path}"), body)?;
+        serde_json::from_str(&text).with_context(|| format!("the answer of {} is not JSON", self.base()))
+    }
+
+    pub(super) fn text(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<String> {
+        let base = self.base();
+        let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
+        if let Some(actor) = &self.actor {
+            request = request.header("entourage-actor", actor.as_bytes());
+        }
+        if let Some(key) = self.key()? {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let request = request
+            .body(body.map(Value::to_string).unwrap_or_default())
+            .map_err(|error| Error::invalid(format!("this cannot be asked: {error}")))?;
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build();
+        let unreachable = |error: ureq::Error| {
+            Error::unavailable(format!("no server answers at {base} ({error}); name it with --server"))
+        };
+        let mut reply = config.new_agent().run(request).map_err(unreachable)?;
+        let status = reply.status();
+        let text = reply.body_mut().read_to_string().map_err(unreachable)?;
+        if status.is_success() {
+            return Ok(text);
+        }
+        let problem: Value = serde_json::from_str(&text).unwrap_or_default();
+        let code = problem["code"].as_str().and_then(Code::parse).unwrap_or(Code::Internal);
+        let detail = problem["detail"].as_str().map_or_else(|| format!("{base} answered {status}"), str::to_owned);
+        Err(Error::new(code, format!("{} ({})", detail, code.as_str())).into())
+    }
+
+    fn base(&self) -> &str {
+        self.server.trim_end_matches('/').trim_end_matches("/api/v1")
+    }
+
+    /// Never from the command line, which everybody on the machine can read.
+    fn key(&self) -> anyhow::Result<Option<String>> {
+        let key = match &self.key_file {
+            Some(path) => Some(std::fs::read_to_string(path).with_context(|| path.display().to_string())?),
+            None => std::env::var("ENTOURAGE_KEY").ok(),
+        };
+        Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
+    }
+
+    /// JSON as it came, or whatever `show` makes of it for people.
+    pub(super) fn print(&self, value: &Value, show: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+        let text = if self.json { value.to_string() } else { show(value) };
+        Ok(writeln!(std::io::stdout(), "{}", text.trim_end())?)
+    }
+}
+
+/// An id as a part of a path or query.
+pub(super) fn part(id: &str) -> String {
+    // A part that is dots alone would be taken for a step in the path.
+    if id.chars().all(|letter| letter == '.') {
+        return id.replace('.', "%2E");
+    }
+    utf8_percent_encode(id, KEPT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stay_one_part_of_a_path() {
+        for (id, wanted) in
+            [("alice-1", "alice-1"), ("a/b", "a%2Fb"), ("..", "%2E%2E"), ("é?", "%C3%A9%3F"), ("a%", "a%25")]
+        {
+            assert_eq!(part(id), wanted);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Verbs for a running server: one request each, its answer as a table for people or as JSON.
+
+mod connection;
+mod edges;
+mod events;
+mod lists;
+mod stats;
+mod table;
+mod users;
+
+use clap::Subcommand;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Let one user follow another.
+    Follow(edges::FollowArguments),
+    /// Let one user unfollow another, or take a request back.
+    Unfollow(edges::PairArguments),
+    /// List who follows a user.
+    Followers(lists::Arguments),
+    /// List whom a user follows.
+    Following(lists::Arguments),
+    /// Ask whether one user follows others.
+    Check(edges::ManyArguments),
+    /// Show how one user stands to others.
+    Relation(edges::ManyArguments),
+    /// Let one user block another.
+    Block(edges::PairArguments),
+    /// Take a block back.
+    Unblock(edges::PairArguments),
+    /// Show or write a user.
+    #[command(subcommand)]
+    User(users::Verb),
+    /// List what changed, oldest first.
+    Events(events::Arguments),
+    /// Show how the server stands.
+    Stats(stats::Arguments),
+}
+
+impl Verb {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Follow(arguments) => edges::follow(arguments),
+            Self::Unfollow(arguments) => edges::unfollow(arguments),
+            Self::Followers(arguments) => lists::run(arguments, "followers"),
+            Self::Following(arguments) => lists::run(arguments, "following"),
+            Self::Check(arguments) => edges::check(arguments),
+            Self::Relation(arguments) => edges::relation(arguments),
+            Self::Block(arguments) => edges::block(arguments),
+            Self::Unblock(arguments) => edges::unblock(arguments),
+            Self::User(verb) => users::run(verb),
+            Self::Events(arguments) => events::run(arguments),
+            Self::Stats(arguments) => stats::run(arguments),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `entourage doctor`: looks at what a server needs, changes nothing, and says what to do next.
+
+mod machine;
+mod place;
+mod server;
+
+use std::io::Write;
+
+use anyhow::bail;
+use clap::Args;
+use entourage_server::config::Settings;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::settings::SettingsArguments;
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    settings: SettingsArguments,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    /// Works, but not as well as it could.
+    Warn,
+    /// A server would not start, or not keep its promises.
+    Fail,
+}
+
+/// What was looked at, what was found, and what to do about it.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Ok, detail: detail.into(), next: None }
+    }
+
+    fn warn(check: &'static str, detail: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Warn, detail: detail.into(), next: Some(next.into()) }
+    }
+
+    fn fail(check: &'static str, detail: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Fail, detail: detail.into(), next: Some(next.into()) }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let findings = match arguments.settings.raw().and_then(|raw| Settings::check(&raw)) {
+        Ok(settings) => look(&settings),
+        Err(error) => {
+            let next = "put the setting right; `entourage config print --origin` shows where each comes from";
+            vec![Finding::fail("configuration", error.to_string(), next)]
+        }
+    };
+    let failed = findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count();
+    let mut out = std::io::stdout();
+    if arguments.json {
+        writeln!(out, "{}", json!({ "healthy": failed == 0, "checks": findings }))?;
+    } else {
+        findings.iter().try_for_each(|finding| write_text(finding, &mut out))?;
+    }
+    if failed > 0 {
+        bail!("{failed} of {} checks failed", findings.len());
+    }
+    Ok(())
+}
+
+fn look(settings: &Settings) -> Vec<Finding> {
+    let mut findings = vec![Finding::ok("configuration", "every setting is valid")];
+    let (server, is_running) = server::look(settings.http_listen);
+    if settings.store_url == "embedded:" {
+        findings.extend(place::look(settings, is_running));
+    } else {
+        findings.push(server::store(settings));
+    }
+    findings.extend(machine::look(settings));
+    findings.push(server);
+    findings
+}
+
+fn write_text(finding: &Finding, out: &mut impl Write) -> std::io::Result<()> {
+    let verdict = match finding.verdict {
+        Verdict::Ok => "ok  ",
+        Verdict::Warn => "warn",
+        Verdict::Fail => "FAIL",
+    };
+    writeln!(out, "{verdict}  {:<14} {}", finding.check, finding.detail)?;
+    match &finding.next {
+        Some(next) => writeln!(out, "      {:<14} {next}", ""),
+        None => Ok(()),
+    }
+}

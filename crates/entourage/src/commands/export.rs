@@ -1,0 +1,138 @@
+//! `entourage export`: every follow and every user of a store, as files that `entourage import` reads.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use entourage_model::{Code, Error};
+use entourage_server::{
+    config::Settings,
+    wire::{Wired, wire},
+};
+use entourage_service::{Export, ExportFormat, Exported, Packed, Packing, Service};
+use entourage_store::disk::Disk;
+
+use super::{import::in_use, offline, progress};
+use crate::settings::DataArguments;
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Write into this file; - is standard output.
+    #[arg(default_value = "-", value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    data: DataArguments,
+    /// How to write; CSV holds users or edges, NDJSON also both.
+    #[arg(long, value_enum, default_value_t = FormatName::Csv)]
+    format: FormatName,
+    /// Users.
+    #[arg(long)]
+    users: bool,
+    /// Follows: what CSV holds unless --users is said.
+    #[arg(long)]
+    edges: bool,
+    /// Pack with gzip.
+    #[arg(long, conflicts_with = "zstd")]
+    gzip: bool,
+    /// Pack with zstd.
+    #[arg(long)]
+    zstd: bool,
+    /// Print JSON about what was written (on standard error when the data is on standard output).
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatName {
+    Csv,
+    Ndjson,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let settings = Settings::check(&arguments.data.raw()?)?;
+    must_be_there(&settings)?;
+    let is_stdout = arguments.file == Path::new("-");
+    let packing = match (arguments.gzip, arguments.zstd) {
+        (true, _) => Packing::Gzip,
+        (_, true) => Packing::Zstd,
+        _ => Packing::None,
+    };
+    let both = !arguments.users && !arguments.edges && arguments.format == FormatName::Ndjson;
+    let export = Export {
+        format: if arguments.format == FormatName::Csv { ExportFormat::Csv } else { ExportFormat::Ndjson },
+        users: arguments.users || both,
+        edges: arguments.edges || !arguments.users,
+    };
+    let done = offline::block_on(async {
+        let Wired { store, service, .. } = wire(&settings).await.map_err(in_use)?;
+        let done = if is_stdout {
+            write(&export, &service, Box::new(std::io::stdout()), packing).await
+        } else {
+            write_file(&export, &service, &arguments.file, packing).await
+        };
+        store.close().await.context("closing the store")?;
+        done
+    })?;
+    let text = match arguments.json {
+        true => serde_json::to_string(&done)?,
+        false => format!("{} users and {} edges written", done.users, done.edges),
+    };
+    if is_stdout {
+        writeln!(std::io::stderr(), "{text}")?
+    } else {
+        writeln!(std::io::stdout(), "{text}")?
+    }
+    Ok(())
+}
+
+/// Exporting makes no store.
+fn must_be_there(settings: &Settings) -> anyhow::Result<()> {
+    if settings.store_url != "embedded:" {
+        return Ok(());
+    }
+    let disk = offline::existing(&settings.data_dir, "--data")?;
+    if disk.list().with_context(|| settings.data_dir.display().to_string())?.is_empty() {
+        let detail = format!("there is no store in {}; name its folder with --data", settings.data_dir.display());
+        return Err(Error::new(Code::NotFound, detail).into());
+    }
+    Ok(())
+}
+
+/// Under its name only when it is whole.
+async fn write_file(export: &Export, service: &Service, path: &Path, packing: Packing) -> anyhow::Result<Exported> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".partial");
+    let partial = path.with_file_name(name);
+    let file = File::create(&partial).with_context(|| partial.display().to_string())?;
+    let synced = file.try_clone().with_context(|| partial.display().to_string())?;
+    let written = write(export, service, Box::new(BufWriter::new(file)), packing).await;
+    if written.is_err() {
+        // What is not whole is of no use; the reason matters more than a failure to remove it.
+        let _ = std::fs::remove_file(&partial);
+    }
+    let done = written?;
+    synced.sync_all().with_context(|| partial.display().to_string())?;
+    std::fs::rename(&partial, path).with_context(|| path.display().to_string())?;
+    Ok(done)
+}
+
+async fn write(
+    export: &Export,
+    service: &Service,
+    out: Box<dyn Write + Send>,
+    packing: Packing,
+) -> anyhow::Result<Exported> {
+    let mut out = Packed::new(Box::new(BufWriter::with_capacity(1 << 18, out)), packing)?;
+    let spinner = progress::spinner("exporting");
+    let drawn = spinner.clone();
+    let seen = move |done: &Exported| drawn.set_message(format!("{} users, {} edges", done.users, done.edges));
+    let done = export.run(service, &mut out, seen).await;
+    spinner.finish_and_clear();
+    let done = done?;
+    out.finish().context("writing the end of the output")?;
+    Ok(done)
+}

@@ -1,0 +1,75 @@
+//! `serve --demo`: loaded once, quickly, the same everywhere, and never over somebody's data.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+mod import_kit;
+mod server_kit;
+
+use std::{path::Path, time::Duration};
+
+use import_kit::{exported, verify};
+use server_kit::{Client, Folder, Serving, command, text};
+
+/// The promise is three seconds with the optimised binary on an idle machine; here neither is given.
+const LOADED_WITHIN: Duration = Duration::from_secs(12);
+
+fn serve(data: &Path) -> Serving {
+    Serving::start_as(&mut command(&["serve", "--demo", "--http", "127.0.0.1:0", "--data", text(data)]))
+}
+
+fn stop(mut server: Serving) -> String {
+    server.signal("-TERM");
+    let (code, said) = server.wait();
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+#[test]
+fn the_demo_is_loaded_once_and_has_what_it_says() {
+    let folder = Folder::new();
+    let (data, again) = (folder.join("data"), folder.join("again"));
+    let server = serve(&data);
+    assert!(server.started_in < LOADED_WITHIN, "{:?}", server.started_in);
+    let client = Client::new(&server.base);
+    let hub = client.get("/api/v1/users/ada-abe");
+    assert_eq!((hub.status, &hub.body["name"]), (200, &"Ada Abe".into()));
+    for id in ["ada-abe", "alba-adams", "amir-ali"] {
+        assert!(client.get(&format!("/api/v1/users/{id}")).body["counts"]["followers"].as_u64() > Some(1_000), "{id}");
+    }
+    let said = stop(server);
+    assert!(said.contains("10000 people with ") && said.contains("ada-abe") && said.contains("curl "), "{said}");
+    let report = verify(&data);
+    let (users, edges) = (exported(&data, "--users"), exported(&data, "--edges"));
+    assert_eq!((report["clean"].as_bool(), users.len()), (Some(true), 10_000));
+    assert!((150_000..250_000).contains(&edges.len()), "{} follows", edges.len());
+    // Follows, and 200 each of blocks, mutes and requests.
+    assert_eq!(report["edges"], edges.len() + 600);
+    assert_eq!(users.iter().filter(|line| line.contains(",true,")).count(), users_with_a_flag());
+    let said = stop(serve(&data));
+    assert!(said.contains("loaded by an earlier start"), "{said}");
+    assert_eq!(verify(&data), report);
+    // Killed while it loads: the next start goes on, and it is the same.
+    Serving::start_and_kill(
+        &mut command(&["serve", "--demo", "--http", "127.0.0.1:0", "--data", text(&again)]),
+        Duration::from_millis(250),
+    );
+    stop(serve(&again));
+    assert_eq!(exported(&again, "--edges"), edges);
+    assert_eq!(verify(&again)["edges"], report["edges"]);
+}
+
+#[test]
+fn the_demo_leaves_other_data_alone() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let server = Serving::start(&data);
+    assert_eq!(Client::new(&server.base).put_user("alice", "Alice").unwrap().status, 201);
+    stop(server);
+    let said = stop(serve(&data));
+    assert!(said.contains("not loaded: this store has users of its own"), "{said}");
+    assert_eq!(verify(&data)["users"], 1);
+}
+
+/// Private ones are every twentieth from 7 on, hidden lists every fiftieth from 11 on; no number is both.
+fn users_with_a_flag() -> usize {
+    (0..10_000).filter(|person| person % 20 == 7 || person % 50 == 11).count()
+}

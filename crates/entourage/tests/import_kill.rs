@@ -1,0 +1,115 @@
+//! An import killed again and again in the middle: it ends as if nothing had happened, with the same account.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+mod import_kit;
+mod server_kit;
+
+use std::{fmt::Write, fs, path::Path, process::Stdio, time::Duration};
+
+use import_kit::{exported, import, numbers, piped, verify};
+use serde_json::Value;
+use server_kit::{Folder, command, run, text};
+
+/// Edges with duplicates, users among them, garbage: one in ten lines each.
+fn lines(count: u32) -> String {
+    let mut lines = String::new();
+    for index in 0..count {
+        match index % 10 {
+            3 => writeln!(lines, "{{\"id\": \"u{}\", \"name\": \"name {index}\"}}", index % 997).unwrap(),
+            5 => writeln!(lines, "garbage {index}").unwrap(),
+            7 => {
+                let (target, time) = (index % 50, 1_500_000_000 + index);
+                writeln!(lines, "{{\"follower\": \"u1\", \"target\": {target}, \"created_at\": {time}}}").unwrap();
+            }
+            _ => {
+                let (follower, target) = (index % 1_999, index.wrapping_mul(2_654_435_761) % 1_777);
+                writeln!(
+                    lines,
+                    "{{\"follower\": \"u{follower}\", \"target\": \"u{target}\", \"created_at\": {}}}",
+                    1_600_000_000 + index
+                )
+                .unwrap();
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn a_killed_import_ends_as_one_that_was_not() {
+    let folder = Folder::new();
+    let (file, packed) = (folder.join("lines.ndjson"), folder.join("lines.ndjson.gz"));
+    let content = lines(300_000);
+    fs::write(&file, &content).unwrap();
+    fs::write(&packed, piped(&["gzip", "-1", "-c"], content.as_bytes())).unwrap();
+    let (whole, whole_rejects) = (folder.join("whole"), folder.join("whole.rejects"));
+    let wanted = import(&whole, &[text(&file), "--rejects", text(&whole_rejects)], 0);
+    assert_eq!(numbers(&wanted, ["lines"]), [300_000]);
+    assert_eq!(wanted["total"]["rejected_by_reason"]["invalid_json"], 30_000);
+    for (name, file) in [("plain", &file), ("packed", &packed)] {
+        let (data, rejects) = (folder.join(name), folder.join(&format!("{name}.rejects")));
+        let account = killed_in_the_middle(&data, file, &rejects);
+        assert_eq!(account["total"], wanted["total"], "{name}");
+        assert_eq!(account["resumed"], true, "{name}");
+        assert_eq!(exported(&data, "--edges"), exported(&whole, "--edges"), "{name}");
+        assert_eq!(names(&data), names(&whole), "{name}");
+        assert_eq!(verify(&data)["clean"], true, "{name}");
+        assert_eq!(listed(&rejects), listed(&whole_rejects), "{name}");
+    }
+}
+
+/// Kills the same command after ever longer lives, until one run comes to its end; the account of that one.
+fn killed_in_the_middle(data: &Path, file: &Path, rejects: &Path) -> Value {
+    let arguments = ["import", "--json", "--data", text(data), text(file), "--rejects", text(rejects)];
+    let mut middle_kills = 0;
+    for round in 0..60u32 {
+        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let life = Duration::from_millis(if middle_kills < 4 { 150 + 80 * u64::from(round) } else { 60_000 });
+        let began = std::time::Instant::now();
+        let ended = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break Some(status),
+                None if began.elapsed() > life => break None,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        match ended {
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                middle_kills += u32::from(data.join("imports").exists());
+            }
+            Some(status) => {
+                assert!(status.success());
+                assert!(middle_kills > 0, "it was never killed in the middle");
+                let output = child.wait_with_output().unwrap();
+                return serde_json::from_slice(&output.stdout).unwrap();
+            }
+        }
+    }
+    panic!("it does not come to an end");
+}
+
+fn names(data: &Path) -> Vec<String> {
+    let users = exported(data, "--users");
+    users.iter().map(|line| line.rsplit_once(',').unwrap().0.to_owned()).collect()
+}
+
+/// Without the column of the file, which differs.
+fn listed(rejects: &Path) -> Vec<String> {
+    let text = fs::read_to_string(rejects).unwrap();
+    text.lines().map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+}
+
+#[test]
+fn another_file_or_other_flags_are_another_import() {
+    let folder = Folder::new();
+    let (one, two, data) = (folder.join("one.csv"), folder.join("two.csv"), folder.join("data"));
+    fs::write(&one, "follower,target\n1,2\n").unwrap();
+    fs::write(&two, "follower,target\n1,2\n1,3\n").unwrap();
+    let report = import(&data, &[text(&one), text(&two)], 0);
+    assert_eq!(numbers(&report, ["lines", "edges_created", "edges_unchanged"]), [3, 2, 1]);
+    let files = report["files"].as_array().unwrap();
+    assert_eq!((files.len(), &files[1]["edges_created"]), (2, &1.into()));
+    assert_eq!(run(&["import", "--data", text(&data), text(&two)]).status.code(), Some(0));
+}

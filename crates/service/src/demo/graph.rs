@@ -1,0 +1,100 @@
+//! Who follows, blocks, mutes and asks whom in the demo: drawn from one seed, the same every time.
+
+use std::collections::HashSet;
+
+use entourage_model::Millis;
+
+const SEED: u64 = 0x00e7_7000;
+const FOLLOWS_MIN: u64 = 8;
+const FOLLOWS_MAX: u64 = 32;
+/// How steeply fame falls off with rank.
+const EXPONENT: f64 = 0.8;
+const QUIET_ONE_IN: u64 = 100;
+const PAIRS_OF_EACH_KIND: usize = 200;
+/// 2023-01-01 in Unix milliseconds; people join within a year and follow within two more.
+const START_UNIX_MILLIS: i64 = 1_672_531_200_000;
+const YEAR_MILLIS: u64 = 365 * 86_400_000;
+
+pub(super) struct Follow {
+    pub(super) follower: usize,
+    pub(super) target: usize,
+    pub(super) at: Millis,
+    pub(super) quiet: bool,
+}
+
+pub(super) struct Graph {
+    pub(super) follows: Vec<Follow>,
+    pub(super) blocks: Vec<(usize, usize)>,
+    pub(super) mutes: Vec<(usize, usize)>,
+    /// Of people to private accounts that they do not follow.
+    pub(super) requests: Vec<(usize, usize)>,
+}
+
+pub(super) const fn is_private(person: usize) -> bool {
+    person % 20 == 7
+}
+
+pub(super) const fn hides_lists(person: usize) -> bool {
+    person % 50 == 11
+}
+
+pub(super) fn registered_at(person: usize) -> Millis {
+    let mut random = Random(SEED ^ (person as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    Millis::from_unix(START_UNIX_MILLIS).plus(random.below(YEAR_MILLIS))
+}
+
+impl Graph {
+    /// Among the first `people`; the smaller the number, the more followers.
+    pub(super) fn new(people: usize) -> Self {
+        let mut random = Random(SEED);
+        let mut follows = Vec::new();
+        let mut taken: HashSet<(usize, usize)> = HashSet::new();
+        for follower in 0..people {
+            for _ in 0..FOLLOWS_MIN + random.below(FOLLOWS_MAX - FOLLOWS_MIN + 1) {
+                let target = random.rank(people);
+                if target != follower && taken.insert((follower, target)) {
+                    let since = registered_at(follower).max(registered_at(target));
+                    let quiet = random.below(QUIET_ONE_IN) == 0 && !is_private(target);
+                    follows.push(Follow { follower, target, at: since.plus(random.below(2 * YEAR_MILLIS)), quiet });
+                }
+            }
+        }
+        let mut strangers = |fits: fn(usize) -> bool| {
+            let mut pairs = Vec::new();
+            while pairs.len() < PAIRS_OF_EACH_KIND {
+                let (one, other) = (random.below(people as u64) as usize, random.below(people as u64) as usize);
+                // Nobody loses a follow by a block, so that every number here is what the lists will have.
+                if one != other && fits(other) && !taken.contains(&(other, one)) && taken.insert((one, other)) {
+                    pairs.push((one, other));
+                }
+            }
+            pairs
+        };
+        let (blocks, mutes, requests) = (strangers(|_| true), strangers(|_| true), strangers(is_private));
+        Self { follows, blocks, mutes, requests }
+    }
+}
+
+/// SplitMix64: the same numbers on every machine and in every version.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A place in the order of fame.
+    fn rank(&mut self, people: usize) -> usize {
+        let fraction = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let spread = (people as f64 + 1.0).powf(1.0 - EXPONENT) - 1.0;
+        let rank = (spread * fraction + 1.0).powf(1.0 / (1.0 - EXPONENT)) as usize - 1;
+        rank.min(people - 1)
+    }
+}

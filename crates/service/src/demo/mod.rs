@@ -1,0 +1,118 @@
+//! The demo: ten thousand people who follow, block, mute and ask each other, for a store that has nobody yet.
+
+mod graph;
+mod people;
+
+use std::collections::HashSet;
+
+use entourage_model::{Code, Error, Key, Operation, Overwrite, Result, UserId, UserPatch, Write};
+
+use self::{graph::Graph, people::people};
+use crate::Service;
+
+const CHUNK: usize = 5_000;
+const SWEEP: usize = 1_000;
+
+/// What became of the wish for demo data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demo {
+    Loaded {
+        users: u64,
+        follows: u64,
+    },
+    /// A start before this one loaded it.
+    IsThere,
+    /// The store has people of its own, who are left alone.
+    NotEmpty,
+}
+
+/// The ids of the best known people, first the one with the most followers.
+pub fn demo_ids(count: usize) -> Vec<String> {
+    people().into_iter().take(count).map(|person| person.id).collect()
+}
+
+impl Service {
+    /// Only into a store without users, or into one where an earlier load was cut off.
+    pub async fn load_demo(&self) -> Result<Demo> {
+        let ids: Vec<UserId> =
+            people().into_iter().map(|person| UserId::try_from(person.id.as_str())).collect::<Result<_>>()?;
+        // The last one follows nobody and is put last of all: who is there says that all the rest is.
+        let Some(last) = ids.last() else { return Err(Error::internal("the demo has no people")) };
+        if self.find_user(last).await?.is_some() {
+            return Ok(Demo::IsThere);
+        }
+        if !self.has_only(&ids).await? {
+            return Ok(Demo::NotEmpty);
+        }
+        let keys: Vec<Key> = ids.iter().map(|id| self.keys.key(id)).collect();
+        let graph = Graph::new(ids.len() - 1);
+        let mut users = put_users(&ids, &keys);
+        let mark = users.pop();
+        self.commit_chunks(users).await?;
+        self.commit_chunks(edges(&graph, &keys)).await?;
+        self.commit_chunks(mark.into_iter().collect()).await?;
+        Ok(Demo::Loaded { users: ids.len() as u64, follows: graph.follows.len() as u64 })
+    }
+
+    async fn has_only(&self, ids: &[UserId]) -> Result<bool> {
+        let ids: HashSet<&UserId> = ids.iter().collect();
+        let mut after = None;
+        loop {
+            let users = self.store.sweep_users(after, SWEEP).await?;
+            let Some(last) = users.last() else { return Ok(true) };
+            after = Some(last.key);
+            if users.iter().any(|user| !ids.contains(&user.id)) {
+                return Ok(false);
+            }
+        }
+    }
+
+    async fn commit_chunks(&self, writes: Vec<Write>) -> Result<()> {
+        for chunk in writes.chunks(CHUNK) {
+            for result in self.store.commit_all(chunk.to_vec()).await {
+                match result {
+                    Ok(_) => {}
+                    // What an earlier load had done, and somebody blocked since.
+                    Err(error) if error.code() == Code::Blocked => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_users(ids: &[UserId], keys: &[Key]) -> Vec<Write> {
+    let put = |(index, ((id, key), person)): (usize, ((&UserId, &Key), people::Person))| {
+        let patch = UserPatch {
+            name: Some(Some(person.name.into())),
+            private: Some(graph::is_private(index)),
+            hide_lists: Some(graph::hides_lists(index)),
+            registered_at: Some(graph::registered_at(index)),
+            ..UserPatch::default()
+        };
+        Operation::PutUser { key: *key, id: id.clone(), patch, overwrite: Overwrite::Keep }.into()
+    };
+    ids.iter().zip(keys).zip(people()).enumerate().map(put).collect()
+}
+
+fn edges(graph: &Graph, keys: &[Key]) -> Vec<Write> {
+    let key = |person: usize| keys.get(person).copied().unwrap_or_default();
+    let follows = graph.follows.iter().map(|follow| Operation::Import {
+        follower: key(follow.follower),
+        target: key(follow.target),
+        at: follow.at,
+        quiet: follow.quiet,
+    });
+    let requests = graph.requests.iter().map(|&(follower, target)| Operation::Follow {
+        follower: key(follower),
+        target: key(target),
+        quiet: false,
+        cap: None,
+    });
+    let blocks =
+        graph.blocks.iter().map(|&(actor, target)| Operation::Block { actor: key(actor), target: key(target) });
+    let mute = |&(actor, target)| Operation::Mute { actor: key(actor), target: key(target), expires_at: None };
+    let mutes = graph.mutes.iter().map(mute);
+    follows.chain(requests).chain(blocks).chain(mutes).map(Write::from).collect()
+}

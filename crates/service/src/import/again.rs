@@ -1,0 +1,136 @@
+//! What an import that was cut off had done after its last note. Its lines come again; the events tell which of them are
+//! done, and as what they are to be counted, so that nothing is written twice and the account stays exact.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use entourage_model::{Cause, Code, EventBody, Key, Result, Sequence, User, UserPatch};
+use entourage_store::Store;
+
+const EVENTS_AT_ONCE: usize = 1_000;
+/// More than an import can do between two notes. What has not been met by then was done by somebody else.
+const LINES_MAX: u64 = 1_000_000;
+
+/// What a row about a user had come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    Created,
+    Updated,
+    Unchanged,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    edges: HashSet<(Key, Key)>,
+    /// What became of each user, oldest first, and whether it existed before.
+    users: HashMap<Key, VecDeque<(bool, Box<User>)>>,
+    lines: u64,
+    /// The newest event that was looked at.
+    pub(super) last: Sequence,
+}
+
+impl Again {
+    /// Everything imported after `noted`. Where events are already gone, lines that come again count as unchanged.
+    pub(super) async fn since(store: &dyn Store, noted: Sequence) -> Result<Self> {
+        let nothing = Self { last: noted, ..Self::default() };
+        let mut again = Self { last: noted, ..Self::default() };
+        loop {
+            let events = match store.events(again.last, EVENTS_AT_ONCE).await {
+                Err(error) if error.code() == Code::EventsExpired => return Ok(nothing),
+                other => other?,
+            };
+            let Some(last) = events.last() else { return Ok(again) };
+            again.last = last.sequence;
+            for event in events {
+                match event.body {
+                    EventBody::Edge { follower, target, cause: Cause::Import, .. } => {
+                        again.edges.insert((follower, target));
+                    }
+                    EventBody::User { key, existed, after: Some(user) } => {
+                        again.users.entry(key).or_default().push_back((existed, user));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Whether every line that was done has come again. Until then there are no new notes: the old one and the events
+    /// since then say more than a new one could.
+    pub(super) fn is_over(&self) -> bool {
+        self.edges.is_empty() && self.users.is_empty()
+    }
+
+    /// Called with the rows of each chunk: at some point what is left is somebody else's.
+    pub(super) fn pass(&mut self, rows: u64) {
+        self.lines += rows;
+        if self.lines > LINES_MAX {
+            *self = Self::default();
+        }
+    }
+
+    pub(super) fn take_edge(&mut self, follower: Key, target: Key) -> bool {
+        !self.edges.is_empty() && self.edges.remove(&(follower, target))
+    }
+
+    /// Whether this user was made for an edge.
+    pub(super) fn take_added(&mut self, key: Key) -> bool {
+        let is_added = self.users.get(&key).and_then(VecDeque::front).is_some_and(|(existed, _)| !existed);
+        is_added && self.take_user(key).is_some()
+    }
+
+    /// What a row had come to; `None` when it was not reached.
+    pub(super) fn take_row(&mut self, key: Key, patch: &UserPatch) -> Option<Done> {
+        let (existed, user) = self.users.get(&key)?.front()?;
+        // Only what changed something has an event: a row that is not the next one had changed nothing.
+        if !says(user, patch) {
+            return Some(Done::Unchanged);
+        }
+        let done = if *existed { Done::Updated } else { Done::Created };
+        self.take_user(key).map(|_| done)
+    }
+
+    fn take_user(&mut self, key: Key) -> Option<(bool, Box<User>)> {
+        let queue = self.users.get_mut(&key)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.users.remove(&key);
+        }
+        first
+    }
+}
+
+fn says(user: &User, patch: &UserPatch) -> bool {
+    let UserPatch { name, avatar_url, private, hide_lists, registered_at } = patch;
+    name.as_ref().is_none_or(|name| *name == user.name)
+        && avatar_url.as_ref().is_none_or(|avatar_url| *avatar_url == user.avatar_url)
+        && private.is_none_or(|private| private == user.private)
+        && hide_lists.is_none_or(|hide_lists| hide_lists == user.hide_lists)
+        && registered_at.is_none_or(|registered_at| registered_at == user.registered_at)
+}
+
+/// The sequence of the newest event, by asking at doubling distances: sequences have no gap.
+pub(super) async fn last_sequence(store: &dyn Store, from: Sequence) -> Result<Sequence> {
+    let (mut below, mut step) = (from.0, 1);
+    while is_below_end(store, below + step).await? {
+        below += step;
+        step *= 2;
+    }
+    // The end is above `below` and at most `below + step`, or `from` itself when nothing follows it.
+    if !is_below_end(store, below).await? {
+        return Ok(Sequence(below));
+    }
+    let (mut low, mut high) = (below, below + step);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if is_below_end(store, middle).await? { low = middle } else { high = middle }
+    }
+    Ok(Sequence(high))
+}
+
+async fn is_below_end(store: &dyn Store, sequence: u64) -> Result<bool> {
+    match store.events(Sequence(sequence), 1).await {
+        Ok(events) => Ok(!events.is_empty()),
+        Err(error) if error.code() == Code::EventsExpired => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,28 @@
+//! Import: files of edges and users become commits, line by line, with an account of every line.
+//!
+//! A thread reads and parses ([`read`]), chunks of rows go to the store in the order of the file ([`commit`]), and what
+//! is durable is noted beside the data ([`progress`]), so that a killed import goes on where it was.
+
+mod again;
+mod commit;
+mod dialect;
+mod known;
+mod limits;
+mod lines;
+mod parse;
+mod person;
+mod plan;
+mod progress;
+mod read;
+mod rejects;
+mod row;
+mod run;
+mod source;
+mod tally;
+
+pub use dialect::{Contents, Format};
+pub use progress::{Progress, ProgressFile};
+pub use rejects::Rejects;
+pub use run::{Import, Imported, Seen};
+pub use source::Source;
+pub use tally::Tally;

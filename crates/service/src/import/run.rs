@@ -1,0 +1,325 @@
+//! One import from its first file to its last.
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use entourage_model::{Error, KeyHasher, Millis, Outcome, Result, Secret, Sequence};
+use entourage_store::Store;
+use tokio::sync::mpsc;
+
+use super::{
+    Contents, Format, ProgressFile, Rejects, Source, Tally,
+    again::{Again, last_sequence},
+    commit::settle,
+    known::Known,
+    lines::Stand,
+    plan::{Plan, Planner},
+    read::{Chunk, Reading},
+    row::{Entry, Reason, Reject},
+};
+use crate::Service;
+
+/// Chunks read ahead, and chunks on their way into the store.
+const READ_AHEAD: usize = 4;
+const ON_THEIR_WAY: usize = 4;
+const NOTE_EVERY: Duration = Duration::from_millis(500);
+
+/// What to import, and how.
+#[derive(Clone, Debug)]
+pub struct Import {
+    pub sources: Vec<Source>,
+    pub format: Format,
+    /// What CSV without a header holds.
+    pub contents: Option<Contents>,
+    /// Whether edges make the users that they name.
+    pub create_users: bool,
+    /// `None`: no cap on how many a user follows.
+    pub following_max: Option<u64>,
+    /// The position of edges that have no time of their own.
+    pub now: Millis,
+}
+
+/// How it stands, for whoever watches.
+pub struct Seen<'a> {
+    /// Of all files, as they lie on the disk.
+    pub read_bytes: u64,
+    pub tally: &'a Tally,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// One for each source, in their order.
+    pub files: Vec<Tally>,
+}
+
+impl Imported {
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        self.files.iter().for_each(|tally| total.add(tally));
+        total
+    }
+}
+
+type OnItsWay<'a> = (Plan, Pin<Box<dyn Future<Output = Vec<Result<Outcome>>> + Send + 'a>>);
+
+impl Import {
+    /// Reads and checks every line, and asks no store for anything.
+    pub async fn check(&self, rejects: Option<&mut Rejects>, mut seen: impl FnMut(&Seen<'_>)) -> Result<Imported> {
+        let keys = KeyHasher::new(&Secret::from_bytes([0; 32]));
+        let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
+        for source in &self.sources {
+            let mut chunks = self.read(source, Stand::default(), keys.clone());
+            account.files.push(Tally::default());
+            while let Some(chunk) = chunks.next().await? {
+                account.count_unasked(source, chunk)?;
+                seen(&account.seen(&chunks));
+            }
+            account.end_file(&chunks);
+        }
+        account.finish()
+    }
+
+    /// Imports everything that is not yet noted as done.
+    pub async fn run(
+        &self,
+        service: &Arc<Service>,
+        note: Option<&mut ProgressFile>,
+        rejects: Option<&mut Rejects>,
+        mut seen: impl FnMut(&Seen<'_>),
+    ) -> Result<Imported> {
+        let mut work = Work::begin(self, service, note, rejects).await?;
+        for (index, source) in self.sources.iter().enumerate() {
+            if index < work.start.0 {
+                work.account.bytes_before += source.bytes().unwrap_or(0);
+                continue;
+            }
+            let from = if index == work.start.0 { work.start.1 } else { Stand::default() };
+            work.account.files.resize(index + 1, Tally::default());
+            let mut chunks = self.read(source, from, service.keys.clone());
+            let mut waiting: VecDeque<OnItsWay<'_>> = VecDeque::new();
+            loop {
+                let chunk = chunks.next().await?;
+                let at_end = chunk.is_none();
+                if let Some(chunk) = chunk {
+                    waiting.push_back(work.send(&service.store, chunk).await?);
+                }
+                while waiting.len() >= work.on_their_way || (at_end && !waiting.is_empty()) {
+                    let Some((plan, commit)) = waiting.pop_front() else { break };
+                    let results = commit.await;
+                    work.settle(index, plan, results, at_end && waiting.is_empty()).await?;
+                    seen(&work.account.seen(&chunks));
+                }
+                if at_end {
+                    break;
+                }
+            }
+            work.account.end_file(&chunks);
+        }
+        work.account.finish()
+    }
+
+    fn read(&self, source: &Source, from: Stand, keys: KeyHasher) -> Chunks {
+        let read = Arc::new(AtomicU64::new(0));
+        let (sender, receiver) = mpsc::channel(READ_AHEAD);
+        let reading = Reading {
+            source: source.clone(),
+            format: self.format,
+            contents: self.contents,
+            from,
+            keys,
+            read: Arc::clone(&read),
+        };
+        // It ends when the receiver is gone, so nobody has to wait for it.
+        tokio::task::spawn_blocking(move || reading.run(&sender));
+        Chunks { receiver, read }
+    }
+}
+
+struct Chunks {
+    receiver: mpsc::Receiver<Result<Chunk>>,
+    read: Arc<AtomicU64>,
+}
+
+impl Chunks {
+    async fn next(&mut self) -> Result<Option<Chunk>> {
+        self.receiver.recv().await.transpose()
+    }
+}
+
+/// An import under way.
+struct Work<'a> {
+    import: &'a Import,
+    planner: Planner,
+    account: Account<'a>,
+    note: Option<&'a mut ProgressFile>,
+    noted: Instant,
+    /// The newest event that belongs to a settled chunk.
+    sequence: Sequence,
+    /// The file to begin with, and where in it.
+    start: (usize, Stand),
+    on_their_way: usize,
+}
+
+impl<'a> Work<'a> {
+    async fn begin(
+        import: &'a Import,
+        service: &Arc<Service>,
+        mut note: Option<&'a mut ProgressFile>,
+        rejects: Option<&'a mut Rejects>,
+    ) -> Result<Self> {
+        let store = &*service.store;
+        let (mut again, mut start, mut sequence) = (Again::default(), (0, Stand::default()), Sequence::ZERO);
+        let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
+        if let Some(note) = note.as_deref_mut() {
+            let progress = &mut note.progress;
+            if note.is_resumed {
+                again = Again::since(store, Sequence(progress.sequence)).await?;
+                sequence = again.last;
+                start = (progress.file, Stand { offset: progress.offset, line: progress.line });
+                account.files.clone_from(&progress.tallies);
+            } else {
+                sequence = last_sequence(store, Sequence::ZERO).await?;
+                progress.sequence = sequence.0;
+                note.save().map_err(unwritable)?;
+            }
+        }
+        // Where a store takes one write after the other, or the cap looks at what is stored, order needs waiting.
+        let on_their_way = if store.profile().peeks && import.following_max.is_none() { ON_THEIR_WAY } else { 1 };
+        let planner = Planner {
+            service: Arc::clone(service),
+            known: Known::default(),
+            create_users: import.create_users,
+            following_max: import.following_max,
+            now: note.as_deref().map_or(import.now, ProgressFile::now),
+            again,
+        };
+        Ok(Self { import, planner, account, note, noted: Instant::now(), sequence, start, on_their_way })
+    }
+
+    async fn send<'s>(&mut self, store: &'s Arc<dyn Store>, chunk: Chunk) -> Result<OnItsWay<'s>> {
+        let (plan, writes) = self.planner.plan(chunk).await?;
+        let mut commit = store.commit_all(writes);
+        // Polled once, it has its place in the store's queue: chunks keep the order of the file.
+        let done = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
+        Ok(match done {
+            Poll::Ready(results) => (plan, Box::pin(async { results })),
+            Poll::Pending => (plan, commit),
+        })
+    }
+
+    /// Counts a chunk that is durable, and notes it from time to time.
+    async fn settle(&mut self, file: usize, plan: Plan, results: Vec<Result<Outcome>>, is_end: bool) -> Result<()> {
+        let store = Arc::clone(&self.planner.service.store);
+        let is_numbered = store.profile().numbered;
+        if is_numbered {
+            let last = results.iter().rev().find_map(|result| Some(result.as_ref().ok()?.watermark));
+            self.sequence = self.sequence.max(last.unwrap_or_default());
+        }
+        let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);
+        if let Some(source) = self.import.sources.get(file) {
+            self.account.settle(source, plan, results)?;
+        }
+        let is_last = file + 1 == self.import.sources.len();
+        let is_due = (is_caught_up && (is_end || self.noted.elapsed() >= NOTE_EVERY)) || (is_end && is_last);
+        if let Some(note) = self.note.as_deref_mut().filter(|_| is_due) {
+            if !is_numbered {
+                self.sequence = last_sequence(&*store, self.sequence).await?;
+            }
+            self.account.note(note, file, end, self.sequence)?;
+            self.noted = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+struct Account<'a> {
+    rejects: Option<&'a mut Rejects>,
+    files: Vec<Tally>,
+    bytes_before: u64,
+}
+
+impl Account<'_> {
+    fn settle(&mut self, source: &Source, plan: Plan, results: Vec<Result<Outcome>>) -> Result<()> {
+        let Some(tally) = self.files.last_mut() else { return Ok(()) };
+        let rejected = settle(plan, results, tally)?;
+        self.write(source, &rejected)
+    }
+
+    /// As if the store had nothing yet and refused nothing.
+    fn count_unasked(&mut self, source: &Source, mut chunk: Chunk) -> Result<()> {
+        let Some(tally) = self.files.last_mut() else { return Ok(()) };
+        let mut late = Vec::new();
+        for row in &chunk.rows {
+            match &row.entry {
+                Entry::Edge { follower, target, .. } if follower.key == target.key => {
+                    late.push(chunk.reject(row, Reason::Refused(entourage_model::Code::SelfFollow)));
+                }
+                Entry::Edge { .. } => tally.edges_created += 1,
+                Entry::User { .. } => tally.users_created += 1,
+            }
+        }
+        tally.lines += (chunk.rows.len() + chunk.rejects.len()) as u64;
+        chunk.rejects.append(&mut late);
+        chunk.rejects.sort_by_key(|reject| reject.line);
+        chunk.rejects.iter().for_each(|reject| tally.reject(reject.reason.as_str()));
+        self.write(source, &chunk.rejects)
+    }
+
+    fn write(&mut self, source: &Source, rejected: &[Reject]) -> Result<()> {
+        let Some(rejects) = &mut self.rejects else { return Ok(()) };
+        let name = source.name();
+        rejected.iter().try_for_each(|reject| rejects.write(&name, reject)).map_err(unwritable)
+    }
+
+    fn note(&mut self, note: &mut ProgressFile, file: usize, end: Stand, sequence: Sequence) -> Result<()> {
+        if let Some(rejects) = &mut self.rejects {
+            note.progress.rejects_bytes = rejects.flush().map_err(unwritable)?;
+        }
+        let progress = &mut note.progress;
+        (progress.file, progress.offset, progress.line, progress.sequence) = (file, end.offset, end.line, sequence.0);
+        progress.tallies.clone_from(&self.files);
+        note.save().map_err(unwritable)
+    }
+
+    fn seen<'s>(&'s self, chunks: &Chunks) -> Seen<'s> {
+        let read_bytes = self.bytes_before + chunks.read.load(Ordering::Relaxed);
+        Seen { read_bytes, tally: self.files.last().unwrap_or(&EMPTY) }
+    }
+
+    fn end_file(&mut self, chunks: &Chunks) {
+        self.bytes_before += chunks.read.load(Ordering::Relaxed);
+    }
+
+    fn finish(self) -> Result<Imported> {
+        if let Some(rejects) = self.rejects {
+            rejects.flush().map_err(unwritable)?;
+        }
+        Ok(Imported { files: self.files })
+    }
+}
+
+static EMPTY: Tally = Tally {
+    lines: 0,
+    edges_created: 0,
+    edges_unchanged: 0,
+    users_created: 0,
+    users_updated: 0,
+    users_unchanged: 0,
+    rejected: 0,
+    rejected_by_reason: std::collections::BTreeMap::new(),
+    users_added: 0,
+};
+
+fn unwritable(error: io::Error) -> Error {
+    Error::internal(format!("progress or rejects cannot be written: {error}"))
+}
