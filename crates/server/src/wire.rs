@@ -11,7 +11,7 @@ use entourage_store::{
     disk::RealDisk,
 };
 
-use crate::config::Settings;
+use crate::{config::Settings, metrics};
 
 const POSTGRES_SCHEMA: &str = "entourage";
 
@@ -23,6 +23,8 @@ pub struct Wired {
 }
 
 pub async fn wire(settings: &Settings) -> Result<Wired> {
+    // Measures that are made before would be lost.
+    metrics::install();
     let Opened { store, maintenance, place } = open_store(settings).await?;
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules =

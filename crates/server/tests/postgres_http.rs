@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 #![allow(dead_code, reason = "these helpers serve the tests of the other stores too")]
 
+#[path = "rest/described.rs"]
+mod described;
 #[path = "rest/recorded.rs"]
 mod recorded;
 #[path = "rest/server.rs"]

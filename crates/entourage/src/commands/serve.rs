@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.settings.raw()?)?;
-    logs::start();
+    let _logs = logs::start(&settings);
     raise_file_limit(settings.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(run_until_stopped(&settings, arguments.demo))

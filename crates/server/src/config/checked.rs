@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use entourage_service::Limits;
+use tracing::level_filters::LevelFilter;
 
 use super::{
     AuthSettings, ConfigError, Raw, TlsSettings, credentials,
@@ -11,6 +12,15 @@ use super::{
 
 /// Where the machine's memory cannot be asked for.
 const MEMORY_BUDGET_FALLBACK_BYTES: u64 = 2 << 30;
+
+/// How lines of the process's own log look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people on a terminal, for machines elsewhere.
+    Auto,
+    Json,
+    Text,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -30,6 +40,9 @@ pub struct Settings {
     pub log_retention: Duration,
     pub log_retain_bytes: u64,
     pub log_segment_bytes: u64,
+    pub log_format: LogFormat,
+    pub log_level: LevelFilter,
+    pub log_access: bool,
     pub checkpoint_entries: u64,
     pub idempotency_ttl: Duration,
     pub history_retention: Duration,
@@ -66,6 +79,16 @@ impl Settings {
             log_segment_bytes: raw.checked("log.segment_bytes", "a size from 64KiB to 1GiB", |text| {
                 bytes(text).filter(|size| (64 << 10..=1 << 30).contains(size))
             })?,
+            log_format: raw.checked("log.format", "auto, json or text", |text| match text {
+                "auto" => Some(LogFormat::Auto),
+                "json" => Some(LogFormat::Json),
+                "text" => Some(LogFormat::Text),
+                _ => None,
+            })?,
+            log_level: raw.checked("log.level", "off, error, warn, info, debug or trace", |text| {
+                text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_lowercase()))
+            })?,
+            log_access: raw.checked("log.access", "true or false", |text| text.parse().ok())?,
             checkpoint_entries: raw.checked("checkpoint.entries", "a whole number above 0", |text| {
                 text.parse().ok().filter(|entries| *entries > 0)
             })?,
@@ -142,6 +165,10 @@ mod tests {
             ("log.retention", "0d"),
             ("log.retain_bytes", "16GB"),
             ("log.segment_bytes", "1KiB"),
+            ("log.format", "xml"),
+            ("log.level", "loud"),
+            ("log.level", "3"),
+            ("log.access", "1"),
             ("checkpoint.entries", "0"),
             ("idempotency.ttl", "a day"),
             ("memory.budget", "0"),

@@ -7,7 +7,7 @@ mod raw;
 mod table;
 mod units;
 
-pub use checked::Settings;
+pub use checked::{LogFormat, Settings};
 pub use credentials::{AuthSettings, TlsSettings};
 pub use raw::{Origin, Raw, RawValue};
 pub use table::{SETTINGS, Setting};

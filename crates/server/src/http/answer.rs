@@ -7,6 +7,7 @@ use axum::{
 };
 use entourage_model::{Code, Error, FieldError};
 use entourage_service::Receipt;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(super) const TOKEN: HeaderName = HeaderName::from_static("entourage-token");
@@ -47,18 +48,34 @@ pub(super) fn written(status: StatusCode, body: impl Serialize, receipt: &Receip
     Ok((status, headers, Json(body)).into_response())
 }
 
-#[derive(Serialize)]
-struct Problem<'a> {
+/// An error, as RFC 9457 says it.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Problem<'a> {
+    /// Where the code is explained.
     r#type: String,
     title: &'static str,
     status: u16,
+    /// What was wrong this time.
     detail: &'a str,
+    /// Of a closed table; the same cause always has the same one.
     code: &'static str,
     request_id: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schemars(with = "Vec<FieldErrorJson>")]
     errors: &'a [FieldError],
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// With `events_expired`: where to go on.
     resume_cursor: Option<&'a str>,
+}
+
+/// The model's `FieldError`, described.
+#[derive(JsonSchema)]
+#[schemars(rename = "FieldError")]
+#[allow(dead_code, reason = "described, never made")]
+struct FieldErrorJson {
+    /// A JSON pointer into the body, or the name of a query parameter after a slash.
+    pointer: String,
+    detail: String,
 }
 
 pub(super) fn problem(error: &Error, request_id: &str) -> Response {

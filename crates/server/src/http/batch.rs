@@ -6,8 +6,9 @@ use axum::{
     extract::State,
     http::{HeaderValue, StatusCode},
 };
-use entourage_model::{Error, Result, UserId};
-use entourage_service::{BatchDone, BatchOperation, Service};
+use entourage_model::{Code, Error, Result, UserId};
+use entourage_service::{BATCH_MAX, BatchDone, BatchOperation, Service};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -15,50 +16,71 @@ use super::{
     asked::Asked,
     body::present,
     follows::{FollowJson, UnfollowJson, follow_reply, unfollow_reply},
+    openapi::{Access, Group, post, schema::Id},
 };
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BatchBody {
+    #[schemars(length(max = BATCH_MAX))]
     operations: Vec<OperationBody>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OperationBody {
     op: Verb,
+    #[schemars(with = "Id")]
     follower: UserId,
+    #[schemars(with = "Id")]
     target: UserId,
+    /// For a follow only.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "bool")]
     quiet: Option<bool>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Verb {
     Follow,
     Unfollow,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct BatchJson<'a> {
     results: Vec<ResultJson<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BatchResult")]
 struct ResultJson<'a> {
     status: u16,
-    /// `None` when it was done.
+    /// `null` when it was done.
     code: Option<&'static str>,
     body: ReplyJson<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "BatchReply")]
 enum ReplyJson<'a> {
     Followed(FollowJson<'a>),
     Unfollowed(UnfollowJson),
     Refused { r#type: String, title: &'static str, status: u16, detail: &'a str, code: &'static str },
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        post("/api/v1/follows:batch", run)
+            .named("batch_follows", "Follow and unfollow many, a result for each")
+            .about("Each operation is atomic by itself; one that is refused does not stop the rest.")
+            .access(Access::Service)
+            .body::<BatchBody>()
+            .answers::<BatchJson>(StatusCode::OK, "The results, in the order of the operations")
+            .refuses(&[Code::InvalidId]),
+    ];
+    Group::new("Batches", "Many writes in one request.", operations)
 }
 
 pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

@@ -3,29 +3,64 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
+use entourage_model::Code;
 use entourage_service::Service;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     answer::{Answer, written},
     asked::Asked,
     body::Nothing,
-    lists::{ListQuery, page},
+    lists::{ListQuery, PageJson, page},
+    openapi::{
+        Access, Group, delete, get, put,
+        schema::{Id, Time, Version},
+    },
 };
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct BlockJson<'a> {
     blocking: bool,
+    #[schemars(with = "Id")]
     actor_id: &'a str,
+    #[schemars(with = "Id")]
     target_id: &'a str,
+    #[schemars(with = "Time")]
     created_at: String,
+    #[schemars(with = "Version")]
     version: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct UnblockJson {
     blocking: bool,
     changed: bool,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        put("/api/v1/users/{id}/blocks/{other}", block)
+            .named("block", "Block a user")
+            .about("Takes follow edges away in both directions and refuses new ones.")
+            .access(Access::Own)
+            .answers::<BlockJson>(StatusCode::CREATED, "Blocked")
+            .answers::<BlockJson>(StatusCode::OK, "Was blocked already")
+            .refuses(&[Code::SelfBlock, Code::UserNotFound]),
+        delete("/api/v1/users/{id}/blocks/{other}", unblock)
+            .named("unblock", "Lift a block")
+            .about("Restores no edge.")
+            .access(Access::Own)
+            .answers::<UnblockJson>(StatusCode::OK, "Not blocked, or not any more")
+            .refuses(&[Code::UserNotFound]),
+        get("/api/v1/users/{id}/blocks", list)
+            .named("list_blocks", "Whom a user blocks, newest first")
+            .access(Access::Own)
+            .pages::<ListQuery>()
+            .answers::<PageJson>(StatusCode::OK, "A page")
+            .refuses(&[Code::UserNotFound]),
+    ];
+    Group::new("Blocks", "A block takes edges away in both directions and refuses new ones.", operations)
 }
 
 pub(super) async fn block(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

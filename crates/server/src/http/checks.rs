@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::UserId;
-use entourage_service::Service;
+use entourage_service::{CHECKS_MAX, Service};
+use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, IgnoredAny, SeqAccess, Visitor},
@@ -13,17 +14,23 @@ use serde::{
 use super::{
     answer::{Answer, json},
     asked::Asked,
+    openapi::{
+        Group, get, post,
+        schema::{Id, Time},
+    },
 };
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TargetsBody {
+    #[schemars(with = "Vec<Id>", length(max = CHECKS_MAX))]
     targets: Vec<UserId>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PairsBody {
+    #[schemars(with = "Vec<(Id, Id)>", length(max = CHECKS_MAX))]
     pairs: Vec<Pair>,
 }
 
@@ -55,16 +62,45 @@ impl<'de> Visitor<'de> for PairVisitor {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct CheckJson {
     following: bool,
     is_following: bool,
+    /// When the follow became active.
+    #[schemars(with = "Option<Time>")]
     since: Option<String>,
 }
 
-#[derive(Serialize)]
-struct ResultsJson<T> {
-    results: T,
+#[derive(Serialize, JsonSchema)]
+struct EachJson<'a> {
+    /// For each asked id whether it is followed.
+    results: BTreeMap<&'a str, bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct PairsJson {
+    /// In the order of the pairs.
+    results: Vec<bool>,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        get("/api/v1/users/{id}/is-following/{other}", one)
+            .named("is_following", "Does one user follow another")
+            .answers::<CheckJson>(StatusCode::OK, "Yes or no; unknown ids are no"),
+        post("/api/v1/users/{id}/is-following", each)
+            .named("is_following_each", "Which of these users does one user follow")
+            .reads()
+            .body::<TargetsBody>()
+            .answers::<EachJson>(StatusCode::OK, "Yes or no for each"),
+        post("/api/v1/checks", pairs)
+            .named("check_pairs", "Does the first of each pair follow the second")
+            .reads()
+            .body::<PairsBody>()
+            .answers::<PairsJson>(StatusCode::OK, "Yes or no for each"),
+    ];
+    let about = "An edge that neither of its two lists would show to the viewer is no.";
+    Group::new("Is following", about, operations)
 }
 
 pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
@@ -79,12 +115,12 @@ pub(super) async fn each(State(service): State<Arc<Service>>, asked: Asked) -> A
     let TargetsBody { targets } = asked.body()?;
     let found = service.is_following_each(&asked.call, follower, &targets).await?;
     let results: BTreeMap<&str, bool> = targets.iter().map(UserId::as_str).zip(found).collect();
-    json(StatusCode::OK, ResultsJson { results })
+    json(StatusCode::OK, EachJson { results })
 }
 
 pub(super) async fn pairs(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let PairsBody { pairs } = asked.body()?;
     let pairs: Vec<_> = pairs.iter().map(|Pair(follower, target)| (follower, target)).collect();
     let results = service.checks(&asked.call, &pairs).await?;
-    json(StatusCode::OK, ResultsJson { results })
+    json(StatusCode::OK, PairsJson { results })
 }

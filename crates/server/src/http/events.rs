@@ -6,47 +6,62 @@ use axum::{
     extract::State,
     http::{StatusCode, header},
 };
-use entourage_model::{EventBody, User};
+use entourage_model::{Code, EventBody, User};
 use entourage_service::{EventRow, Limit, Service};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, json},
     asked::Asked,
     lists::links,
+    openapi::{
+        Access, Group, get,
+        schema::{Cursor, Id, PageLimit, State as EdgeState, Time, Version},
+    },
 };
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EventsQuery {
+    #[schemars(with = "Option<Cursor>")]
     after: Option<String>,
+    #[schemars(with = "Option<PageLimit>")]
     limit: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct EventsJson<'a> {
     data: Vec<EventJson<'a>>,
+    /// Where to go on, also when nothing more is there yet.
+    #[schemars(with = "Option<Cursor>")]
     next_cursor: Option<&'a str>,
     has_more: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct EventJson<'a> {
     cursor: &'a str,
     r#type: &'static str,
+    #[schemars(with = "Version")]
     version: String,
+    #[schemars(with = "Time")]
     time: String,
     #[serde(flatten)]
     fields: FieldsJson<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum FieldsJson<'a> {
     Edge {
+        #[schemars(with = "Option<Id>")]
         follower: Option<&'a str>,
+        #[schemars(with = "Option<Id>")]
         target: Option<&'a str>,
+        #[schemars(with = "Option<EdgeState>")]
         before: Option<&'static str>,
+        #[schemars(with = "Option<EdgeState>")]
         after: Option<&'static str>,
         quiet: bool,
     },
@@ -54,21 +69,39 @@ enum FieldsJson<'a> {
         user: Option<UserJson<'a>>,
     },
     Group {
+        #[schemars(with = "Option<Id>")]
         owner: Option<&'a str>,
         group: String,
+        #[schemars(with = "Option<Id>")]
         member: Option<&'a str>,
     },
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UserOfEvent")]
 struct UserJson<'a> {
+    #[schemars(with = "Id")]
     id: &'a str,
     name: Option<&'a str>,
     avatar_url: Option<&'a str>,
     private: bool,
     hide_lists: bool,
+    #[schemars(with = "Time")]
     registered_at: String,
+    #[schemars(with = "Time")]
     created_at: String,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        get("/api/v1/events", list)
+            .named("list_events", "What changed, oldest first")
+            .access(Access::Service)
+            .pages::<EventsQuery>()
+            .answers::<EventsJson>(StatusCode::OK, "A page")
+            .refuses(&[Code::EventsExpired]),
+    ];
+    Group::new("Events", "One event for each change, none for requests that changed nothing.", operations)
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

@@ -3,38 +3,99 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
-use entourage_model::State as EdgeState;
+use entourage_model::{Code, State as EdgeState};
 use entourage_service::{Followed, Service, Unfollowed};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, json, written},
     asked::Asked,
     body::Nothing,
+    openapi::{
+        Access, Group, Operation, delete, get, post, put,
+        schema::{self, Id, Time, Version},
+    },
 };
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowBody {
+    /// Unseen by everybody but the follower and services.
     #[serde(default)]
     quiet: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct FollowJson<'a> {
     following: bool,
+    #[schemars(with = "schema::State")]
     state: &'static str,
+    #[schemars(with = "Id")]
     follower_id: &'a str,
+    #[schemars(with = "Id")]
     followee_id: &'a str,
+    #[schemars(with = "Time")]
     created_at: String,
+    #[schemars(with = "Version")]
     version: String,
     quiet: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct UnfollowJson {
     following: bool,
     changed: bool,
+}
+
+const PAIR: &str = "/api/v1/users/{id}/following/{other}";
+
+/// What a follow can be refused with, whoever asks for it.
+pub(super) const REFUSALS: &[Code] = &[
+    Code::SelfFollow,
+    Code::Blocked,
+    Code::ChallengeRequired,
+    Code::FollowSuspended,
+    Code::UserNotFound,
+    Code::FollowingLimit,
+    Code::QuietPrivate,
+    Code::CoolingDown,
+];
+
+pub(super) fn group() -> Group {
+    let follow = |operation: Operation| {
+        operation
+            .about(
+                "Following again keeps the place in the list; another `quiet` changes the flag alone. A private account \
+                 is asked: 202, state `pending`.",
+            )
+            .optional_body::<FollowBody>()
+            .answers::<FollowJson>(StatusCode::CREATED, "Follows now")
+            .answers::<FollowJson>(StatusCode::OK, "Followed already")
+            .answers::<FollowJson>(StatusCode::ACCEPTED, "Asked; the account is private")
+            .refuses(REFUSALS)
+    };
+    let unfollow = |operation: Operation| {
+        operation
+            .about("Cancels a request as well.")
+            .answers::<UnfollowJson>(StatusCode::OK, "Does not follow, or not any more")
+            .refuses(&[Code::UserNotFound, Code::CoolingDown])
+    };
+    let operations = vec![
+        follow(post("/api/v1/users/{id}/follow", follow_as_actor).named("follow", "Follow a user, as the actor"))
+            .access(Access::Actor),
+        unfollow(delete("/api/v1/users/{id}/follow", unfollow_as_actor).named("unfollow", "Unfollow, as the actor"))
+            .access(Access::Actor),
+        follow(put(PAIR, self::follow).named("put_follow", "Make the first user follow the second"))
+            .access(Access::Own),
+        unfollow(delete(PAIR, self::unfollow).named("delete_follow", "Make the first user unfollow the second"))
+            .access(Access::Own),
+        get(PAIR, get_one)
+            .named("get_follow", "The edge between two users")
+            .answers::<FollowJson>(StatusCode::OK, "The edge")
+            .refuses(&[Code::NotFound, Code::UserNotFound, Code::ListsHidden]),
+    ];
+    Group::new("Follows", "Follow, unfollow, and the edge itself.", operations)
 }
 
 pub(super) async fn follow_as_actor(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
@@ -61,7 +122,7 @@ pub(super) async fn unfollow(State(service): State<Arc<Service>>, asked: Asked) 
     unfollowed(&service.unfollow(&asked.call, follower, target).await?)
 }
 
-pub(super) async fn get(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [follower, target] = asked.ids()?;
     followed(&service.get_follow(&asked.call, follower, target).await?)
 }

@@ -7,29 +7,47 @@ use axum::{
     http::{StatusCode, header},
 };
 use entourage_service::{Ranked, Service};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     answer::{Answer, json},
     asked::Asked,
     lists::{ListQuery, links},
+    openapi::{
+        Group, get,
+        schema::{Cursor, Id, Time},
+    },
 };
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LeaderboardJson<'a> {
     data: Vec<RankedJson<'a>>,
+    #[schemars(with = "Option<Cursor>")]
     next_cursor: Option<&'a str>,
     has_more: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RankedJson<'a> {
     rank: usize,
+    #[schemars(with = "Id")]
     id: &'a str,
     name: Option<&'a str>,
     avatar_url: Option<&'a str>,
+    #[schemars(with = "Time")]
     created_at: String,
     followers: u64,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        get("/api/v1/leaderboards/followers", followers)
+            .named("list_leaderboard", "Who has the most followers")
+            .pages::<ListQuery>()
+            .answers::<LeaderboardJson>(StatusCode::OK, "A page"),
+    ];
+    Group::new("Leaderboard", "The thousand users with the most followers.", operations)
 }
 
 pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

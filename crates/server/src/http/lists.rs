@@ -6,20 +6,27 @@ use axum::{
     extract::State,
     http::{HeaderValue, StatusCode, header},
 };
-use entourage_model::Result;
+use entourage_model::{Code, Result};
 use entourage_service::{Limit, Service, UserPage, UserRow};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, json},
     asked::Asked,
+    openapi::{
+        Group, Operation, get,
+        schema::{Cursor, Id, PageLimit, Time},
+    },
     whole,
 };
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    #[schemars(with = "Option<Cursor>")]
     cursor: Option<String>,
+    #[schemars(with = "Option<PageLimit>")]
     limit: Option<String>,
 }
 
@@ -37,21 +44,46 @@ impl ListQuery {
     }
 }
 
-#[derive(Serialize)]
-struct PageJson<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PageJson<'a> {
     data: Vec<RowJson<'a>>,
+    #[schemars(with = "Option<Cursor>")]
     next_cursor: Option<&'a str>,
     has_more: bool,
+    /// Rows that paging through would show to a service, where that is known at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<u64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct RowJson<'a> {
+    #[schemars(with = "Id")]
     id: &'a str,
     name: Option<&'a str>,
     avatar_url: Option<&'a str>,
+    /// When the edge became active.
+    #[schemars(with = "Time")]
     created_at: String,
+}
+
+pub(super) fn group() -> Group {
+    let list = |operation: Operation| {
+        operation
+            .about("Nobody comes twice, and nobody who was there throughout is missed, under concurrent writes.")
+            .pages::<ListQuery>()
+            .answers::<PageJson>(StatusCode::OK, "A page")
+            .answers_as(whole::NDJSON, "The whole list, for services: one row a line")
+            .refuses(&[Code::UserNotFound, Code::ListsHidden])
+    };
+    let operations = vec![
+        list(
+            get("/api/v1/users/{id}/followers", followers).named("list_followers", "Who follows a user, newest first"),
+        ),
+        list(
+            get("/api/v1/users/{id}/following", following).named("list_following", "Whom a user follows, newest first"),
+        ),
+    ];
+    Group::new("Lists", "Followers and following, page by page.", operations)
 }
 
 pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

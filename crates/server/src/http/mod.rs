@@ -8,69 +8,70 @@ mod blocks;
 mod body;
 mod checks;
 mod derived;
+mod docs;
 mod events;
 mod follows;
 mod gate;
 mod leaderboard;
 mod lists;
 mod mutes;
+mod openapi;
 mod probes;
 mod receive;
 mod relationships;
 mod requests;
 mod tickets;
+mod trace;
 mod users;
 mod whole;
 
 use std::sync::Arc;
 
-use axum::{
-    Router,
-    routing::{delete, get, post, put},
-};
+use axum::Router;
 use entourage_model::{Code, Error};
 use entourage_service::Service;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub(crate) use self::gate::Peer;
-use self::{answer::Failure, gate::Gate};
-use crate::front::Front;
+use self::{answer::Failure, gate::Gate, openapi::Group, receive::Receiver};
+use crate::{front::Front, metrics::Routes};
+
+/// Every operation there is, in the order of the document.
+fn groups() -> Vec<Group> {
+    vec![
+        users::group(),
+        follows::group(),
+        requests::group(),
+        batch::group(),
+        lists::group(),
+        checks::group(),
+        relationships::group(),
+        derived::group(),
+        leaderboard::group(),
+        blocks::group(),
+        mutes::group(),
+        events::group(),
+        tickets::group(),
+        admin::group(),
+        probes::group(),
+        docs::group(),
+    ]
+}
+
+/// The OpenAPI document.
+pub fn document() -> serde_json::Value {
+    openapi::document(&groups())
+}
 
 /// The whole HTTP front.
 pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
     let gate = Gate { front: Arc::clone(&front), service: Arc::clone(&service) };
-    Router::new()
-        .route("/api/v1/users/{id}", put(users::put).patch(users::patch).get(users::get))
-        .route("/api/v1/users/{id}/follow", post(follows::follow_as_actor).delete(follows::unfollow_as_actor))
-        .route("/api/v1/users/{id}/following/{other}", put(follows::follow).get(follows::get).delete(follows::unfollow))
-        .route("/api/v1/users/{id}/followers", get(lists::followers))
-        .route("/api/v1/users/{id}/following", get(lists::following))
-        .route("/api/v1/users/{id}/is-following/{other}", get(checks::one))
-        .route("/api/v1/users/{id}/is-following", post(checks::each))
-        .route("/api/v1/checks", post(checks::pairs))
-        .route("/api/v1/users/{id}/blocks/{other}", put(blocks::block).merge(delete(blocks::unblock)))
-        .route("/api/v1/users/{id}/blocks", get(blocks::list))
-        .route("/api/v1/tickets", post(tickets::issue))
-        .route("/api/v1/users/{id}/follow-requests", get(requests::list))
-        .route("/api/v1/users/{id}/follow-requests/{other}/accept", post(requests::accept))
-        .route("/api/v1/users/{id}/follow-requests/{other}/reject", post(requests::reject))
-        .route("/api/v1/users/{id}/followers/{other}", delete(requests::remove_follower))
-        .route("/api/v1/users/{id}/mutes/{other}", put(mutes::mute).merge(delete(mutes::unmute)))
-        .route("/api/v1/users/{id}/mutes", get(mutes::list))
-        .route("/api/v1/follows:batch", post(batch::run))
-        .route("/api/v1/users/{id}/relationships", get(relationships::by_query).post(relationships::by_body))
-        .route("/api/v1/users/{id}/mutuals", get(derived::mutuals))
-        .route("/api/v1/users/{id}/not-following-back", get(derived::not_following_back))
-        .route("/api/v1/users/{id}/common-following/{other}", get(derived::common_following))
-        .route("/api/v1/users/{id}/followers-you-know", get(derived::followers_you_know))
-        .route("/api/v1/users/{id}/distance/{other}", get(derived::distance))
-        .route("/api/v1/leaderboards/followers", get(leaderboard::followers))
-        .route("/api/v1/events", get(events::list))
-        .route(admin::BACKUP, post(admin::backup))
-        .route("/healthz", get(probes::healthz))
-        .route("/readyz", get(probes::readyz))
-        .route("/version", get(probes::version))
-        .route("/metrics", get(probes::metrics))
+    let operations: Vec<_> = groups().into_iter().flat_map(|group| group.operations).collect();
+    let routes = Routes::new(operations.iter().map(|operation| (operation.path, operation.method.clone())));
+    let receiver = Receiver { front: Arc::clone(&front), routes: Arc::new(routes) };
+    operations
+        .into_iter()
+        .fold(Router::new(), |router, operation| router.route(operation.path, operation.route))
         .fallback(async || Failure(Error::new(Code::NotFound, "no such route")))
         .method_not_allowed_fallback(async || {
             Failure(Error::new(Code::MethodNotAllowed, "the header Allow lists the methods of this route"))
@@ -78,7 +79,7 @@ pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
         .layer(axum::middleware::from_fn(receive::collect_body))
         .layer(CatchPanicLayer::custom(receive::answer_panic))
         .layer(axum::middleware::from_fn_with_state(gate, gate::admit))
-        .layer(axum::Extension(Arc::clone(&front)))
-        .layer(axum::middleware::from_fn_with_state(front, receive::observe))
+        .layer(axum::Extension(front))
+        .layer(axum::middleware::from_fn_with_state(receiver, receive::observe))
         .with_state(service)
 }

@@ -3,29 +3,63 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
+use entourage_model::Code;
 use entourage_service::Service;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     answer::{Answer, written},
     asked::Asked,
     body::Nothing,
-    lists::{ListQuery, page},
+    lists::{ListQuery, PageJson, page},
+    openapi::{
+        Access, Group, delete, get, put,
+        schema::{Id, Time, Version},
+    },
 };
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MuteJson<'a> {
     muting: bool,
+    #[schemars(with = "Id")]
     actor_id: &'a str,
+    #[schemars(with = "Id")]
     target_id: &'a str,
+    #[schemars(with = "Time")]
     created_at: String,
+    #[schemars(with = "Version")]
     version: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct UnmuteJson {
     muting: bool,
     changed: bool,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        put("/api/v1/users/{id}/mutes/{other}", mute)
+            .named("mute", "Mute a user")
+            .about("The muted one does not see it, and edges stay.")
+            .access(Access::Own)
+            .answers::<MuteJson>(StatusCode::CREATED, "Muted")
+            .answers::<MuteJson>(StatusCode::OK, "Was muted already")
+            .refuses(&[Code::UserNotFound]),
+        delete("/api/v1/users/{id}/mutes/{other}", unmute)
+            .named("unmute", "Lift a mute")
+            .access(Access::Own)
+            .answers::<UnmuteJson>(StatusCode::OK, "Not muted, or not any more")
+            .refuses(&[Code::UserNotFound]),
+        get("/api/v1/users/{id}/mutes", list)
+            .named("list_mutes", "Whom a user mutes, newest first")
+            .access(Access::Own)
+            .pages::<ListQuery>()
+            .answers::<PageJson>(StatusCode::OK, "A page")
+            .refuses(&[Code::UserNotFound]),
+    ];
+    Group::new("Mutes", "A mute keeps somebody out of notifications and suggestions.", operations)
 }
 
 pub(super) async fn mute(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

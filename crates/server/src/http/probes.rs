@@ -9,22 +9,48 @@ use axum::{
 };
 use entourage_service::Service;
 use entourage_store::Health;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answer::{Answer, json};
+use super::{
+    answer::{Answer, json},
+    openapi::{Access, Group, get},
+};
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct StatusJson {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Build")]
 struct VersionJson {
     name: &'static str,
     version: &'static str,
     commit: Option<&'static str>,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        get("/healthz", healthz)
+            .named("healthz", "The process runs and answers")
+            .answers::<StatusJson>(StatusCode::OK, "It does"),
+        get("/readyz", readyz)
+            .named("readyz", "Writes are taken")
+            .answers::<StatusJson>(StatusCode::OK, "They are")
+            .answers::<StatusJson>(StatusCode::SERVICE_UNAVAILABLE, "They are not, with the reason"),
+        get("/version", version)
+            .named("version", "Which version this is")
+            .answers::<VersionJson>(StatusCode::OK, "Name, version, commit"),
+        get("/metrics", metrics)
+            .named("metrics", "What is measured")
+            .about("Open on loopback; elsewhere for admins.")
+            .answers_as("text/plain", "Prometheus text"),
+    ];
+    let operations = operations.into_iter().map(|operation| operation.access(Access::Open)).collect();
+    Group::new("Outside the API", "Probes and metrics.", operations)
 }
 
 /// The process runs and answers.

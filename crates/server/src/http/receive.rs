@@ -10,7 +10,7 @@ use std::{
 use axum::{
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header},
+    http::{HeaderName, HeaderValue, Method, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -18,34 +18,47 @@ use bytes::BytesMut;
 use entourage_model::{Code, Error};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::{
     admin,
     answer::{Failure, problem},
     gate::RequestId,
+    trace::{REQUEST_ID, Trace},
 };
-use crate::{front::Front, metrics};
+use crate::{
+    front::Front,
+    metrics::{self, Routes},
+};
+
+/// What is known of all requests.
+#[derive(Clone)]
+pub(super) struct Receiver {
+    pub(super) front: Arc<Front>,
+    pub(super) routes: Arc<Routes>,
+}
 
 const URI_MAX_BYTES: usize = 8 * 1024;
 const BODY_MAX_BYTES: usize = 64 * 1024;
 const CHECKS_BODY_MAX_BYTES: usize = 1024 * 1024;
 const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
-const REQUEST_ID_MAX_BYTES: usize = 128;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(10);
 const BACKUP_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Outermost: turns whatever happened inside into an answer with an id, and measures it.
-pub(super) async fn observe(State(front): State<Arc<Front>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Request, next: Next) -> Response {
+    let Receiver { front, routes } = &receiver;
     let started = Instant::now();
-    let request_id: Arc<str> = request_id(request.headers()).into();
-    request.extensions_mut().insert(RequestId(Arc::clone(&request_id)));
-    let route = request.extensions().get::<MatchedPath>().map_or("none", |path| path.as_str()).to_owned();
+    let trace = Trace::of(request.headers());
+    request.extensions_mut().insert(RequestId(Arc::clone(&trace.request_id)));
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     let method = request.method().clone();
+    let in_flight = routes.enter(route, &method);
     let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
         Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
     } else if front.access.is_development() && !request.headers().get_all(header::HOST).iter().all(is_loopback) {
@@ -56,25 +69,30 @@ pub(super) async fn observe(State(front): State<Arc<Front>>, mut request: Reques
         .into_response()
     } else {
         let deadline = if route == admin::BACKUP { BACKUP_DEADLINE } else { DEADLINE };
-        timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
+        timeout(deadline, next.run(request))
+            .instrument(trace.span(&method, route))
+            .await
+            .unwrap_or_else(|_| late(&method))
     };
     if let Some(error) = response.extensions_mut().remove::<Error>() {
         // An error on its way out has no body yet, but may have headers.
         let mut kept = std::mem::take(response.headers_mut());
         kept.remove(header::CONTENT_LENGTH);
-        report(&error, &request_id);
-        response = problem(&error, &request_id);
+        metrics::refusal(error.code());
+        if error.code().http_status() >= 500 {
+            trace.log_failure(&error);
+        }
+        response = problem(&error, &trace.request_id);
         response.headers_mut().extend(kept);
     }
     let elapsed = started.elapsed();
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(&request_id) {
-        headers.insert(REQUEST_ID, value);
-    }
+    headers.extend(trace.header().map(|value| (REQUEST_ID, value)));
     if let Ok(value) = HeaderValue::from_str(&format!("app;dur={:.3}", elapsed.as_secs_f64() * 1_000.0)) {
         headers.insert(SERVER_TIMING, value);
     }
-    metrics::request(route, &method, response.status(), elapsed);
+    in_flight.answered(response.status(), elapsed);
+    trace.log_answer(&method, route, response.status(), elapsed);
     response
 }
 
@@ -142,26 +160,8 @@ fn late(method: &Method) -> Response {
     Failure(Error::new(Code::Overloaded, detail)).into_response()
 }
 
-fn report(error: &Error, request_id: &str) {
-    metrics::refusal(error.code());
-    if error.code().http_status() >= 500 {
-        let source = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(request_id, code = error.code().as_str(), source, "{}", error.detail());
-    }
-}
-
 fn uri_bytes(uri: &Uri) -> usize {
     uri.path().len() + uri.query().map_or(0, |query| query.len() + 1)
-}
-
-/// The client's own id when it is one that can go into a log, else a new one.
-fn request_id(headers: &HeaderMap) -> String {
-    let sane = |text: &&str| {
-        (1..=REQUEST_ID_MAX_BYTES).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
-    };
-    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok()).filter(sane);
-    given.map_or_else(|| format!("{:032x}", rand::random::<u128>()), str::to_owned)
 }
 
 #[cfg(test)]

@@ -3,35 +3,52 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
-use entourage_model::{Error, Result, UserId};
-use entourage_service::{Relationship, Service};
+use entourage_model::{Code, Error, Result, UserId};
+use entourage_service::{RELATIONSHIPS_MAX, Relationship, Service};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, json},
     asked::Asked,
+    openapi::{
+        Group, Operation, get, post,
+        schema::{Id, Time},
+    },
 };
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct IdsBody {
+    #[schemars(with = "Vec<Id>", length(max = RELATIONSHIPS_MAX))]
     ids: Vec<UserId>,
 }
 
-#[derive(Serialize)]
+/// What `query_ids` reads, described.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "described, never made")]
+struct IdsQuery {
+    #[schemars(with = "Option<Vec<Id>>", length(max = RELATIONSHIPS_MAX))]
+    id: Vec<UserId>,
+}
+
+#[derive(Serialize, JsonSchema)]
 struct RelationshipsJson<'a> {
     data: Vec<RowJson<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RelationshipTo")]
 struct RowJson<'a> {
+    #[schemars(with = "Id")]
     id: &'a str,
+    /// Nobody has this id.
     unknown: bool,
     #[serde(flatten)]
     relationship: RelationshipJson,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct RelationshipJson {
     following: bool,
     followed_by: bool,
@@ -41,6 +58,7 @@ pub(super) struct RelationshipJson {
     blocked_by: bool,
     muting: bool,
     quiet: bool,
+    #[schemars(with = "Option<Time>")]
     since: Option<String>,
 }
 
@@ -58,6 +76,30 @@ impl RelationshipJson {
             since: found.since.map(|since| since.to_rfc3339()),
         }
     }
+}
+
+pub(super) fn group() -> Group {
+    const PATH: &str = "/api/v1/users/{id}/relationships";
+    let relationships = |operation: Operation| {
+        operation
+            .about(
+                "One object for each asked id. An edge that neither of its lists would show to the viewer is not told.",
+            )
+            .answers::<RelationshipsJson>(StatusCode::OK, "In the order asked")
+            .refuses(&[Code::UserNotFound, Code::ListsHidden])
+    };
+    let operations = vec![
+        relationships(
+            get(PATH, by_query).named("get_relationships", "How a user stands to others").query::<IdsQuery>(),
+        ),
+        relationships(
+            post(PATH, by_body)
+                .named("ask_relationships", "The same, when the ids are too long for an address")
+                .reads()
+                .body::<IdsBody>(),
+        ),
+    ];
+    Group::new("Relationships", "How one user stands to up to a hundred others.", operations)
 }
 
 pub(super) async fn by_query(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

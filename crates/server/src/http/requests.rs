@@ -2,16 +2,47 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::{extract::State, http::StatusCode};
+use entourage_model::Code;
 use entourage_service::Service;
 
 use super::{
     answer::Answer,
     asked::Asked,
     body::Nothing,
-    follows::{followed, unfollowed},
-    lists::{ListQuery, page},
+    follows::{FollowJson, UnfollowJson, followed, unfollowed},
+    lists::{ListQuery, PageJson, page},
+    openapi::{Access, Group, delete, get, post},
 };
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        get("/api/v1/users/{id}/follow-requests", list)
+            .named("list_follow_requests", "Who asks to follow a user, newest first")
+            .access(Access::Own)
+            .pages::<ListQuery>()
+            .answers::<PageJson>(StatusCode::OK, "A page")
+            .refuses(&[Code::UserNotFound]),
+        post("/api/v1/users/{id}/follow-requests/{other}/accept", accept)
+            .named("accept_request", "Accept a request")
+            .about("Counts no quota, but `limits.following_max` of whoever asked.")
+            .access(Access::Own)
+            .answers::<FollowJson>(StatusCode::OK, "Follows, now or already")
+            .answers::<FollowJson>(StatusCode::CREATED, "Follows now")
+            .refuses(&[Code::NotFound, Code::UserNotFound, Code::Blocked, Code::FollowingLimit]),
+        post("/api/v1/users/{id}/follow-requests/{other}/reject", reject)
+            .named("reject_request", "Reject a request")
+            .access(Access::Own)
+            .answers::<UnfollowJson>(StatusCode::OK, "There is no request, or not any more")
+            .refuses(&[Code::UserNotFound]),
+        delete("/api/v1/users/{id}/followers/{other}", remove_follower)
+            .named("remove_follower", "Remove a follower")
+            .access(Access::Own)
+            .answers::<UnfollowJson>(StatusCode::OK, "Does not follow, or not any more")
+            .refuses(&[Code::UserNotFound]),
+    ];
+    Group::new("Requests", "A private account accepts or rejects who asks to follow it.", operations)
+}
 
 pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [target] = asked.ids()?;

@@ -4,19 +4,33 @@ use std::sync::Arc;
 
 use axum::{Extension, http::StatusCode};
 use entourage_service::Caller;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     answer::{Answer, json},
     asked::Asked,
     body::Nothing,
+    openapi::{Group, post, schema::Time},
 };
 use crate::front::Front;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct TicketJson {
     ticket: String,
+    #[schemars(with = "Time")]
     expires_at: String,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        post("/api/v1/tickets", issue)
+            .named("make_ticket", "A ticket for streams")
+            .about("Good once and for a minute, as `?ticket=` of a stream, for browsers, which cannot send a header there.")
+            .reads()
+            .answers::<TicketJson>(StatusCode::CREATED, "The ticket"),
+    ];
+    Group::new("Tickets", "Credentials for streams in browsers.", operations)
 }
 
 pub(super) async fn issue(

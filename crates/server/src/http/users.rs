@@ -3,29 +3,40 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
-use entourage_model::{Error, Millis, Result, UserPatch};
-use entourage_service::{Service, UserView, UserWritten};
+use entourage_model::{Code, Error, Millis, Result, UserPatch};
+use entourage_service::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, Service, UserView, UserWritten};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, json, written},
     asked::Asked,
     body::{clearable, present},
+    openapi::{
+        Access, Group, get, patch, put,
+        schema::{Id, Time, Version},
+    },
     relationships::RelationshipJson,
 };
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UserBody {
     #[serde(default, deserialize_with = "clearable")]
+    #[schemars(with = "Option<String>", length(max = NAME_MAX_BYTES))]
     name: Option<Option<Box<str>>>,
     #[serde(default, deserialize_with = "clearable")]
+    #[schemars(with = "Option<String>", length(max = AVATAR_URL_MAX_BYTES))]
     avatar_url: Option<Option<Box<str>>>,
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "bool")]
     private: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "bool")]
     hide_lists: Option<bool>,
     #[serde(default, deserialize_with = "present")]
+    /// Service or import only.
+    #[schemars(with = "Time")]
     registered_at: Option<String>,
 }
 
@@ -44,31 +55,39 @@ impl UserBody {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WrittenUser")]
 struct WrittenJson<'a> {
+    #[schemars(with = "Id")]
     id: &'a str,
     created: bool,
     changed: bool,
-    /// `None` when nothing changed: then there is no new version.
+    /// `null` when nothing changed: then there is no new version.
+    #[schemars(with = "Option<Version>")]
     version: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct UserJson<'a> {
+    #[schemars(with = "Id")]
     id: &'a str,
     name: Option<&'a str>,
     avatar_url: Option<&'a str>,
     private: bool,
     hide_lists: bool,
+    #[schemars(with = "Time")]
     registered_at: String,
+    #[schemars(with = "Time")]
     created_at: String,
+    #[schemars(with = "Version")]
     version: String,
     counts: CountsJson,
+    /// Of the viewer to this user; where there is a viewer, and it is somebody else.
     #[serde(skip_serializing_if = "Option::is_none")]
     relationship: Option<RelationshipJson>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct CountsJson {
     followers: u64,
     following: u64,
@@ -82,13 +101,42 @@ struct CountsJson {
     requested: Option<u64>,
 }
 
-pub(super) async fn put(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+const USER: &str = "/api/v1/users/{id}";
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        put(USER, put_one)
+            .named("put_user", "Create or replace a user")
+            .about(
+                "Without `private`, `hide_lists` or `registered_at` they keep their value; without `name` or \
+                 `avatar_url` they are cleared.",
+            )
+            .access(Access::Own)
+            .optional_body::<UserBody>()
+            .answers::<WrittenJson>(StatusCode::CREATED, "Created")
+            .answers::<WrittenJson>(StatusCode::OK, "Replaced, or as it was")
+            .refuses(&[Code::IdTaken]),
+        patch(USER, patch_one)
+            .named("patch_user", "Change some fields of a user")
+            .access(Access::Own)
+            .body::<UserBody>()
+            .answers::<WrittenJson>(StatusCode::OK, "Changed, or as it was")
+            .refuses(&[Code::UserNotFound]),
+        get(USER, get_one)
+            .named("get_user", "A user with counts")
+            .answers::<UserJson>(StatusCode::OK, "The user")
+            .refuses(&[Code::UserNotFound]),
+    ];
+    Group::new("Users", "Ids are the application's own.", operations)
+}
+
+pub(super) async fn put_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let patch = asked.optional_body::<UserBody>()?.patch()?;
     answer(&service.put_user(&asked.call, id.clone(), patch).await?)
 }
 
-pub(super) async fn patch(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+pub(super) async fn patch_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let patch = asked.body::<UserBody>()?.patch()?;
     answer(&service.patch_user(&asked.call, id.clone(), patch).await?)
@@ -101,7 +149,7 @@ fn answer(done: &UserWritten) -> Answer {
     written(status, body, &done.receipt)
 }
 
-pub(super) async fn get(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let UserView { user, counts, relationship } = service.get_user(&asked.call, id).await?;
     let body = UserJson {

@@ -20,7 +20,7 @@ use super::{
     lists::{ListQuery, row},
 };
 
-const NDJSON: &str = "application/x-ndjson";
+pub(super) const NDJSON: &str = "application/x-ndjson";
 
 /// A whole list has no pages.
 pub(super) fn is_asked_for(asked: &Asked, query: &ListQuery) -> Result<bool> {

@@ -1,3 +1,9 @@
+use entourage_server::{
+    config::{Origin, Raw, Settings},
+    wire::wire,
+};
+use entourage_service::Rules;
+
 use super::server::Server;
 
 #[test]
@@ -15,11 +21,38 @@ fn probes_answer_outside_the_api() {
     let metrics = server.ask("GET //metrics");
     assert!(metrics.header("content-type").starts_with("text/plain"));
     for line in [
-        r#"entourage_http_requests_total{route="/api/v1/users/{id}/follow",method="POST",status="201"}"#,
+        r#"entourage_http_requests_total{route="/api/v1/users/{id}/follow",method="POST",status="2xx"}"#,
         r#"entourage_http_request_seconds_bucket{route="/api/v1/users/{id}/follow",method="POST",le="0.001"}"#,
         r#"entourage_commits_total{operation="follow"}"#,
         r#"entourage_refusals_total{code="self_follow"}"#,
+        r#"entourage_http_in_flight{route="/metrics",method="GET"} 1"#,
+        r#"entourage_http_in_flight{route="/api/v1/users/{id}/follow",method="POST"} 0"#,
     ] {
         assert!(metrics.text.contains(line), "{line}\n{}", metrics.text);
     }
+}
+
+#[test]
+fn an_embedded_store_measures_itself() {
+    let folder = std::env::temp_dir().join(format!("entourage-test-{:032x}", rand::random::<u128>()));
+    let mut raw = Raw::default();
+    raw.set("data.dir", folder.to_str().unwrap(), Origin::Flag("--data")).unwrap();
+    let settings = Settings::check(&raw).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = Server::with(runtime.block_on(wire(&settings)).unwrap().store, Rules::default());
+    server.check("PUT /users/measured", "201");
+    let metrics = server.ask("GET //metrics").text;
+    for name in [
+        "entourage_batch_writes_bucket{le=\"1\"}",
+        "entourage_sync_seconds_count",
+        "entourage_queue_writes ",
+        "entourage_log_bytes ",
+        "entourage_memory_bytes ",
+        "entourage_users ",
+        "entourage_edges ",
+    ] {
+        assert!(metrics.lines().any(|line| line.starts_with(name)), "{name}\n{metrics}");
+    }
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -7,7 +7,10 @@
 use serde_json::Value;
 use ureq::http;
 
-use super::server::Server;
+use super::{
+    described::{Sent, compare},
+    server::Server,
+};
 
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -64,7 +67,11 @@ impl Server {
             let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
             self.agent.run(request)
         };
-        read(response.unwrap())
+        let reply = read(response.unwrap());
+        if let Err(why) = compare(&Sent { method, path: &path, body }, &reply) {
+            panic!("{method} {path} {body}\n{why}\ngot {} {}", reply.status, reply.text);
+        }
+        reply
     }
 
     pub(crate) fn check(&self, request: &str, expected: &str) -> Reply {

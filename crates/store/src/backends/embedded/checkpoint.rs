@@ -91,6 +91,7 @@ impl Checkpointer {
                     if self.engine.is_stopping() {
                         return;
                     }
+                    self.engine.measures.sizes(&self.engine);
                     self.engine.checkpoint_changed.wait_for(&mut state, Duration::from_millis(200));
                 }
             };
@@ -104,7 +105,7 @@ impl Checkpointer {
                     state.covered = frozen.sequence;
                     state.frozen = None;
                     state.last_error = None;
-                    metrics::histogram!("entourage_checkpoint_seconds").record(started.elapsed().as_secs_f64());
+                    self.engine.measures.checkpoint(&self.engine, started.elapsed());
                 }
                 Err(fault) => {
                     tracing::warn!(%fault, "a checkpoint failed and will be tried again; the log keeps everything");

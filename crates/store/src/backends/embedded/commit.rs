@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use entourage_model::{Error, Key, Millis, Outcome, Result, Sequence};
@@ -124,7 +125,9 @@ impl Committer {
             return Ok(());
         }
         let _gate = self.engine.gate.lock();
+        let started = Instant::now();
         self.write(&mut batch.frame, before, newest).inspect_err(|fault| batch.fail(fault))?;
+        self.engine.measures.batch(&self.engine, batch.results.len() - batch.durable, started.elapsed());
         self.engine.state.apply(batch.undurable());
         for (outcome, _) in batch.undurable() {
             if let Some(record) = outcome.idempotency.as_deref().filter(|_| !outcome.replayed) {

@@ -10,8 +10,8 @@ use hashbrown::HashSet;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    fault::Fault, files::BlockFiles, idempotency::Idempotency, log::Segments, options::Options, spare::Spare,
-    state::State,
+    fault::Fault, files::BlockFiles, idempotency::Idempotency, log::Segments, measures::Measures, options::Options,
+    spare::Spare, state::State,
 };
 use crate::{Identity, disk::Disk};
 
@@ -36,6 +36,7 @@ pub(super) struct Engine {
     pub(super) removing: Mutex<()>,
     /// Held over each batch: who has it sees a state that stands still.
     pub(super) gate: Mutex<()>,
+    pub(super) measures: Measures,
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +90,7 @@ impl Engine {
             holds: AtomicUsize::new(0),
             removing: Mutex::default(),
             gate: Mutex::default(),
+            measures: Measures::default(),
         }
     }
 

@@ -23,6 +23,7 @@ mod identity;
 mod lists;
 mod log;
 mod manifest;
+mod measures;
 mod options;
 mod overlay;
 mod pipe;

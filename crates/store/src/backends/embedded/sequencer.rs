@@ -8,6 +8,7 @@ use std::{
 };
 
 use entourage_model::{Code, Error, Key, Operation, Outcome, Result, Sequence, Version, VersionClock, Write, resolve};
+use metrics::{Gauge, gauge};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
@@ -46,10 +47,16 @@ impl Job {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<Waiting>,
     wake: Condvar,
+    depth: Gauge,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { inner: Mutex::default(), wake: Condvar::new(), depth: gauge!("entourage_queue_writes") }
+    }
 }
 
 #[derive(Default)]
@@ -70,6 +77,7 @@ impl Queue {
             return Err(Error::new(Code::Overloaded, "too many writes are waiting; slow down and try again"));
         }
         waiting.writes += writes;
+        self.depth.set(waiting.writes as f64);
         let first = waiting.jobs.is_empty();
         waiting.jobs.push(job);
         drop(waiting);
@@ -107,6 +115,7 @@ impl Queue {
         }
         std::mem::swap(&mut waiting.jobs, jobs);
         waiting.writes = 0;
+        self.depth.set(0.0);
         Some(())
     }
 }

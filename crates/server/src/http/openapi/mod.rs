@@ -1,0 +1,9 @@
+//! The API described from the code: one table of operations makes both the router and the document.
+
+mod document;
+mod operation;
+mod problems;
+pub(super) mod schema;
+
+pub(super) use document::document;
+pub(super) use operation::{Access, Group, Operation, delete, get, patch, post, put};

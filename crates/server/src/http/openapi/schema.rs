@@ -1,0 +1,70 @@
+//! The values that stand in many bodies, as the document describes them: `#[schemars(with = "…")]` names them where
+//! the code has text or a type of the model.
+#![allow(dead_code, reason = "these types are described, never made")]
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident $schema:tt;)*) => {$(
+        $(#[$doc])*
+        pub(in crate::http) struct $name;
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    )*};
+}
+
+values! {
+    /// A user's id.
+    Id {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 128,
+        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
+        "description": "A user's id, the application's own: 1 to 128 bytes of UTF-8 without control characters",
+        "examples": ["alice", "42"],
+    };
+    /// A version or an id that is one.
+    Version {
+        "type": "string",
+        "pattern": "^[0-9]{1,19}$",
+        "description": "When it was written, as a number that only grows; text because it is beyond what JSON numbers \
+                        keep exactly",
+        "examples": ["3548741492736"],
+    };
+    /// RFC 3339.
+    Time {
+        "type": "string",
+        "format": "date-time",
+        "description": "RFC 3339, UTC, milliseconds",
+        "examples": ["2026-01-02T03:04:05.678Z"],
+    };
+    /// Where a list goes on.
+    Cursor {
+        "type": "string",
+        "description": "Opaque; `next_cursor` of the page before. Good for the same list seen by the same viewer only",
+    };
+    /// How many rows.
+    PageLimit {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 200,
+        "default": 50,
+        "description": "Rows of a page at most; it may have fewer and still have a next one",
+    };
+    /// The state of an edge.
+    State {
+        "type": "string",
+        "enum": ["active", "pending", "parked", "removed"],
+        "description": "`pending`: asked, not accepted; `parked`: in quarantine; `removed`: history only",
+    };
+}

@@ -1,0 +1,87 @@
+//! What is measured, and how it is shown: one recorder for the whole process.
+
+mod routes;
+
+use std::sync::OnceLock;
+
+use entourage_model::Code;
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+pub(crate) use self::routes::Routes;
+
+/// Seconds; from a tenth of a millisecond, where most answers are, to the deadline.
+const LATENCY_BUCKETS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0];
+/// Writes of one batch: one for a caller alone, thousands under load.
+const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0];
+/// Seconds of a checkpoint, from an empty store to one of a hundred million edges.
+const CHECKPOINT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
+
+/// Starts recording; a second server in one process shares the first one's recorder. What is measured before is lost,
+/// so this comes before a store is opened.
+pub(crate) fn install() {
+    RECORDER.get_or_init(|| {
+        let recorder = builder().unwrap_or_default().build_recorder();
+        let handle = recorder.handle();
+        if metrics::set_global_recorder(recorder).is_err() {
+            tracing::warn!("another recorder was installed before; /metrics stays empty");
+        }
+        describe();
+        handle
+    });
+}
+
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    PrometheusBuilder::new()
+        .set_buckets(LATENCY_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full("entourage_batch_writes".to_owned()), BATCH_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full("entourage_checkpoint_seconds".to_owned()), CHECKPOINT_BUCKETS)
+}
+
+fn describe() {
+    describe_counter!("entourage_http_requests_total", "Requests answered, by route, method and class of status");
+    describe_histogram!("entourage_http_request_seconds", "Time to answer, by route and method");
+    describe_gauge!("entourage_http_in_flight", "Requests that are being answered, by route and method");
+    describe_counter!("entourage_refusals_total", "Requests refused or failed, by code");
+    describe_counter!("entourage_commits_total", "Writes that changed the store, by operation");
+    describe_histogram!("entourage_batch_writes", "Writes that were made durable together");
+    describe_histogram!("entourage_sync_seconds", "Time to write a batch to the log and sync it");
+    describe_gauge!("entourage_queue_writes", "Writes that wait for the one thread that decides");
+    describe_histogram!("entourage_checkpoint_seconds", "Time of a finished checkpoint");
+    describe_gauge!("entourage_log_bytes", "Bytes of log on the disk");
+    describe_gauge!("entourage_memory_bytes", "Bytes that the store holds in memory, by its own estimate");
+    describe_gauge!("entourage_users", "Users of the store");
+    describe_gauge!("entourage_edges", "Edges of the store that are in a list");
+    describe_counter!("entourage_count_clamp_total", "Counts that would have gone below zero; always 0");
+}
+
+pub(crate) fn render() -> String {
+    RECORDER.get().map(PrometheusHandle::render).unwrap_or_default()
+}
+
+/// Folds what histograms have gathered; to be called every few seconds.
+pub(crate) fn fold() {
+    if let Some(handle) = RECORDER.get() {
+        handle.run_upkeep();
+    }
+}
+
+pub(crate) fn refusal(code: Code) {
+    counter!("entourage_refusals_total", "code" => code.as_str()).increment(1);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_measure_is_on_the_page_for_operators() {
+        let page = include_str!("../../../../docs/operations.md");
+        let source = include_str!("mod.rs");
+        let names: Vec<_> = source.split("!(\"entourage_").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            assert!(page.contains(&format!("`entourage_{name}`")), "entourage_{name} is not described");
+        }
+    }
+}
