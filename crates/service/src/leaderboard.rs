@@ -85,6 +85,7 @@ impl Leaderboard {
         let key = |change: &Change| match change {
             Change::Edge(edge) => (edge.kind == Kind::Follow).then_some(edge.target),
             Change::User(user) => user.after.is_none().then_some(user.key),
+            Change::Record(_) => None,
         };
         let mut touched = self.touched.lock();
         if touched.len() < TOUCHED_MAX {
