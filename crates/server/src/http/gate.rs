@@ -14,6 +14,7 @@ use entourage_service::{Actor, Caller, Credential, Service, Standing};
 use super::{
     answer::Failure,
     asked::{ACTOR, AUTHORIZATION, text},
+    receive::discard,
 };
 use crate::{
     audit::Record,
@@ -58,15 +59,15 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
         Ok(caller) => caller,
         Err(error) => {
             Entry::new("authenticate", None, &gate.front, &request).close(error.code().as_str());
-            return Failure(error).into_response();
+            return refuse(error, request).await;
         }
     };
     let entry =
         audited(request.method(), route).map(|action| Entry::new(action, Some(caller.clone()), &gate.front, &request));
     let mut response = match gate.service.count_request(&caller) {
-        Err(error) => Failure(error).into_response(),
+        Err(error) => refuse(error, request).await,
         Ok(()) if route == METRICS && !caller.admin => {
-            Failure(Error::new(Code::Forbidden, "metrics need the scope admin")).into_response()
+            refuse(Error::new(Code::Forbidden, "metrics need the scope admin"), request).await
         }
         Ok(()) => {
             request.extensions_mut().insert(caller.clone());
@@ -81,6 +82,12 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     }
     show_standing(&mut response, &gate.service.standing(&caller));
     response
+}
+
+/// A body that nobody reads would end the connection, and the client's next request with it.
+async fn refuse(error: Error, request: Request) -> Response {
+    discard(request.into_body()).await;
+    Failure(error).into_response()
 }
 
 impl Gate {

@@ -126,13 +126,17 @@ async fn read(mut body: Body, max_bytes: usize) -> Result<Bytes, Error> {
         let frame = frame.map_err(|_| Error::invalid("the body ended early"))?;
         let Ok(data) = frame.into_data() else { continue };
         if kept.len() + data.len() > max_bytes {
-            // Either way the answer is the same.
-            let _ = timeout(DRAIN_TIMEOUT, drain(body)).await;
+            discard(body).await;
             return Err(Error::new(Code::PayloadTooLarge, format!("a body has at most {max_bytes} bytes here")));
         }
         kept.extend_from_slice(&data);
     }
     Ok(kept.freeze())
+}
+
+/// Whether it ends in time or not, the answer is the same.
+pub(super) async fn discard(body: Body) {
+    let _ = timeout(DRAIN_TIMEOUT, drain(body)).await;
 }
 
 /// Reads on for a while and drops it: a client that is cut off while it sends would see a broken connection
