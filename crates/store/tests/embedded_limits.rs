@@ -224,17 +224,22 @@ fn writes_without_edges_bring_checkpoints_too() {
     };
     let store = open_on(&disk, options).expect("the store opens");
     block_on(async {
-        for round in 0..4_000 {
+        let rename = async |round: u32| {
             let patch = UserPatch { name: Some(Some(format!("round {round}").into())), ..UserPatch::default() };
             let write = Operation::PutUser { key: Key(1), id: UserId::from(1), patch, overwrite: Overwrite::Replace };
             store.commit(write.into()).await.expect("the user is changed");
+        };
+        for round in 0..4_000 {
+            rename(round).await;
         }
-        // The checkpoint writer has the lowest priority; on a busy machine it may still be at work.
+        // The checkpoint writer has the lowest priority; on a busy machine it may still be at work, and the next
+        // checkpoint begins with a write.
         let retained = || store.disk_bytes().expect("sizes can be read").1;
-        for _ in 0..1_000 {
+        for round in 0..1_000 {
             if retained() <= 2 * options.log_retain_bytes {
                 return;
             }
+            rename(round).await;
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
         panic!("{} bytes of log", retained());

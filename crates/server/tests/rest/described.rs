@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use super::table::Reply;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(entourage_server::http::document);
-static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<(Schemas, SchemaIndex)>>>> = LazyLock::new(Mutex::default);
+/// Compiled schemas by where they stand in the document.
+type Validators = HashMap<String, Arc<(Schemas, SchemaIndex)>>;
+static VALIDATORS: LazyLock<Mutex<Validators>> = LazyLock::new(Mutex::default);
 
 /// What was asked, as the client wrote it.
 pub(crate) struct Sent<'a> {
