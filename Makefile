@@ -20,6 +20,7 @@ check: ## format, lints, dependencies
 	@scripts/suite dependencies scripts/deny check bans licenses sources
 
 bench: ## figures, with machine and commit; ARGS="…" go to the bench
+	cargo build --release -p entourage
 	cargo run --release -p entourage-bench -- $(ARGS)
 
 soak: ## the long versions of the suites

@@ -55,6 +55,7 @@ pub(crate) enum Measurement {
     Disk,
     Memory,
     Reopen,
+    Rest,
 }
 
 impl Arguments {

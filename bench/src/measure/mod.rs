@@ -7,6 +7,7 @@ mod import;
 mod memory;
 mod pages;
 mod reopen;
+mod rest;
 
 use std::path::Path;
 
@@ -70,6 +71,9 @@ impl Bench<'_> {
         }
         if wants(Measurement::Reopen) {
             results.extend(&data, reopen::killed(self, &subject)?);
+        }
+        if wants(Measurement::Rest) {
+            results.extend(&data, rest::measure(self, &subject)?);
         }
         if !self.arguments.keep {
             place::remove(&folder)?;
