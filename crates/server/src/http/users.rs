@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Error, Millis, Result, UserPatch};
-use entourage_service::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, Service, UserView, UserWritten};
+use entourage_service::{Service, UserView, UserWritten};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use super::{
     body::{clearable, present},
     openapi::{
         Access, Group, get, patch, put,
-        schema::{Id, Time, Version},
+        schema::{AvatarUrl, Id, Name, Time, Version},
     },
     relationships::RelationshipJson,
 };
@@ -23,10 +23,10 @@ use super::{
 #[serde(deny_unknown_fields)]
 struct UserBody {
     #[serde(default, deserialize_with = "clearable")]
-    #[schemars(with = "Option<String>", length(max = NAME_MAX_BYTES))]
+    #[schemars(with = "Option<Name>")]
     name: Option<Option<Box<str>>>,
     #[serde(default, deserialize_with = "clearable")]
-    #[schemars(with = "Option<String>", length(max = AVATAR_URL_MAX_BYTES))]
+    #[schemars(with = "Option<AvatarUrl>")]
     avatar_url: Option<Option<Box<str>>>,
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "bool")]

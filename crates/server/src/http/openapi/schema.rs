@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use entourage_service::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 macro_rules! values {
@@ -32,6 +33,22 @@ values! {
         "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
         "description": "A user's id, the application's own: 1 to 128 bytes of UTF-8 without control characters",
         "examples": ["alice", "42"],
+    };
+    /// What a user is called.
+    Name {
+        "type": "string",
+        "maxLength": NAME_MAX_BYTES,
+        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$",
+        "description": "What people call the user; bytes are counted, and there are no control characters",
+        "examples": ["Alice"],
+    };
+    /// Where a user's picture is.
+    AvatarUrl {
+        "type": "string",
+        "maxLength": AVATAR_URL_MAX_BYTES,
+        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$",
+        "description": "Where the user's picture is; bytes are counted, and there are no control characters",
+        "examples": ["https://example.org/alice.png"],
     };
     /// A version or an id that is one.
     Version {
