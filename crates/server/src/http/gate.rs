@@ -30,8 +30,8 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) Arc<str>);
 
-/// What is open to everybody. Everything else that has a route needs a caller.
-const OPEN: &[&str] = &["/healthz", "/readyz", "/version", "/openapi.json", "/docs", "/docs/", "/docs/{*rest}"];
+/// What is open to everybody, as the document says it. Everything else that has a route needs a caller.
+const OPEN: &[&str] = &["/healthz", "/readyz", "/version", "/openapi.json", "/docs"];
 const METRICS: &str = "/metrics";
 const ADMIN: &str = "/api/v1/admin/";
 const STREAM: &str = "/stream";

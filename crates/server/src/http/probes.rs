@@ -7,6 +7,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use entourage_model::Code;
 use entourage_service::Service;
 use entourage_store::Health;
 use schemars::JsonSchema;
@@ -47,7 +48,8 @@ pub(super) fn group() -> Group {
         get("/metrics", metrics)
             .named("metrics", "What is measured")
             .about("Open on loopback; elsewhere for admins.")
-            .answers_as("text/plain", "Prometheus text"),
+            .answers_as("text/plain", "Prometheus text")
+            .refuses(&[Code::Unauthenticated, Code::Forbidden]),
     ];
     let operations = operations.into_iter().map(|operation| operation.access(Access::Open)).collect();
     Group::new("Outside the API", "Probes and metrics.", operations)
