@@ -10,9 +10,10 @@ use entourage_model::{Code, Error, Result, UserId};
 use entourage_service::{BATCH_MAX, BatchDone, BatchOperation, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{
-    answer::{Answer, REPLAYED, TOKEN, json},
+    answer::{self, Answer, REPLAYED, TOKEN},
     asked::Asked,
     body::present,
     follows::{FollowJson, UnfollowJson, follow_reply, unfollow_reply},
@@ -28,6 +29,7 @@ struct BatchBody {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("not" = json!({ "properties": { "op": { "const": "unfollow" } }, "required": ["quiet"] })))]
 struct OperationBody {
     op: Verb,
     #[schemars(with = "Id")]
@@ -87,7 +89,7 @@ pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> An
     let BatchBody { operations } = asked.body()?;
     let operations = operations.into_iter().enumerate().map(operation).collect::<Result<_>>()?;
     let done = service.batch(&asked.call, operations).await?;
-    let mut response = json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
+    let mut response = answer::json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
     let token = done.token.and_then(|token| HeaderValue::from_str(&token).ok());
     response.headers_mut().extend(token.map(|token| (TOKEN, token)));
     if done.replayed {

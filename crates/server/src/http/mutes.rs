@@ -46,7 +46,7 @@ pub(super) fn group() -> Group {
             .access(Access::Own)
             .answers::<MuteJson>(StatusCode::CREATED, "Muted")
             .answers::<MuteJson>(StatusCode::OK, "Was muted already")
-            .refuses(&[Code::UserNotFound]),
+            .refuses(&[Code::SelfBlock, Code::UserNotFound]),
         delete("/api/v1/users/{id}/mutes/{other}", unmute)
             .named("unmute", "Lift a mute")
             .access(Access::Own)

@@ -33,8 +33,8 @@ pub(super) fn group() -> Group {
         post("/api/v1/users/{id}/follow-requests/{other}/reject", reject)
             .named("reject_request", "Reject a request")
             .access(Access::Own)
-            .answers::<UnfollowJson>(StatusCode::OK, "There is no request, or not any more")
-            .refuses(&[Code::UserNotFound]),
+            .answers::<UnfollowJson>(StatusCode::OK, "Rejected")
+            .refuses(&[Code::NotFound, Code::UserNotFound]),
         delete("/api/v1/users/{id}/followers/{other}", remove_follower)
             .named("remove_follower", "Remove a follower")
             .access(Access::Own)

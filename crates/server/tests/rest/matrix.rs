@@ -68,7 +68,8 @@ const MATRIX: &[Row] = &[
     ("unfollow", "DELETE /users/{own}/follow", [NOBODY, "200", "200", "200", "200", "400 invalid_request", "200"]),
     ("put_follow", "PUT /users/{own}/following/{other}", OWN_CREATES),
     ("delete_follow", "DELETE /users/{own}/following/{pal}", OWN),
-    ("get_follow", "GET /users/{fan}/following/{own}", ANYONE),
+    // The fan's list is public, but nobody sees in it who blocks them.
+    ("get_follow", "GET /users/{fan}/following/{own}", [NOBODY, YES, YES, "404 not_found", YES, YES, YES]),
     ("list_follow_requests", "GET /users/{own}/follow-requests", OWN),
     ("accept_request", "POST /users/{own}/follow-requests/{asker}/accept", OWN),
     ("reject_request", "POST /users/{own}/follow-requests/{asker}/reject", OWN),
@@ -80,7 +81,11 @@ const MATRIX: &[Row] = &[
     ),
     ("list_followers", "GET /users/{own}/followers", SHOWN),
     ("list_following", "GET /users/{own}/following", SHOWN),
-    ("is_following", "GET /users/{fan}/is-following/{own}", [NOBODY, YES, YES, YES, YES, YES, YES]),
+    (
+        "is_following",
+        "GET /users/{fan}/is-following/{own}",
+        [NOBODY, YES, YES, r#"200 {"following": false}"#, YES, YES, YES],
+    ),
     ("is_following_each", r#"POST /users/{own}/is-following {"targets": ["{fan}"]}"#, ANYONE),
     ("check_pairs", r#"POST /checks {"pairs": [["{own}", "{fan}"]]}"#, ANYONE),
     ("get_relationships", "GET /users/{own}/relationships?id={pal}", ANYONE),

@@ -58,7 +58,7 @@ fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
             found.push((path.display().to_string(), fs::read_to_string(&path).unwrap()));
         }
     }
