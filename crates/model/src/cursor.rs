@@ -20,6 +20,12 @@ pub enum Selection {
     FollowersOf(Key),
     /// Users by rank; the list says nothing.
     Leaderboard,
+    /// Members of a group of the list's user.
+    Members(Version),
+    /// What the list's user followed before.
+    History,
+    /// Jobs of the server.
+    Jobs,
 }
 
 /// Which list a cursor belongs to, what is shown of it, and who was looking at it (`None`: a service).
@@ -76,6 +82,9 @@ fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
         Selection::CommonWith(other) => (3, Some(other)),
         Selection::FollowersOf(other) => (4, Some(other)),
         Selection::Leaderboard => (5, None),
+        Selection::Members(group) => (6, Some(Key(group.bits() as i64))),
+        Selection::History => (7, None),
+        Selection::Jobs => (8, None),
     };
     let mut bytes = Vec::with_capacity(27);
     bytes.push(selection << SELECTION_SHIFT | scope.list.plane as u8);
@@ -138,6 +147,10 @@ mod tests {
             Selection::FollowersOf(Key(2)),
             Selection::FollowersOf(Key(3)),
             Selection::Leaderboard,
+            Selection::Members(Version::from_bits(2)),
+            Selection::Members(Version::from_bits(3)),
+            Selection::History,
+            Selection::Jobs,
         ];
         for made in selections {
             let text = CURSOR.encode(&signer(1), &of(made));

@@ -86,6 +86,7 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
             actor(view, by)?;
             Ok(remove(view, Kind::Mute, by, target, Cause::Follower, version))
         }
+        Operation::ExpireMute { actor: by, target, now } => Ok(expire_mute(view, by, target, now, version)),
         Operation::Import { follower, target, at, quiet } => {
             pair(view, follower, target)?;
             if let Some(value) = view.edge(Kind::Follow, follower, target) {
@@ -98,10 +99,11 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
         Operation::PutRecord { space, owner, ref id, ref value, condition, cap } => {
             records::put(view, space, owner, id, value.as_deref(), condition, cap, version)
         }
+        Operation::AddRecord { space, owner, ref value, cap } => records::add(view, space, owner, value, cap, version),
         Operation::GroupMember { owner, ref group, member, present } => {
             records::member(view, owner, group, member, present, version)
         }
-        Operation::Erase { key } => Ok(erase::user(view, key)),
+        Operation::Erase { key, created } => Ok(erase::user(view, key, created)),
         Operation::EraseEdges { key, limit } => Ok(erase::edges(view, key, limit, version)),
     }
 }
@@ -220,6 +222,13 @@ fn mark(
             Ok(edge(kind, by, target, Cause::Follower, None, after))
         }
     }
+}
+
+fn expire_mute(view: &impl View, by: Key, target: Key, now: Millis, version: Version) -> Decision {
+    if view.edge(Kind::Mute, by, target).is_some_and(|value| value.is_over(now)) {
+        return remove(view, Kind::Mute, by, target, Cause::Follower, version);
+    }
+    Decision { reply: Reply::Gone { changed: false }, changes: SmallVec::new() }
 }
 
 fn remove(view: &impl View, kind: Kind, follower: Key, target: Key, cause: Cause, version: Version) -> Decision {

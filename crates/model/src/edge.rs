@@ -125,6 +125,11 @@ impl EdgeValue {
         Self { state: State::Active, quiet: false, accepted: false, expires: None, version, position: version }
     }
 
+    /// Whether it has ended by itself, though it may still stand.
+    pub fn is_over(&self, now: Millis) -> bool {
+        self.expires.is_some_and(|expires| expires.is_past(now))
+    }
+
     pub fn is_live(&self) -> bool {
         self.state != State::Removed
     }

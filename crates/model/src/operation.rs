@@ -102,6 +102,12 @@ pub enum Operation {
         actor: Key,
         target: Key,
     },
+    /// Takes a mute away that is over at `now`; one that has been renewed stays.
+    ExpireMute {
+        actor: Key,
+        target: Key,
+        now: Millis,
+    },
     /// An edge from a file: no request, no cap; blocks still refuse it. An existing edge stays as it is.
     Import {
         follower: Key,
@@ -125,6 +131,13 @@ pub enum Operation {
         condition: Condition,
         cap: Option<u32>,
     },
+    /// Writes a new record, whose id is [`RecordId::of_version`] of the commit: who retries hears the same one.
+    AddRecord {
+        space: Space,
+        owner: Key,
+        value: Box<[u8]>,
+        cap: Option<u32>,
+    },
     /// Puts somebody into a group, or takes them out of it.
     GroupMember {
         owner: Key,
@@ -132,9 +145,11 @@ pub enum Operation {
         member: Key,
         present: bool,
     },
-    /// The user is gone at once, with their records and their history; edges stay until they are erased, too.
+    /// The user is gone at once, with their records and their history; edges stay until they are erased, too. With
+    /// `created` only the person who was created then: whoever has the id by now stays.
     Erase {
         key: Key,
+        created: Option<Version>,
     },
     /// Removes up to `limit` (at most 1,000) edges of an erased user; of anybody else it removes none.
     EraseEdges {
@@ -172,7 +187,8 @@ impl Operation {
             Self::PutUser { key, .. }
             | Self::Suspend { key, .. }
             | Self::PutRecord { owner: key, .. }
-            | Self::Erase { key }
+            | Self::AddRecord { owner: key, .. }
+            | Self::Erase { key, .. }
             | Self::EraseEdges { key, .. } => (key, None),
             Self::GroupMember { owner, member, .. } => (owner, Some(member)),
             Self::Follow { follower, target, .. }
@@ -184,7 +200,8 @@ impl Operation {
             Self::Block { actor, target }
             | Self::Unblock { actor, target }
             | Self::Mute { actor, target, .. }
-            | Self::Unmute { actor, target } => (actor, Some(target)),
+            | Self::Unmute { actor, target }
+            | Self::ExpireMute { actor, target, .. } => (actor, Some(target)),
         }
     }
 }

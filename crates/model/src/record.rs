@@ -43,6 +43,8 @@ pub struct RecordId(Box<[u8]>);
 
 impl RecordId {
     pub const MAX_BYTES: usize = 32;
+    /// Ids that begin with less than this are none of [`Self::of_version`].
+    pub const BELOW_VERSIONS: &'static [u8] = &[0x7f, 0xff];
     /// A group's id leaves room for a member's key.
     pub const GROUP_MAX_BYTES: usize = Self::MAX_BYTES - 1 - size_of::<i64>();
 
@@ -55,6 +57,17 @@ impl RecordId {
 
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The id of a record that was added: the later one is the lesser, so that a scan shows the newest first.
+    pub fn of_version(version: Version) -> Self {
+        Self(Box::new((!version.bits()).to_be_bytes()))
+    }
+
+    /// The version of an id that [`Self::of_version`] made. Those are all above [`Self::BELOW_VERSIONS`].
+    pub fn version(&self) -> Option<Version> {
+        let bits = !u64::from_be_bytes(self.0.as_ref().try_into().ok()?);
+        (bits <= Version::MAX.bits()).then(|| Version::from_bits(bits))
     }
 
     /// What the ids of all members of a group begin with; itself no id, so a scan may begin after it.
@@ -190,6 +203,15 @@ mod tests {
         assert!(RecordId::new(&[0; 32]).is_ok());
         assert!(RecordId::of_member(&id(&[7; 23]), Key(1)).is_some());
         assert!(RecordId::of_member(&id(&[7; 24]), Key(1)).is_none());
+    }
+
+    #[test]
+    fn ids_of_versions_read_back_and_order_the_newest_first() {
+        let [old, new] = [Version::from_bits(7), Version::MAX].map(RecordId::of_version);
+        assert!(new < old && new.as_bytes() > RecordId::BELOW_VERSIONS);
+        assert_eq!((old.version(), new.version()), (Some(Version::from_bits(7)), Some(Version::MAX)));
+        assert_eq!(id(&[0x7f; 8]).version(), None);
+        assert_eq!(id(&[0xff; 9]).version(), None);
     }
 
     proptest! {

@@ -50,7 +50,7 @@ impl Service {
         Ok((actor_key, target_key))
     }
 
-    async fn create_missing(&self, key: Key, id: &UserId) -> Result<()> {
+    pub(crate) async fn create_missing(&self, key: Key, id: &UserId) -> Result<()> {
         if self.users_by_key(&[key]).await?.contains_key(&key) {
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! The rules: users, follow, requests, block, mute, lists and what follows from them, checks, counts, events, limits.
+//! The rules: users, follow, requests, block, mute, groups, lists and what follows from them, checks, counts, history,
+//! events, limits, and the jobs that do what is too much for one request.
 //! Each rule lives here once; what must hold under
 //! races goes down to the store as data. Nothing here knows how a request arrived or how its answer is encoded.
 
@@ -13,8 +14,11 @@ mod distance;
 mod events;
 mod export;
 mod follow;
+mod group;
+mod history;
 mod ids;
 pub mod import;
+mod jobs;
 mod leaderboard;
 mod limits;
 mod list;
@@ -36,6 +40,9 @@ pub use distance::{DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance};
 pub use events::{EventPage, EventRow};
 pub use export::{Export, ExportFormat, Exported, Packed, Packing};
 pub use follow::{Followed, Unfollowed};
+pub use group::{GROUP_NAME_MAX_CHARS, GROUPS_MAX, GroupWritten, MemberAdded, UserGroup};
+pub use history::{Ending, HistoryPage, HistoryRow};
+pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState};
 pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
 pub use limits::{Limits, Standing, SystemUptime, Uptime};
 pub use list::{Limit, UserPage, UserRow};

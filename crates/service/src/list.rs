@@ -39,6 +39,8 @@ pub struct UserRow {
     pub name: Option<Box<str>>,
     pub avatar_url: Option<Box<str>>,
     pub created_at: Millis,
+    /// When a mute ends.
+    pub expires_at: Option<Millis>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +121,9 @@ impl Service {
                 total = visible_total(viewer, list, &page);
             }
             after = page.edges.last().map(|edge| list.place(edge)).filter(|_| page.more);
-            edges.extend(eyes.rows(list, page.edges).await?);
+            let now = self.clock.now();
+            let rows = eyes.rows(list, page.edges).await?;
+            edges.extend(rows.into_iter().filter(|edge| !edge.value.is_over(now)));
             if after.is_none() || edges.len() >= limit {
                 break;
             }
@@ -134,7 +138,8 @@ impl Service {
         let rows = edges.iter().zip(users).filter_map(|(edge, user)| {
             let user = user?;
             let created_at = edge.value.position.millis();
-            Some(UserRow { id: user.id, name: user.name, avatar_url: user.avatar_url, created_at })
+            let expires_at = edge.value.expires.map(|expires| expires.time());
+            Some(UserRow { id: user.id, name: user.name, avatar_url: user.avatar_url, created_at, expires_at })
         });
         Ok(rows.collect())
     }

@@ -73,6 +73,7 @@ impl Service {
             let value = value.filter(|value| value.state == State::Active)?;
             Some(Edge { kind: Kind::Follow, follower, target, value })
         };
+        let now = self.clock.now();
         let mut relations = Vec::with_capacity(others.len());
         let between = follows.into_iter().zip(blocks).zip(mutes);
         for (&other, (([out, back], [blocking, blocked_by]), [muting, _])) in others.iter().zip(between) {
@@ -94,7 +95,7 @@ impl Service {
                 requested: is_end && out.is_some_and(|edge| edge.state == State::Pending),
                 blocking: is_end && blocking.is_some(),
                 blocked_by: is_end && blocked_by.is_some(),
-                muting: is_own && muting.is_some(),
+                muting: is_own && muting.is_some_and(|mute| !mute.is_over(now)),
                 quiet: out_shown.is_some_and(|edge| edge.quiet),
                 since: out_shown.map(|edge| edge.position.millis()),
             });

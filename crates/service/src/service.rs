@@ -4,13 +4,14 @@ use std::{path::Path, sync::Arc};
 
 use entourage_log::EventLog;
 use entourage_model::{
-    Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token, Version,
-    Write,
+    Clock, Code, Error, IdempotencyKey, Key, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Space,
+    Token, Version, Write,
 };
-use entourage_store::{Health, Maintenance, Store};
+use entourage_store::{Health, Maintenance, Store, SystemClock};
 
 use crate::{
     Actor, Call, Caller, Credential, Limits, Retry, Standing, SystemUptime, Uptime,
+    jobs::Jobs,
     leaderboard::Leaderboard,
     limits::{Limited, Limiter},
     running::Running,
@@ -52,7 +53,9 @@ pub struct Service {
     pub(crate) running: Running,
     pub(crate) leaderboard: Leaderboard,
     limiter: Limiter,
-    maintenance: Option<Arc<dyn Maintenance>>,
+    pub(crate) jobs: Jobs,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Service {
@@ -62,13 +65,20 @@ impl Service {
         let (running, leaderboard) = (Running::default(), Leaderboard::default());
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
         let limiter = Limiter::new(rules.limits, &uptime);
-        Self { store, log, rules, signer, keys, retries, running, leaderboard, limiter, maintenance: None }
+        let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
+        Self { store, log, rules, signer, keys, retries, running, leaderboard, limiter, jobs, clock, maintenance: None }
     }
 
     /// With another measure of how time passes for the limits.
     #[must_use]
     pub fn with_uptime(self, uptime: &Arc<dyn Uptime>) -> Self {
         Self { limiter: Limiter::new(self.rules.limits, uptime), ..self }
+    }
+
+    /// With another clock to tell what is over.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
     }
 
     /// With what the store offers to operators.
@@ -136,6 +146,22 @@ impl Service {
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
 
+    /// What an earlier request with the same key was told: for requests that would be refused before they get to a
+    /// commit, because of what the first one did.
+    pub(crate) async fn replay(&self, call: &Call) -> Result<Option<(Reply, Receipt)>> {
+        if call.retry.is_none() {
+            return Ok(None);
+        }
+        // Nothing can be added there: whatever is answered was answered before.
+        let (owner, value) = (Key::SERVER, Box::default());
+        let nothing = Operation::AddRecord { space: Space::GroupMember, owner, value, cap: None };
+        match self.commit(call, nothing).await {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.code() == Code::InvalidRequest => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What every write passes on its way to the store, alone or in a batch; `end` takes what came of it.
     pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited<'_> {
         let solver = call.challenge.as_ref().map(|solver| self.keys.key(solver));
@@ -177,9 +203,11 @@ const fn operation_name(operation: &Operation) -> &'static str {
         Operation::Unblock { .. } => "unblock",
         Operation::Mute { .. } => "mute",
         Operation::Unmute { .. } => "unmute",
+        Operation::ExpireMute { .. } => "expire_mute",
         Operation::Import { .. } => "import",
         Operation::Suspend { .. } => "suspend",
         Operation::PutRecord { .. } => "put_record",
+        Operation::AddRecord { .. } => "add_record",
         Operation::GroupMember { .. } => "group_member",
         Operation::Erase { .. } => "erase",
         Operation::EraseEdges { .. } => "erase_edges",

@@ -1,8 +1,8 @@
-//! Users: create, replace, merge, show.
+//! Users: create, replace, merge, show, suspend.
 
 use entourage_model::{Code, Counts, Error, Operation, Overwrite, Reply, Result, User, UserId, UserPatch};
 
-use crate::{Actor, Call, Receipt, Relationship, Service, service::unexpected};
+use crate::{Actor, Call, Receipt, Relationship, Service, ids::user_not_found, service::unexpected};
 
 pub const NAME_MAX_BYTES: usize = 512;
 pub const AVATAR_URL_MAX_BYTES: usize = 2_048;
@@ -52,8 +52,31 @@ impl Service {
         }
         check_text(&patch.name, "/name", NAME_MAX_BYTES)?;
         check_text(&patch.avatar_url, "/avatar_url", AVATAR_URL_MAX_BYTES)?;
+        let opens = patch.private == Some(false);
         let operation = Operation::PutUser { key: self.keys.key(&id), id: id.clone(), patch, overwrite };
-        match self.commit(call, operation).await? {
+        let job = self.prepare_opening(&id, opens).await?;
+        let written = self.commit(call, operation).await;
+        let opened = match &written {
+            Ok((reply, receipt)) => Some(reply.changed() && !receipt.replayed),
+            Err(error) if error.code().is_retryable() => None,
+            Err(_) => Some(false),
+        };
+        self.settle_opening(job, opened).await;
+        let written = written?;
+        if opens && job.is_none() {
+            self.accept_overtaken(&id).await?;
+        }
+        match written {
+            (Reply::User { created, changed }, receipt) => Ok(UserWritten { id, created, changed, receipt }),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Takes the right to follow away, or gives it back.
+    pub async fn suspend(&self, call: &Call, id: UserId, suspended: bool) -> Result<UserWritten> {
+        call.must_be_admin()?;
+        let key = self.own_keys(&[&id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
+        match self.commit(call, Operation::Suspend { key, suspended }).await? {
             (Reply::User { created, changed }, receipt) => Ok(UserWritten { id, created, changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }

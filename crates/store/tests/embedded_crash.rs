@@ -68,7 +68,7 @@ fn member(owner: i64, group: u8, member: i64) -> Operation {
 }
 
 fn erase(key: i64) -> Operation {
-    Operation::Erase { key: Key(key) }
+    Operation::Erase { key: Key(key), created: None }
 }
 
 fn erase_edges(key: i64, limit: usize) -> Operation {

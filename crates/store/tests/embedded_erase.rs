@@ -72,7 +72,7 @@ async fn populate(store: &Store) {
 }
 
 async fn erase(store: &Store) {
-    assert_eq!(commit(store, Operation::Erase { key: Key(50) }).await, Reply::Gone { changed: true });
+    assert_eq!(commit(store, Operation::Erase { key: Key(50), created: None }).await, Reply::Gone { changed: true });
     while !matches!(
         commit(store, Operation::EraseEdges { key: Key(50), limit: 2 }).await,
         Reply::EdgesErased { left: false, .. }

@@ -88,7 +88,7 @@ async fn write_beyond(store: &Store, round: u8) {
     commit(follow(erased, 1)).await;
     commit(follow(2, erased)).await;
     commit(record(Space::Seen, erased, b"seen", Some(b"gone soon"))).await;
-    commit(Operation::Erase { key: Key(erased) }).await;
+    commit(Operation::Erase { key: Key(erased), created: None }).await;
     if round == 0 {
         commit(Operation::EraseEdges { key: Key(erased), limit: 10 }).await;
         commit(user(erased, true)).await;

@@ -5,8 +5,12 @@ use smallvec::{SmallVec, smallvec};
 use super::View;
 use crate::{CHUNK_MAX, Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Key, Reply, State, UserChange, Version};
 
-pub(super) fn user(view: &impl View, key: Key) -> Decision {
-    if !view.user_exists(key) {
+pub(super) fn user(view: &impl View, key: Key, created: Option<Version>) -> Decision {
+    let is_meant = match created {
+        Some(created) => view.user(key).is_some_and(|user| user.created == created),
+        None => view.user_exists(key),
+    };
+    if !is_meant {
         return Decision { reply: Reply::Gone { changed: false }, changes: SmallVec::new() };
     }
     let change = Change::User(UserChange { key, existed: true, after: None });

@@ -46,13 +46,44 @@ pub(super) fn put(
     }
     let full = || cap.is_some_and(|cap| view.record_count(space, owner) >= u64::from(cap));
     if known.is_none() && full() {
-        return Err(if space == Space::Group { Refusal::GroupLimit } else { Refusal::RecordLimit });
+        return Err(over_cap(space));
     }
     let members = || view.records(Space::GroupMember, owner, &RecordId::member_prefix(id), 1);
     if known.is_none() && space == Space::Group && !members().is_empty() {
         return Err(Refusal::GroupBeingRemoved);
     }
     Ok(write(space, owner, id.clone(), known, value.into(), version))
+}
+
+/// A record of its own: its id is that of the commit's version, which no other has.
+pub(super) fn add(
+    view: &impl View,
+    space: Space,
+    owner: Key,
+    value: &[u8],
+    cap: Option<u32>,
+    version: Version,
+) -> Result<Decision, Refusal> {
+    if space == Space::GroupMember {
+        return Err(Refusal::RecordNotWritable);
+    }
+    if owner != Key::SERVER {
+        actor(view, owner)?;
+    }
+    if value.len() > RECORD_MAX_BYTES {
+        return Err(Refusal::RecordTooLarge);
+    }
+    if cap.is_some_and(|cap| view.record_count(space, owner) >= u64::from(cap)) {
+        return Err(over_cap(space));
+    }
+    Ok(write(space, owner, RecordId::of_version(version), None, value.into(), version))
+}
+
+const fn over_cap(space: Space) -> Refusal {
+    match space {
+        Space::Group => Refusal::GroupLimit,
+        _ => Refusal::RecordLimit,
+    }
 }
 
 fn write(

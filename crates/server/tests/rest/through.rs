@@ -187,7 +187,7 @@ impl Store for RestStore {
     }
 
     async fn commit(&self, write: Write) -> Result<Outcome> {
-        if let Operation::Erase { key } = write.operation {
+        if let Operation::Erase { key, .. } = write.operation {
             let result = self.store.commit(write).await;
             if result.is_ok() {
                 self.ids.lock().unwrap().remove(&key);

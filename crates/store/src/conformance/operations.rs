@@ -89,7 +89,7 @@ pub(super) fn suspend(key: Key, suspended: bool) -> Operation {
 }
 
 pub(super) fn erase(key: Key) -> Operation {
-    Operation::Erase { key }
+    Operation::Erase { key, created: None }
 }
 
 pub(super) fn erase_edges(key: Key, limit: usize) -> Operation {

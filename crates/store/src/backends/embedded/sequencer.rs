@@ -315,6 +315,7 @@ impl Sequencer {
                 | Operation::Import { .. }
                 | Operation::PutUser { .. }
                 | Operation::PutRecord { value: Some(_), .. }
+                | Operation::AddRecord { .. }
                 | Operation::GroupMember { present: true, .. }
         );
         if grows && self.over_budget {

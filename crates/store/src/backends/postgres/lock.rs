@@ -69,7 +69,7 @@ impl Locks {
     fn of(self, write: &Write) -> Vec<(i64, bool)> {
         let mut locks = Vec::with_capacity(5);
         match write.operation.parties() {
-            (owner, None) if matches!(write.operation, Operation::PutRecord { .. }) => {
+            (owner, None) if matches!(write.operation, Operation::PutRecord { .. } | Operation::AddRecord { .. }) => {
                 locks.push((self.number(Name::User(owner)), false));
             }
             (key, None) => locks.push((self.number(Name::User(key)), true)),
@@ -82,7 +82,10 @@ impl Locks {
         if let Operation::Follow { follower, .. } | Operation::Import { follower, .. } = write.operation {
             locks.push((self.number(Name::Load(follower)), true));
         }
-        if let Operation::PutRecord { owner, .. } | Operation::GroupMember { owner, .. } = write.operation {
+        if let Operation::PutRecord { owner, .. }
+        | Operation::AddRecord { owner, .. }
+        | Operation::GroupMember { owner, .. } = write.operation
+        {
             locks.push((self.number(Name::Records(owner)), true));
         }
         if let Some(key) = &write.idempotency {

@@ -188,6 +188,9 @@ async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Fo
             }
             Ok(found)
         }
+        Operation::AddRecord { space, owner, cap: Some(_), .. } => {
+            Ok(Found { count: load_count(transaction, *space, *owner).await?, ..Found::default() })
+        }
         Operation::GroupMember { owner, group, member, present } => {
             let Some(id) = RecordId::of_member(group, *member) else { return Ok(Found::default()) };
             let mut found = Found::default();

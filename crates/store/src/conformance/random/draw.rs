@@ -140,7 +140,7 @@ impl Draw {
             0..6 => Operation::Suspend { key: a, suspended: self.one_in(4) },
             6..52 => self.record(a),
             52..82 => Operation::GroupMember { owner: a, group: self.group(), member: b, present: !self.one_in(5) },
-            82..86 => Operation::Erase { key: a },
+            82..86 => Operation::Erase { key: a, created: None },
             _ => Operation::EraseEdges { key: a, limit: self.rng.random_range(0..4) },
         }
     }

@@ -23,7 +23,7 @@ impl Reference {
                 let effects = vec![Effect::User { event: "user.updated", user }];
                 Ok(Expected { told: Told::User { created: false }, effects })
             }
-            Operation::Erase { key } => {
+            Operation::Erase { key, .. } => {
                 let effects = self.users.get(&key).map(|_| Effect::Erase { key });
                 Ok(Expected { told: Told::Gone, effects: effects.into_iter().collect() })
             }

@@ -1,0 +1,76 @@
+//! The end of a person: gone from every read at once, their edges in chunks.
+
+use entourage_model::{CHUNK_MAX, Error, Operation, Reply, Result, UserId, Version};
+
+use super::{JobKind, JobStarted, JobState, stored::Stored, work::Step};
+use crate::{Call, Receipt, Service, ids::user_not_found, service::unexpected};
+
+impl Service {
+    pub async fn erase(&self, call: &Call, id: &UserId) -> Result<JobStarted> {
+        call.may_change(id)?;
+        let (job, first) = match self.find_user(id).await? {
+            Some(user) => self.start_job(call, JobKind::Erase, &user).await?,
+            None => self.started_before(call).await?.ok_or_else(user_not_found)?,
+        };
+        let stored = self.stored_job(job).await?;
+        let mut receipt = first;
+        if stored.state == JobState::Running
+            && let Some(erased) = self.erase_subject(&stored).await?
+        {
+            receipt = Receipt { replayed: receipt.replayed, ..erased };
+        }
+        self.jobs.wake.notify_one();
+        Ok(JobStarted { job: self.shown_job(job).await?, receipt })
+    }
+
+    /// Leaves no byte of erased users on the disk, as far as the store has one of its own.
+    pub async fn erase_now(&self, call: &Call) -> Result<()> {
+        call.must_be_admin()?;
+        let maintenance = self.maintenance()?;
+        while self.work().await? {}
+        maintenance.erase_now().await
+    }
+
+    /// What a repeated request started when it was made first; the user is gone since.
+    async fn started_before(&self, call: &Call) -> Result<Option<(Version, Receipt)>> {
+        match self.replay(call).await? {
+            Some((Reply::Record { version, .. }, receipt)) => Ok(Some((version, receipt))),
+            Some((other, _)) => Err(unexpected(&other)),
+            None => Ok(None),
+        }
+    }
+
+    async fn erase_subject(&self, job: &Stored) -> Result<Option<Receipt>> {
+        let Some(subject) = job.subject else { return Ok(None) };
+        let operation = Operation::Erase { key: subject.key, created: Some(subject.created) };
+        Ok(Some(self.commit(&Call::default(), operation).await?.1))
+    }
+
+    pub(super) async fn erase_chunk(&self, job: &mut Stored) -> Result<Step> {
+        let Some(subject) = job.subject else { return Ok(Step::Done) };
+        if self.subject_of(job).await?.is_some() {
+            self.erase_subject(job).await?;
+        }
+        let operation = Operation::EraseEdges { key: subject.key, limit: CHUNK_MAX };
+        match self.commit(&Call::default(), operation).await? {
+            (Reply::EdgesErased { removed, left }, _) => {
+                job.edges += u64::from(removed);
+                if left {
+                    return Ok(Step::More);
+                }
+                // Not even the job remembers them.
+                job.subject = None;
+                Ok(Step::Done)
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+}
+
+impl Service {
+    fn maintenance(&self) -> Result<&dyn entourage_store::Maintenance> {
+        self.maintenance.as_deref().ok_or_else(|| {
+            Error::invalid("this server's store is looked after with its own tools, not through Entourage")
+        })
+    }
+}

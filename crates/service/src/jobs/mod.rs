@@ -1,0 +1,164 @@
+//! Jobs: what touches more edges than one request should wait for. A job is a record of the server's own, so that
+//! whoever starts next takes up what is not finished.
+
+mod accept;
+mod due;
+mod erase;
+mod stored;
+mod work;
+
+use entourage_model::{Code, Cursor};
+use entourage_model::{
+    CursorScope, Error, Key, List, Millis, Operation, Place, RecordId, Reply, Result, Selection, Space, User, UserId,
+    Version,
+};
+use tokio::sync::Notify;
+
+use self::stored::Stored;
+use crate::{Call, Limit, Receipt, Service, ids::shown_id, service::unexpected};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobKind {
+    AcceptAll,
+    /// An account is private no longer: who asked to follow it does.
+    GoingPublic,
+    Erase,
+}
+
+impl JobKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AcceptAll => "accept_all",
+            Self::GoingPublic => "going_public",
+            Self::Erase => "erase",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    Running,
+    Done,
+    Failed,
+}
+
+impl JobState {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The version of the commit that made it.
+    pub id: Version,
+    pub kind: JobKind,
+    pub state: JobState,
+    /// Whom it is about; nobody is named once they are erased.
+    pub subject: Option<UserId>,
+    /// How many edges it has changed so far.
+    pub edges: u64,
+    pub updated_at: Millis,
+    /// Why it failed.
+    pub error: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobStarted {
+    pub job: Job,
+    pub receipt: Receipt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPage {
+    pub rows: Vec<Job>,
+    pub next_cursor: Option<String>,
+}
+
+/// What wakes whoever works.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    wake: Notify,
+}
+
+const SCOPE: CursorScope = CursorScope { list: List::following(Key::SERVER), selection: Selection::Jobs, viewer: None };
+
+impl Service {
+    /// Jobs that run and jobs that ended lately, newest first.
+    pub async fn jobs(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<JobPage> {
+        call.must_be_admin()?;
+        self.catch_up(call).await?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &SCOPE)).transpose()?;
+        let after = after.map(|Cursor(place)| RecordId::of_version(place.position));
+        let mut jobs = self.scan_jobs(after.as_ref(), limit.get() + 1).await?;
+        let more = jobs.len() > limit.get();
+        jobs.truncate(limit.get());
+        let last = jobs.last().filter(|_| more).map(|job| Place { position: job.id, key: Key::SERVER });
+        let next_cursor = last.map(|place| Cursor(place).encode(&self.signer, &SCOPE));
+        let keys: Vec<Key> = jobs.iter().filter_map(|job| job.subject).map(|subject| subject.key).collect();
+        let users = self.users_by_key(&keys).await?;
+        let shown = |job: Stored| {
+            let user = job.subject.and_then(|subject| users.get(&subject.key));
+            job.shown(user)
+        };
+        Ok(JobPage { rows: jobs.into_iter().map(shown).collect(), next_cursor })
+    }
+
+    pub async fn job(&self, call: &Call, id: Version) -> Result<Job> {
+        call.must_be_admin()?;
+        self.catch_up(call).await?;
+        self.shown_job(id).await
+    }
+
+    async fn shown_job(&self, id: Version) -> Result<Job> {
+        let stored = self.stored_job(id).await?;
+        let keys: Vec<Key> = stored.subject.map(|subject| subject.key).into_iter().collect();
+        let users = self.users_by_key(&keys).await?;
+        let user = stored.subject.and_then(|subject| users.get(&subject.key));
+        Ok(stored.shown(user))
+    }
+
+    async fn stored_job(&self, id: Version) -> Result<Stored> {
+        let record = self.store.get_record(Space::Job, Key::SERVER, &RecordId::of_version(id)).await?;
+        let stored = record.as_ref().map(Stored::read).transpose()?;
+        stored.ok_or_else(|| Error::new(Code::NotFound, "there is no such job, or it ended long ago"))
+    }
+
+    /// The record is there before anything is done: whatever happens then, somebody goes on with it.
+    async fn start_job(&self, call: &Call, kind: JobKind, user: &User) -> Result<(Version, Receipt)> {
+        let value = stored::fresh(kind, user)?;
+        let operation = Operation::AddRecord { space: Space::Job, owner: Key::SERVER, value, cap: None };
+        match self.commit(call, operation).await? {
+            (Reply::Record { version, .. }, receipt) => Ok((version, receipt)),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends when there may be something to do.
+    pub async fn wait_for_work(&self) {
+        self.jobs.wake.notified().await;
+    }
+
+    async fn scan_jobs(&self, after: Option<&RecordId>, limit: usize) -> Result<Vec<Stored>> {
+        let after = after.map_or(RecordId::BELOW_VERSIONS, RecordId::as_bytes);
+        let records = self.store.scan_records(Space::Job, Key::SERVER, Some(after), limit).await?;
+        records.iter().map(Stored::read).collect()
+    }
+}
+
+impl Stored {
+    fn shown(self, user: Option<&User>) -> Job {
+        let subject = self.subject.and_then(|subject| {
+            let user = user.filter(|user| user.created == subject.created);
+            shown_id(subject.key, user)
+        });
+        let Self { id, kind, state, edges, updated, error, .. } = self;
+        Job { id, kind, state, subject, edges, updated_at: updated.millis(), error }
+    }
+}

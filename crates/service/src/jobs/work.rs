@@ -1,0 +1,98 @@
+//! The work itself: one chunk of every job at a time, so that a large one keeps no small one waiting. Every step can
+//! be repeated, by whoever starts after a crash or by another server of the same store.
+
+use entourage_model::{Code, Error, RecordId, Result};
+
+use super::{JobKind, JobState, stored::Stored};
+use crate::{Call, Service};
+
+const PAGE: usize = 1_000;
+/// Jobs that ended are shown for a week.
+const KEPT_MILLIS: u64 = 7 * 24 * 60 * 60 * 1_000;
+
+/// What became of a job by one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    More,
+    Done,
+    /// There is nothing to do yet.
+    Waits,
+}
+
+impl Service {
+    /// Does one chunk of every job, and what else is due; whether there was anything. Whoever calls this again and
+    /// again while it says so has done all of it.
+    pub async fn work(&self) -> Result<bool> {
+        let mut worked = self.end_mutes().await?;
+        let running = self.unfinished_jobs().await?;
+        metrics::gauge!("entourage_jobs_running").set(running.len() as f64);
+        let mut failed = None;
+        // The oldest first.
+        for job in running.into_iter().rev() {
+            match self.work_on(job).await {
+                Ok(moved) => worked |= moved,
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(worked), Err)
+    }
+
+    async fn work_on(&self, mut job: Stored) -> Result<bool> {
+        let edges = job.edges;
+        let stepped = match job.kind {
+            JobKind::AcceptAll | JobKind::GoingPublic => self.accept_chunk(&mut job).await,
+            JobKind::Erase => self.erase_chunk(&mut job).await,
+        };
+        match stepped {
+            Ok(Step::Waits) => return Ok(false),
+            Ok(Step::More) => {}
+            Ok(Step::Done) => job.state = JobState::Done,
+            // The store, or somebody else's write, stands in the way: later.
+            Err(error) if error.code().is_retryable() => return Err(error),
+            Err(error) => {
+                job.state = JobState::Failed;
+                job.error = Some(error.to_string().into());
+            }
+        }
+        let kind = job.kind.as_str();
+        metrics::counter!("entourage_job_edges_total", "kind" => kind).increment(job.edges - edges);
+        if job.state != JobState::Running {
+            metrics::counter!("entourage_jobs_finished_total", "kind" => kind, "state" => job.state.as_str())
+                .increment(1);
+        }
+        match self.commit(&Call::default(), job.update()?).await {
+            // Another server of this store has done the same.
+            Err(error) if error.code() == Code::RequestInProgress => Ok(true),
+            Err(error) => Err(error),
+            Ok(_) => Ok(true),
+        }
+    }
+
+    /// Jobs that run, newest first. What ended long ago is removed on the way.
+    async fn unfinished_jobs(&self) -> Result<Vec<Stored>> {
+        let now = self.clock.now().since_2000();
+        let (mut running, mut after): (Vec<Stored>, Option<RecordId>) = (Vec::new(), None);
+        loop {
+            let page = self.scan_jobs(after.as_ref(), PAGE).await?;
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|job| RecordId::of_version(job.id));
+            for job in page {
+                if job.state == JobState::Running {
+                    running.push(job);
+                } else if now.saturating_sub(job.updated.millis().since_2000()) > KEPT_MILLIS {
+                    self.forget(&job).await?;
+                }
+            }
+            if is_last {
+                return Ok(running);
+            }
+        }
+    }
+
+    async fn forget(&self, job: &Stored) -> Result<()> {
+        match self.commit(&Call::default(), job.removal()).await {
+            Err(error) if error.code() == Code::RequestInProgress => Ok::<(), Error>(()),
+            other => other.map(drop),
+        }
+    }
+}
