@@ -11,8 +11,10 @@ mod serve;
 mod tls;
 mod watched;
 pub mod wire;
+mod work;
 
 pub use audit::Audit;
 pub use front::{Connections, Front};
 pub use serve::{Stopped, bind, serve};
 pub use tls::Tls;
+pub use work::work;

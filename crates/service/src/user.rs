@@ -20,6 +20,8 @@ pub struct UserWritten {
 pub struct UserView {
     pub user: User,
     pub counts: VisibleCounts,
+    /// Whether an admin took the right to follow, as far as the viewer may know.
+    pub follow_suspended: bool,
     /// How the viewer stands to them; `None` for services and for the user themselves.
     pub relationship: Option<Relationship>,
 }
@@ -93,7 +95,9 @@ impl Service {
         };
         let viewer = self.viewer(call).await?;
         let relationship = self.viewers_relationship(viewer, &user).await?;
-        Ok(UserView { user, counts, relationship })
+        let is_own = viewer.is_none_or(|viewer| viewer == user.key);
+        let follow_suspended = is_own && user.follow_suspended;
+        Ok(UserView { user, counts, follow_suspended, relationship })
     }
 }
 

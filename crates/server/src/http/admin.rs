@@ -1,21 +1,26 @@
-//! `POST /admin/backup`: for whoever runs the server.
+//! `POST /admin/backup` and `/admin/erase-now`, `PUT DELETE /admin/users/{id}/suspend`: for whoever runs the server.
 
 use std::{path::PathBuf, sync::Arc};
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
-use entourage_service::Service;
+use entourage_service::{Service, UserWritten};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
+    answer::{Answer, json, written},
     asked::Asked,
-    openapi::{Access, Group, post},
+    body::Nothing,
+    openapi::{Access, Group, delete, post, put, schema::Id},
 };
 
-/// Takes as long as the copy does.
-pub(super) const BACKUP: &str = "/api/v1/admin/backup";
+/// These take as long as the disk does.
+pub(super) const LONG: [&str; 2] = [BACKUP, ERASE_NOW];
+const BACKUP: &str = "/api/v1/admin/backup";
+
+const ERASE_NOW: &str = "/api/v1/admin/erase-now";
+const SUSPEND: &str = "/api/v1/admin/users/{id}/suspend";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +35,19 @@ struct BackupJson {
     bytes: u64,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct ErasedJson {
+    erased: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SuspendedJson<'a> {
+    #[schemars(with = "Id")]
+    id: &'a str,
+    follow_suspended: bool,
+    changed: bool,
+}
+
 pub(super) fn group() -> Group {
     let operations = vec![
         post(BACKUP, backup)
@@ -39,6 +57,22 @@ pub(super) fn group() -> Group {
             .body::<BackupBody>()
             .answers::<BackupJson>(StatusCode::OK, "The copy is whole")
             .refuses(&[Code::InvalidRequest]),
+        post(ERASE_NOW, erase_now)
+            .named("erase_now", "Leave no byte of erased users on the disk")
+            .about("Finishes jobs, then drops the log up to now, events with it. It has no deadline.")
+            .access(Access::Admin)
+            .answers::<ErasedJson>(StatusCode::OK, "Nothing of them is left"),
+        put(SUSPEND, suspend)
+            .named("suspend_user", "Take a user's right to follow")
+            .about("Following is 403 `follow_suspended` until it is given back. Edges stay.")
+            .access(Access::Admin)
+            .answers::<SuspendedJson>(StatusCode::OK, "Suspended, now or before")
+            .refuses(&[Code::UserNotFound]),
+        delete(SUSPEND, unsuspend)
+            .named("unsuspend_user", "Give a user the right to follow back")
+            .access(Access::Admin)
+            .answers::<SuspendedJson>(StatusCode::OK, "Not suspended, or not any more")
+            .refuses(&[Code::UserNotFound]),
     ];
     Group::new("Administration", "For whoever runs the server.", operations)
 }
@@ -47,4 +81,27 @@ pub(super) async fn backup(State(service): State<Arc<Service>>, asked: Asked) ->
     let BackupBody { to } = asked.body()?;
     let bytes = service.backup(&asked.call, &to).await?;
     json(StatusCode::OK, BackupJson { to, bytes })
+}
+
+pub(super) async fn erase_now(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    asked.optional_body::<Nothing>()?;
+    service.erase_now(&asked.call).await?;
+    json(StatusCode::OK, ErasedJson { erased: true })
+}
+
+pub(super) async fn suspend(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    asked.optional_body::<Nothing>()?;
+    suspended(&service.suspend(&asked.call, id.clone(), true).await?, true)
+}
+
+pub(super) async fn unsuspend(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    asked.optional_body::<Nothing>()?;
+    suspended(&service.suspend(&asked.call, id.clone(), false).await?, false)
+}
+
+fn suspended(done: &UserWritten, follow_suspended: bool) -> Answer {
+    let body = SuspendedJson { id: done.id.as_str(), follow_suspended, changed: done.changed };
+    written(StatusCode::OK, body, &done.receipt)
 }

@@ -6,7 +6,7 @@ use axum::{
     extract::State,
     http::{StatusCode, header},
 };
-use entourage_model::{Code, EventBody, User};
+use entourage_model::{Code, EventBody, RecordId, User};
 use entourage_service::{EventRow, Limit, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,7 @@ fn event(row: &EventRow) -> EventJson<'_> {
         EventBody::User { after, .. } => FieldsJson::User { user: after.as_deref().map(user) },
         EventBody::Record { id, .. } => FieldsJson::Group {
             owner: row.follower.as_ref().map(|id| id.as_str()),
-            group: id.member().map_or_else(|| id.clone(), |(group, _)| group).as_bytes().escape_ascii().to_string(),
+            group: group_name(&id.member().map_or_else(|| id.clone(), |(group, _)| group)),
             member: row.target.as_ref().map(|id| id.as_str()),
         },
     };
@@ -139,6 +139,10 @@ fn event(row: &EventRow) -> EventJson<'_> {
         time: row.event.version.millis().to_rfc3339(),
         fields,
     }
+}
+
+fn group_name(id: &RecordId) -> String {
+    id.version().map_or_else(|| id.as_bytes().escape_ascii().to_string(), |version| version.to_string())
 }
 
 fn user(user: &User) -> UserJson<'_> {

@@ -64,6 +64,10 @@ pub(super) struct RowJson<'a> {
     /// When the edge became active.
     #[schemars(with = "Time")]
     created_at: String,
+    /// Of a mute that ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    expires_at: Option<String>,
 }
 
 pub(super) fn group() -> Group {
@@ -135,5 +139,6 @@ pub(super) fn row(row: &UserRow) -> RowJson<'_> {
         name: row.name.as_deref(),
         avatar_url: row.avatar_url.as_deref(),
         created_at: row.created_at.to_rfc3339(),
+        expires_at: row.expires_at.map(|at| at.to_rfc3339()),
     }
 }

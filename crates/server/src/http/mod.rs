@@ -12,6 +12,9 @@ mod docs;
 mod events;
 mod follows;
 mod gate;
+mod groups;
+mod history;
+mod jobs;
 mod leaderboard;
 mod lists;
 mod mutes;
@@ -50,8 +53,11 @@ fn groups() -> Vec<Group> {
         leaderboard::group(),
         blocks::group(),
         mutes::group(),
+        groups::group(),
+        history::group(),
         events::group(),
         tickets::group(),
+        jobs::group(),
         admin::group(),
         probes::group(),
         docs::group(),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
-use entourage_model::Code;
+use entourage_model::{Code, Error, Millis};
 use entourage_service::Service;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, written},
@@ -19,6 +19,15 @@ use super::{
     },
 };
 
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MuteBody {
+    /// When it ends, rounded up to a whole second; without it, or with `null`, never.
+    #[serde(default)]
+    #[schemars(with = "Option<Time>")]
+    expires_at: Option<String>,
+}
+
 #[derive(Serialize, JsonSchema)]
 struct MuteJson<'a> {
     muting: bool,
@@ -28,6 +37,9 @@ struct MuteJson<'a> {
     target_id: &'a str,
     #[schemars(with = "Time")]
     created_at: String,
+    /// `null`: never.
+    #[schemars(with = "Option<Time>")]
+    expires_at: Option<String>,
     #[schemars(with = "Version")]
     version: String,
 }
@@ -42,8 +54,9 @@ pub(super) fn group() -> Group {
     let operations = vec![
         put("/api/v1/users/{id}/mutes/{other}", mute)
             .named("mute", "Mute a user")
-            .about("The muted one does not see it, and edges stay.")
+            .about("The muted one does not see it, and edges stay. Muting again says anew when it ends.")
             .access(Access::Own)
+            .optional_body::<MuteBody>()
             .answers::<MuteJson>(StatusCode::CREATED, "Muted")
             .answers::<MuteJson>(StatusCode::OK, "Was muted already")
             .refuses(&[Code::SelfBlock, Code::UserNotFound]),
@@ -64,13 +77,19 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn mute(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [actor, target] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.mute(&asked.call, actor, target).await?;
+    let MuteBody { expires_at } = asked.optional_body()?;
+    let expires_at = expires_at
+        .as_deref()
+        .map(Millis::parse_rfc3339)
+        .transpose()
+        .map_err(|error| Error::invalid("a field of the body is not valid").at("/expires_at", error.detail()))?;
+    let done = service.mute(&asked.call, actor, target, expires_at).await?;
     let body = MuteJson {
         muting: true,
         actor_id: done.actor.as_str(),
         target_id: done.target.as_str(),
         created_at: done.edge.position.millis().to_rfc3339(),
+        expires_at: done.edge.expires.map(|expires| expires.time().to_rfc3339()),
         version: done.edge.version.to_string(),
     };
     written(if done.created { StatusCode::CREATED } else { StatusCode::OK }, body, &done.receipt)

@@ -45,7 +45,7 @@ const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(10);
-const BACKUP_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -68,7 +68,7 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
         ))
         .into_response()
     } else {
-        let deadline = if route == admin::BACKUP { BACKUP_DEADLINE } else { DEADLINE };
+        let deadline = if admin::LONG.contains(&route) { LONG_DEADLINE } else { DEADLINE };
         timeout(deadline, next.run(request))
             .instrument(trace.span(&method, route))
             .await

@@ -1,4 +1,4 @@
-//! `GET /users/{id}/follow-requests`, `POST …/{from}/accept` and `/reject`, `DELETE /users/{id}/followers/{f}`.
+//! `GET /users/{id}/follow-requests`, `POST …:accept-all`, `…/{from}/accept` and `/reject`, `DELETE /users/{id}/followers/{f}`.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::{
     asked::Asked,
     body::Nothing,
     follows::{FollowJson, UnfollowJson, followed, unfollowed},
+    jobs::{StartedJson, started},
     lists::{ListQuery, PageJson, page},
     openapi::{Access, Group, delete, get, post},
 };
@@ -30,6 +31,11 @@ pub(super) fn group() -> Group {
             .answers::<FollowJson>(StatusCode::OK, "Follows, now or already")
             .answers::<FollowJson>(StatusCode::CREATED, "Follows now")
             .refuses(&[Code::NotFound, Code::UserNotFound, Code::Blocked, Code::FollowingLimit]),
+        post("/api/v1/users/{id}/follow-requests:accept-all", accept_all)
+            .named("accept_all_requests", "Accept every request that was made so far")
+            .access(Access::Own)
+            .answers::<StartedJson>(StatusCode::ACCEPTED, "A job accepts them")
+            .refuses(&[Code::UserNotFound]),
         post("/api/v1/users/{id}/follow-requests/{other}/reject", reject)
             .named("reject_request", "Reject a request")
             .access(Access::Own)
@@ -55,6 +61,12 @@ pub(super) async fn accept(State(service): State<Arc<Service>>, asked: Asked) ->
     let [target, follower] = asked.ids()?;
     asked.optional_body::<Nothing>()?;
     followed(&service.accept(&asked.call, target, follower).await?)
+}
+
+pub(super) async fn accept_all(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [target] = asked.ids()?;
+    asked.optional_body::<Nothing>()?;
+    started(&service.accept_all(&asked.call, target).await?)
 }
 
 pub(super) async fn reject(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

@@ -1,4 +1,4 @@
-//! `PUT PATCH GET /users/{id}`.
+//! `PUT PATCH GET DELETE /users/{id}`.
 
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     answer::{Answer, json, written},
     asked::Asked,
-    body::{clearable, present},
+    body::{Nothing, clearable, present},
+    jobs::{StartedJson, started},
     openapi::{
-        Access, Group, get, patch, put,
+        Access, Group, delete, get, patch, put,
         schema::{AvatarUrl, Id, Name, Time, Version},
     },
     relationships::RelationshipJson,
@@ -82,6 +83,9 @@ struct UserJson<'a> {
     #[schemars(with = "Version")]
     version: String,
     counts: CountsJson,
+    /// There when an admin has taken the right to follow, for the user and services.
+    #[serde(skip_serializing_if = "is_false")]
+    follow_suspended: bool,
     /// Of the viewer to this user; where there is a viewer, and it is somebody else.
     #[serde(skip_serializing_if = "Option::is_none")]
     relationship: Option<RelationshipJson>,
@@ -101,6 +105,11 @@ struct CountsJson {
     requested: Option<u64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 const USER: &str = "/api/v1/users/{id}";
 
 pub(super) fn group() -> Group {
@@ -109,7 +118,7 @@ pub(super) fn group() -> Group {
             .named("put_user", "Create or replace a user")
             .about(
                 "Without `private`, `hide_lists` or `registered_at` they keep their value; without `name` or \
-                 `avatar_url` they are cleared.",
+                 `avatar_url` they are cleared. `\"private\": false` lets everybody follow who has asked to: a job.",
             )
             .access(Access::Own)
             .optional_body::<UserBody>()
@@ -125,6 +134,15 @@ pub(super) fn group() -> Group {
         get(USER, get_one)
             .named("get_user", "A user with counts")
             .answers::<UserJson>(StatusCode::OK, "The user")
+            .refuses(&[Code::UserNotFound]),
+        delete(USER, erase)
+            .named("erase_user", "Erase a person")
+            .about(
+                "Reads forget them at once; a job takes their edges away. Until it is done the id cannot be created \
+                 again (409 `request_in_progress`); who is created then is a new person.",
+            )
+            .access(Access::Own)
+            .answers::<StartedJson>(StatusCode::ACCEPTED, "Erased; their edges go")
             .refuses(&[Code::UserNotFound]),
     ];
     Group::new("Users", "Ids are the application's own.", operations)
@@ -151,7 +169,7 @@ fn answer(done: &UserWritten) -> Answer {
 
 pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let UserView { user, counts, relationship } = service.get_user(&asked.call, id).await?;
+    let UserView { user, counts, follow_suspended, relationship } = service.get_user(&asked.call, id).await?;
     let body = UserJson {
         id: user.id.as_str(),
         name: user.name.as_deref(),
@@ -169,7 +187,14 @@ pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -
             requests: counts.requests,
             requested: counts.requested,
         },
+        follow_suspended,
         relationship: relationship.as_ref().map(RelationshipJson::of),
     };
     json(StatusCode::OK, body)
+}
+
+pub(super) async fn erase(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    asked.optional_body::<Nothing>()?;
+    started(&service.erase(&asked.call, id).await?)
 }

@@ -46,6 +46,9 @@ fn describe() {
     describe_gauge!("entourage_http_in_flight", "Requests that are being answered, by route and method");
     describe_counter!("entourage_refusals_total", "Requests refused or failed, by code");
     describe_counter!("entourage_commits_total", "Writes that changed the store, by operation");
+    describe_gauge!("entourage_jobs_running", "Jobs that are not finished");
+    describe_counter!("entourage_job_edges_total", "Edges that jobs changed, by kind");
+    describe_counter!("entourage_jobs_finished_total", "Jobs that ended, by kind and state");
     describe_histogram!("entourage_batch_writes", "Writes that were made durable together");
     describe_histogram!("entourage_sync_seconds", "Time to write a batch to the log and sync it");
     describe_gauge!("entourage_queue_writes", "Writes that wait for the one thread that decides");

@@ -124,8 +124,8 @@ fn parameters(operation: &Operation, schemas: &mut SchemaGenerator) -> Vec<Value
 /// What a name in the path stands for.
 fn parameter(name: &str, schemas: &mut SchemaGenerator) -> Schema {
     match name {
-        // Groups and posts have ids that are versions.
-        "group" | "post" => schemas.subschema_for::<Version>(),
+        // These have ids that are versions.
+        "group" | "job" | "post" => schemas.subschema_for::<Version>(),
         _ => schemas.subschema_for::<Id>(),
     }
 }
