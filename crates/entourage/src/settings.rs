@@ -36,6 +36,11 @@ impl SettingsArguments {
 }
 
 impl DataArguments {
+    /// Whether a flag says where the data is.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.config.is_some() || self.data.is_some()
+    }
+
     pub(crate) fn raw(&self) -> Result<Raw, ConfigError> {
         let mut raw = Raw::default();
         if let Some(path) = &self.config {

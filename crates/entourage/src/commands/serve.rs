@@ -9,6 +9,7 @@ use entourage_server::{
     config::Settings,
     serve,
     wire::{Wired, wire},
+    work,
 };
 use entourage_store::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -53,12 +54,22 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     if let Some(said) = demo {
         demo::print(&said, &address)?;
     }
+    let (stop_working, stopped) = tokio::sync::oneshot::channel::<()>();
+    let working = Arc::clone(&service);
+    let worker = tokio::spawn(async move {
+        let stop = async { drop(stopped.await) };
+        work(&working, stop).await;
+    });
     let shutdown = async {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         };
         tracing::info!(signal = name, "stopping");
+        drop(stop_working);
+        if let Err(error) = worker.await {
+            tracing::error!(%error, "the worker ended early");
+        }
     };
     match serve(listener, service, store, front, shutdown).await {
         Stopped::AsAsked => {

@@ -35,11 +35,23 @@ impl Connection {
     }
 
     pub(super) fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let text = self.text(method, &format!("/api/v1{path}"), body)?;
-        serde_json::from_str(&text).with_context(|| format!("the answer of {} is not JSON", self.base()))
+        self.read(&self.text(method, &format!("/api/v1{path}"), body)?)
+    }
+
+    /// For what takes its time.
+    pub(super) fn ask_patiently(&self, method: Method, path: &str, timeout: Duration) -> anyhow::Result<Value> {
+        self.read(&self.send(method, &format!("/api/v1{path}"), None, timeout)?)
+    }
+
+    fn read(&self, text: &str) -> anyhow::Result<Value> {
+        serde_json::from_str(text).with_context(|| format!("the answer of {} is not JSON", self.base()))
     }
 
     pub(super) fn text(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<String> {
+        self.send(method, path, body, TIMEOUT)
+    }
+
+    fn send(&self, method: Method, path: &str, body: Option<&Value>, timeout: Duration) -> anyhow::Result<String> {
         let base = self.base();
         let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
         if let Some(actor) = &self.actor {
@@ -54,7 +66,7 @@ impl Connection {
         let request = request
             .body(body.map(Value::to_string).unwrap_or_default())
             .map_err(|error| Error::invalid(format!("this cannot be asked: {error}")))?;
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build();
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout)).build();
         let unreachable = |error: ureq::Error| {
             Error::unavailable(format!("no server answers at {base} ({error}); name it with --server"))
         };

@@ -2,6 +2,7 @@
 
 mod connection;
 mod edges;
+mod erase;
 mod events;
 mod lists;
 mod stats;
@@ -31,6 +32,8 @@ pub(crate) enum Verb {
     /// Show or write a user.
     #[command(subcommand)]
     User(users::Verb),
+    /// Erase a user for good, also offline in a data folder.
+    Erase(erase::Arguments),
     /// List what changed, oldest first.
     Events(events::Arguments),
     /// Show how the server stands.
@@ -49,6 +52,7 @@ impl Verb {
             Self::Block(arguments) => edges::block(arguments),
             Self::Unblock(arguments) => edges::unblock(arguments),
             Self::User(verb) => users::run(verb),
+            Self::Erase(arguments) => erase::run(arguments),
             Self::Events(arguments) => events::run(arguments),
             Self::Stats(arguments) => stats::run(arguments),
         }
