@@ -208,6 +208,9 @@ impl Service {
     }
 
     async fn follows_quietly_only(&self, owner: Key, member: Key) -> Result<bool> {
+        if self.users_by_key(&[owner, member]).await?.len() < 2 {
+            return Ok(false);
+        }
         let edges = self.store.get_edges(Kind::Follow, &[(owner, member), (member, owner)]).await?;
         let is_active = |edge: &entourage_model::EdgeValue| edge.state == State::Active;
         match edges[..] {

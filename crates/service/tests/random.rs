@@ -53,6 +53,11 @@ async fn a_rule_left_out_is_noticed() {
         Twist::HiddenListsAreOpen,
         Twist::EvidenceIsWhatAnyListShows,
         Twist::RequestsCountAsFollows,
+        Twist::MutesNeverEnd,
+        Twist::ErasedAreListed,
+        Twist::SuspendedMayFollow,
+        Twist::HistoryForgetsBlocks,
+        Twist::StrangersStayInGroups,
     ] {
         assert!(run(&on_memory(), 1, 400, None).await.is_ok());
         let failure = run(&on_memory(), 1, 400, Some(twist)).await.expect_err("a run notices");

@@ -71,7 +71,8 @@ impl Service {
         let start = Place { position: before, key: Key::MIN };
         let page = self.store.scan(list, Some(start), CHUNK_MAX).await?;
         let accept = |follower| Write::from(Operation::Accept { target: target.key, follower });
-        let writes: Vec<Write> = page.edges.iter().map(|edge| accept(edge.follower)).collect();
+        // The oldest first, so that who asked last stands on top.
+        let writes: Vec<Write> = page.edges.iter().rev().map(|edge| accept(edge.follower)).collect();
         if writes.is_empty() {
             return Ok(Step::Done);
         }

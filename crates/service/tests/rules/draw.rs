@@ -30,12 +30,19 @@ impl Draw {
             | Write::Block { user, .. }
             | Write::Unblock { user, .. }
             | Write::Mute { user, .. }
-            | Write::Unmute { user, .. } => Some(user),
+            | Write::Unmute { user, .. }
+            | Write::Erase { user }
+            | Write::AcceptAll { user } => Some(user),
+            Write::CreateGroup { owner, .. }
+            | Write::RenameGroup { owner, .. }
+            | Write::DeleteGroup { owner, .. }
+            | Write::Member { owner, .. } => Some(owner),
             Write::Follow { follower, .. } | Write::Unfollow { follower, .. } => Some(follower),
             Write::Accept { target, .. } | Write::Reject { target, .. } | Write::RemoveFollower { target, .. } => {
                 Some(target)
             }
-            Write::Batch(_) => None,
+            Write::Work | Write::Wait { .. } => return (None, write),
+            Write::Batch(_) | Write::Suspend { .. } => None,
         };
         let actor = match self.0.random_range(0..20) {
             0 => Some(self.someone()),
@@ -47,7 +54,8 @@ impl Draw {
 
     fn any_write(&mut self, reference: &Reference) -> Write {
         let (a, b) = (self.someone(), self.someone());
-        match self.0.random_range(0..100) {
+        match self.0.random_range(0..145) {
+            100.. => self.beyond(a, b),
             0..40 => self.follow(a, b),
             40..48 => Write::Unfollow { follower: a, target: b },
             48..58 => {
@@ -63,7 +71,10 @@ impl Draw {
             60..64 => Write::RemoveFollower { target: a, follower: b },
             64..69 => Write::Block { user: a, target: b },
             69..77 => Write::Unblock { user: a, target: b },
-            77..80 => Write::Mute { user: a, target: b },
+            77..80 => {
+                let minutes = self.0.random_ratio(1, 2).then(|| self.0.random_range(1..30));
+                Write::Mute { user: a, target: b, minutes }
+            }
             80..83 => Write::Unmute { user: a, target: b },
             83..90 => {
                 let count = self.0.random_range(0..6);
@@ -78,10 +89,24 @@ impl Draw {
             }
             _ => {
                 let user = PEOPLE[self.0.random_range(0..PEOPLE.len() - 1)];
-                // What becomes of waiting requests when an account goes public is not this test's matter.
-                let private = reference.has_requests(user) || self.0.random_ratio(1, 3);
-                Write::Put { user, private, hide_lists: self.0.random_ratio(1, 5) }
+                Write::Put { user, private: self.0.random_ratio(1, 3), hide_lists: self.0.random_ratio(1, 5) }
             }
+        }
+    }
+
+    /// What is beside the edges.
+    fn beyond(&mut self, a: Id, b: Id) -> Write {
+        let nth = self.0.random_range(0..3);
+        match self.0.random_range(0..45) {
+            0..10 => Write::Work,
+            10..13 => Write::Wait { minutes: self.0.random_range(1..20) },
+            13..16 => Write::Erase { user: a },
+            16..20 => Write::AcceptAll { user: a },
+            20..24 => Write::Suspend { user: a, suspended: self.0.random_ratio(1, 3) },
+            24..30 => Write::CreateGroup { owner: a, name: b },
+            30..32 => Write::RenameGroup { owner: a, nth, name: b },
+            32..33 => Write::DeleteGroup { owner: a, nth },
+            _ => Write::Member { owner: a, nth, member: b, present: !self.0.random_ratio(1, 6) },
         }
     }
 
@@ -113,7 +138,8 @@ fn everything() -> Vec<Read> {
     for a in PEOPLE {
         all.extend([Read::Followers(a), Read::Following(a), Read::Requests(a), Read::Blocks(a), Read::Mutes(a)]);
         all.extend([Read::Mutuals(a), Read::NotFollowingBack(a), Read::FollowersYouKnow(a), Read::Profile(a)]);
-        all.push(Read::Relationships(a, PEOPLE.to_vec()));
+        all.extend([Read::Relationships(a, PEOPLE.to_vec()), Read::History(a), Read::Groups(a)]);
+        all.extend([Read::Members(a, 0), Read::Members(a, 1)]);
         for b in PEOPLE {
             all.extend([Read::CommonFollowing(a, b), Read::Distance(a, b), Read::IsFollowing(a, b), Read::Edge(a, b)]);
         }

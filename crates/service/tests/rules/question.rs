@@ -41,9 +41,11 @@ pub(crate) enum Write {
         user: Id,
         target: Id,
     },
+    /// For so many minutes, or for good.
     Mute {
         user: Id,
         target: Id,
+        minutes: Option<u64>,
     },
     Unmute {
         user: Id,
@@ -51,6 +53,42 @@ pub(crate) enum Write {
     },
     /// Follows and unfollows only.
     Batch(Vec<Write>),
+    Erase {
+        user: Id,
+    },
+    AcceptAll {
+        user: Id,
+    },
+    Suspend {
+        user: Id,
+        suspended: bool,
+    },
+    CreateGroup {
+        owner: Id,
+        name: Id,
+    },
+    /// Groups are told apart by how many newer ones there are.
+    RenameGroup {
+        owner: Id,
+        nth: usize,
+        name: Id,
+    },
+    DeleteGroup {
+        owner: Id,
+        nth: usize,
+    },
+    Member {
+        owner: Id,
+        nth: usize,
+        member: Id,
+        present: bool,
+    },
+    /// Lets all jobs run to their end.
+    Work,
+    /// Lets time pass for whoever minds it.
+    Wait {
+        minutes: u64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +109,9 @@ pub(crate) enum Read {
     IsFollowing(Id, Id),
     Edge(Id, Id),
     Leaderboard,
+    History(Id),
+    Groups(Id),
+    Members(Id, usize),
 }
 
 /// The words of a relationship, in one order.
@@ -117,4 +158,10 @@ pub(crate) fn board_words(mut rows: Vec<(u64, String)>) -> String {
     rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let rows: Vec<String> = rows.into_iter().map(|(followers, id)| format!("{id}:{followers}")).collect();
     format!("200 [{}]", rows.join(" "))
+}
+
+/// Members stand in an order of the store's own.
+pub(crate) fn members_words(mut ids: Vec<String>) -> String {
+    ids.sort_unstable();
+    format!("200 [{}]", ids.join(" "))
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::question::{Id, Read, Relation, Write, board_words, list_words};
+use super::{
+    beyond::{Ended, Group, Job, Mute},
+    question::{Id, Read, Relation, Write, board_words, list_words},
+};
 
 /// A rule left out on purpose, to prove that a run would notice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,33 +16,43 @@ pub(crate) enum Twist {
     HiddenListsAreOpen,
     EvidenceIsWhatAnyListShows,
     RequestsCountAsFollows,
+    MutesNeverEnd,
+    ErasedAreListed,
+    SuspendedMayFollow,
+    HistoryForgetsBlocks,
+    StrangersStayInGroups,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Person {
+    pub(super) private: bool,
+    pub(super) hide_lists: bool,
+    pub(super) suspended: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Person {
-    private: bool,
-    hide_lists: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Follow {
-    active: bool,
-    quiet: bool,
+pub(super) struct Follow {
+    pub(super) active: bool,
+    pub(super) quiet: bool,
     /// When it became active; while it waits, when it was asked for.
-    at: u64,
+    pub(super) at: u64,
 }
 
 pub(crate) struct Reference {
-    people: BTreeMap<Id, Person>,
-    follows: BTreeMap<(Id, Id), Follow>,
-    blocks: BTreeMap<(Id, Id), u64>,
-    mutes: BTreeMap<(Id, Id), u64>,
-    now: u64,
+    pub(super) people: BTreeMap<Id, Person>,
+    pub(super) follows: BTreeMap<(Id, Id), Follow>,
+    pub(super) blocks: BTreeMap<(Id, Id), u64>,
+    pub(super) mutes: BTreeMap<(Id, Id), Mute>,
+    pub(super) groups: BTreeMap<Id, Vec<Group>>,
+    pub(super) history: Vec<Ended>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) now: u64,
+    pub(super) minutes: u64,
     following_max: u64,
-    twist: Option<Twist>,
+    pub(super) twist: Option<Twist>,
 }
 
-type Said = Result<String, &'static str>;
+pub(super) type Said = Result<String, &'static str>;
 
 impl Reference {
     pub(crate) fn new(following_max: u64, twist: Option<Twist>) -> Self {
@@ -48,7 +61,11 @@ impl Reference {
             follows: BTreeMap::new(),
             blocks: BTreeMap::new(),
             mutes: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            history: Vec::new(),
+            jobs: Vec::new(),
             now: 0,
+            minutes: 0,
             following_max,
             twist,
         }
@@ -57,10 +74,6 @@ impl Reference {
     /// Who waits for whom.
     pub(crate) fn requests(&self) -> Vec<(Id, Id)> {
         self.follows.iter().filter(|(_, follow)| !follow.active).map(|(pair, _)| *pair).collect()
-    }
-
-    pub(crate) fn has_requests(&self, user: Id) -> bool {
-        self.requests().iter().any(|(_, target)| *target == user)
     }
 
     pub(crate) fn write(&mut self, actor: Option<Id>, write: &Write) -> String {
@@ -73,7 +86,15 @@ impl Reference {
         match *write {
             Write::Put { user, private, hide_lists } => {
                 own(user)?;
-                let before = self.people.insert(user, Person { private, hide_lists });
+                let before = self.people.get(user).copied();
+                if before.is_none() && self.has_edges(user) {
+                    return Err("409 request_in_progress");
+                }
+                let suspended = before.is_some_and(|person| person.suspended);
+                self.people.insert(user, Person { private, hide_lists, suspended });
+                if before.is_some() && !private {
+                    self.jobs.push(Job::Opened(user));
+                }
                 Ok(if before.is_none() { "201" } else { "200" }.to_owned())
             }
             Write::Follow { follower, target, quiet } => {
@@ -83,7 +104,7 @@ impl Reference {
             Write::Unfollow { follower, target } => {
                 own(follower)?;
                 self.acts(follower)?;
-                Ok(gone(self.follows.remove(&(follower, target)).is_some()))
+                Ok(gone(self.end(follower, target, ["unfollowed", "cancelled"]).is_some()))
             }
             Write::Accept { target, follower } => {
                 own(target)?;
@@ -103,7 +124,7 @@ impl Reference {
                 self.acts(target)?;
                 match self.follows.get(&(follower, target)) {
                     Some(follow) if !follow.active => {
-                        self.follows.remove(&(follower, target));
+                        self.end(follower, target, ["rejected"; 2]);
                         Ok(gone(true))
                     }
                     _ => Err("404 not_found"),
@@ -112,7 +133,7 @@ impl Reference {
             Write::RemoveFollower { target, follower } => {
                 own(target)?;
                 self.acts(target)?;
-                let removed = self.follows.remove(&(follower, target));
+                let removed = self.end(follower, target, ["removed", "rejected"]);
                 Ok(gone(removed.is_some_and(|follow| !follow.quiet || actor.is_none())))
             }
             Write::Block { user, target } => {
@@ -122,17 +143,18 @@ impl Reference {
                 let is_new = !self.blocks.contains_key(&(user, target));
                 self.blocks.entry((user, target)).or_insert(now);
                 if is_new {
-                    self.follows.remove(&(user, target));
-                    self.follows.remove(&(target, user));
+                    self.end(user, target, ["blocked"; 2]);
+                    self.end(target, user, ["blocked"; 2]);
                 }
                 Ok(if is_new { "201" } else { "200" }.to_owned())
             }
-            Write::Mute { user, target } => {
+            Write::Mute { user, target, minutes } => {
                 own(user)?;
                 self.mark(user, target)?;
-                let now = self.now;
-                let is_new = !self.mutes.contains_key(&(user, target));
-                self.mutes.entry((user, target)).or_insert(now);
+                let is_new = self.standing_mute(user, target).is_none();
+                let at = self.standing_mute(user, target).map_or(self.now, |mute| mute.at);
+                let until = minutes.map(|minutes| self.minutes + minutes);
+                self.mutes.insert((user, target), Mute { at, until });
                 Ok(if is_new { "201" } else { "200" }.to_owned())
             }
             Write::Unblock { user, target } => {
@@ -143,7 +165,9 @@ impl Reference {
             Write::Unmute { user, target } => {
                 own(user)?;
                 self.acts(user)?;
-                Ok(gone(self.mutes.remove(&(user, target)).is_some()))
+                let stands = self.standing_mute(user, target).is_some();
+                self.mutes.remove(&(user, target));
+                Ok(gone(stands))
             }
             Write::Batch(ref operations) => {
                 if actor.is_some() {
@@ -152,10 +176,11 @@ impl Reference {
                 let said: Vec<String> = operations.iter().map(|operation| self.write(None, operation)).collect();
                 Ok(said.join("; "))
             }
+            ref other => self.write_beyond(actor, other),
         }
     }
 
-    fn acts(&self, user: Id) -> Result<(), &'static str> {
+    pub(super) fn acts(&self, user: Id) -> Result<(), &'static str> {
         if self.people.contains_key(user) { Ok(()) } else { Err("404 actor_not_found") }
     }
 
@@ -177,6 +202,9 @@ impl Reference {
         if self.blocks.contains_key(&(follower, target)) || self.blocks.contains_key(&(target, follower)) {
             return Err("403 blocked");
         }
+        if self.people[follower].suspended && self.twist != Some(Twist::SuspendedMayFollow) {
+            return Err("403 follow_suspended");
+        }
         let load = self.follows.keys().filter(|(from, _)| *from == follower).count() as u64;
         match self.follows.get_mut(&(follower, target)) {
             Some(follow) => {
@@ -196,13 +224,23 @@ impl Reference {
         }
     }
 
-    fn person(&self, user: Id) -> Result<&Person, &'static str> {
+    pub(super) fn person(&self, user: Id) -> Result<&Person, &'static str> {
         self.people.get(user).ok_or("404 user_not_found")
     }
 
     fn active(&self, from: Id, to: Id) -> Option<&Follow> {
-        let follow = self.follows.get(&(from, to))?;
-        (follow.active || self.twist == Some(Twist::RequestsCountAsFollows)).then_some(follow)
+        let both = self.people.contains_key(from) && self.people.contains_key(to);
+        self.follows.get(&(from, to)).filter(|follow| both && self.counts(follow))
+    }
+
+    /// Edges of those who were erased count until they are gone.
+    fn counts(&self, follow: &Follow) -> bool {
+        follow.active || self.twist == Some(Twist::RequestsCountAsFollows)
+    }
+
+    /// Whether somebody has a row in lists.
+    pub(super) fn is_listed(&self, user: Id) -> bool {
+        self.people.contains_key(user) || self.twist == Some(Twist::ErasedAreListed)
     }
 
     fn apart(&self, viewer: Option<Id>, user: Id) -> bool {
@@ -267,32 +305,31 @@ impl Reference {
         match *read {
             Read::Followers(user) => {
                 lists_of(user)?;
-                let all = self.follows.iter().filter(|((from, to), _)| *to == user && self.active(from, to).is_some());
+                let all = self.follows.iter().filter(|((_, to), follow)| *to == user && self.counts(follow));
                 Ok(self.rows(viewer, all.map(|((from, _), follow)| (*from, *from, follow))))
             }
             Read::Following(user) => {
                 lists_of(user)?;
-                let all =
-                    self.follows.iter().filter(|((from, to), _)| *from == user && self.active(from, to).is_some());
+                let all = self.follows.iter().filter(|((from, _), follow)| *from == user && self.counts(follow));
                 Ok(self.rows(viewer, all.map(|((from, to), follow)| (*from, *to, follow))))
             }
             Read::Requests(user) => {
                 own(user)?;
                 self.person(user)?;
                 let all = self.follows.iter().filter(|((_, to), follow)| *to == user && !follow.active);
-                Ok(whole(newest(all.map(|((from, _), follow)| (follow.at, *from)))))
+                Ok(self.whole(all.map(|((from, _), follow)| (follow.at, *from, true))))
             }
             Read::Blocks(user) => {
                 own(user)?;
                 self.person(user)?;
                 let all = self.blocks.iter().filter(|((by, _), _)| *by == user);
-                Ok(whole(newest(all.map(|((_, target), at)| (*at, *target)))))
+                Ok(self.whole(all.map(|((_, target), at)| (*at, *target, true))))
             }
             Read::Mutes(user) => {
                 own(user)?;
                 self.person(user)?;
                 let all = self.mutes.iter().filter(|((by, _), _)| *by == user);
-                Ok(whole(newest(all.map(|((_, target), at)| (*at, *target)))))
+                Ok(self.whole(all.map(|((_, target), mute)| (mute.at, *target, !self.is_over(mute)))))
             }
             Read::Mutuals(user) => {
                 lists_of(user)?;
@@ -341,6 +378,9 @@ impl Reference {
                 let known = self.people.contains_key(from) && self.people.contains_key(to);
                 Ok(format!("200 {}", known && self.told(viewer, from, to)))
             }
+            Read::Edge(from, to) if !self.people.contains_key(from) || !self.people.contains_key(to) => {
+                Err("404 not_found")
+            }
             Read::Edge(from, to) => match self.follows.get(&(from, to)) {
                 Some(follow) if follow.active && self.told(viewer, from, to) => Ok(stands("200", follow)),
                 Some(follow) if !follow.active && viewer.is_none_or(|viewer| viewer == from || viewer == to) => {
@@ -357,7 +397,16 @@ impl Reference {
                 let rows = shown.map(|user| (followers(user), (*user).to_owned())).filter(|(count, _)| *count > 0);
                 Ok(board_words(rows.collect()))
             }
+            ref other => self.read_beyond(viewer, other),
         }
+    }
+
+    /// A list that only its owner sees as (time, row, whether it is shown).
+    fn whole(&self, rows: impl Iterator<Item = (u64, Id, bool)>) -> String {
+        let rows: Vec<_> = rows.collect();
+        let shown = rows.iter().filter(|(_, row, shown)| *shown && self.is_listed(row));
+        let ids: Vec<String> = newest(shown.map(|(at, row, _)| (*at, *row))).into_iter().map(str::to_owned).collect();
+        list_words(&ids, Some(rows.len() as u64))
     }
 
     /// A list of edges as (follower, row, edge).
@@ -367,7 +416,7 @@ impl Reference {
         let own_list = counted.iter().all(|(from, row, _)| from != row);
         let public = |follow: &Follow| viewer.is_none() || own_list || !follow.quiet;
         let total = counted.iter().filter(|(_, _, follow)| public(follow)).count() as u64;
-        let shown = counted.iter().filter(|(_, row, _)| !self.apart(viewer, row));
+        let shown = counted.iter().filter(|(_, row, _)| self.is_listed(row) && !self.apart(viewer, row));
         let ids = newest(shown.map(|(_, row, follow)| (follow.at, *row)));
         list_words(&ids.into_iter().map(str::to_owned).collect::<Vec<_>>(), Some(total))
     }
@@ -406,14 +455,14 @@ impl Reference {
             requested: is_end && self.follows.get(&(of, other)).is_some_and(|follow| !follow.active),
             blocking: is_end && self.blocks.contains_key(&(of, other)),
             blocked_by: is_end && self.blocks.contains_key(&(other, of)),
-            muting: viewer.is_none_or(|viewer| viewer == of) && self.mutes.contains_key(&(of, other)),
+            muting: viewer.is_none_or(|viewer| viewer == of) && self.standing_mute(of, other).is_some(),
             quiet: following && self.active(of, other).is_some_and(|follow| follow.quiet),
             since: following,
         }
     }
 }
 
-fn gone(changed: bool) -> String {
+pub(super) fn gone(changed: bool) -> String {
     format!("200 changed {changed}")
 }
 
@@ -426,9 +475,4 @@ fn newest(rows: impl Iterator<Item = (u64, Id)>) -> Vec<Id> {
     let mut rows: Vec<(u64, Id)> = rows.collect();
     rows.sort_unstable_by(|a, b| b.cmp(a));
     rows.into_iter().map(|(_, id)| id).collect()
-}
-
-fn whole(ids: Vec<Id>) -> String {
-    let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
-    list_words(&ids, Some(ids.len() as u64))
 }

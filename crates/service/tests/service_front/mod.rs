@@ -3,24 +3,27 @@
 use std::sync::Arc;
 
 use entourage_log::backends::in_store;
-use entourage_model::{EdgeValue, Result, State, UserId, UserPatch};
+use entourage_model::{Clock, EdgeValue, ManualClock, Result, State, UserId, UserPatch, Version};
 use entourage_service::{
     Actor, BatchDone, BatchOperation, Call, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed, UserPage,
 };
-use entourage_store::Store;
+use entourage_store::{Store, SystemClock};
 
 use super::rules::{
     FOLLOWING_MAX, Front,
-    question::{Id, Read, Relation, Write, board_words, list_words},
+    question::{Id, Read, Relation, Write, board_words, list_words, members_words},
 };
 
-pub(crate) struct ServiceFront(pub(crate) Service);
+pub(crate) struct ServiceFront(pub(crate) Service, Arc<ManualClock>);
+
+const MINUTE: u64 = 60_000;
 
 impl ServiceFront {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
-        Self(Service::new(store, log, rules))
+        let clock = Arc::new(ManualClock::new(SystemClock.now()));
+        Self(Service::new(store, log, rules).with_clock(Arc::clone(&clock) as _), clock)
     }
 
     async fn try_write(&self, call: &Call, write: &Write) -> Result<String> {
@@ -51,7 +54,10 @@ impl ServiceFront {
                 let done = service.unblock(call, &id(user), &id(target)).await?;
                 Ok(format!("200 changed {}", done.changed))
             }
-            Write::Mute { user, target } => Ok(marked(service.mute(call, &id(user), &id(target)).await?.created)),
+            Write::Mute { user, target, minutes } => {
+                let until = minutes.map(|minutes| self.1.now().plus(minutes * MINUTE));
+                Ok(marked(service.mute(call, &id(user), &id(target), until).await?.created))
+            }
             Write::Unmute { user, target } => Ok(gone(&service.unmute(call, &id(user), &id(target)).await?)),
             Write::Batch(ref operations) => {
                 let done = service.batch(call, operations.iter().map(operation).collect()).await?;
@@ -62,7 +68,44 @@ impl ServiceFront {
                 });
                 Ok(said.collect::<Vec<_>>().join("; "))
             }
+            Write::Erase { user } => service.erase(call, &id(user)).await.map(|_| "202".to_owned()),
+            Write::AcceptAll { user } => service.accept_all(call, &id(user)).await.map(|_| "202".to_owned()),
+            Write::Suspend { user, suspended } => {
+                let done = service.suspend(call, id(user), suspended).await?;
+                Ok(format!("200 changed {}", done.changed))
+            }
+            Write::CreateGroup { owner, name } => {
+                service.create_group(call, &id(owner), name).await.map(|_| "201".to_owned())
+            }
+            Write::RenameGroup { owner, nth, name } => {
+                let group = self.group(owner, nth).await;
+                service.rename_group(call, &id(owner), group, name).await.map(|_| "200".to_owned())
+            }
+            Write::DeleteGroup { owner, nth } => {
+                let group = self.group(owner, nth).await;
+                Ok(gone(&service.delete_group(call, &id(owner), group).await?))
+            }
+            Write::Member { owner, nth, member, present } => {
+                let (group, owner, member) = (self.group(owner, nth).await, id(owner), id(member));
+                if present {
+                    return Ok(marked(service.add_member(call, &owner, group, &member).await?.created));
+                }
+                Ok(gone(&service.remove_member(call, &owner, group, &member).await?))
+            }
+            Write::Work => {
+                while service.work().await? {}
+                Ok(String::new())
+            }
+            Write::Wait { minutes } => {
+                self.1.advance(minutes * MINUTE);
+                Ok(String::new())
+            }
         }
+    }
+
+    async fn group(&self, owner: Id, nth: usize) -> Version {
+        let groups = self.0.groups(&Call::default(), &id(owner)).await.unwrap_or_default();
+        groups.get(nth).map_or(Version::ZERO, |group| group.id)
     }
 
     async fn try_read(&self, call: &Call, read: &Read, limit: Limit) -> Result<String> {
@@ -114,6 +157,33 @@ impl ServiceFront {
             Read::Edge(a, b) => {
                 let found = service.get_follow(call, &id(a), &id(b)).await?;
                 Ok(stands("200", &found.edge))
+            }
+            Read::History(user) => {
+                let (mut rows, mut cursor): (Vec<String>, Option<String>) = (Vec::new(), None);
+                loop {
+                    let page = service.history(call, &id(user), cursor.as_deref(), limit).await?;
+                    rows.extend(page.rows.iter().map(|row| format!("{}:{}", row.id.as_str(), row.how.as_str())));
+                    cursor = page.next_cursor;
+                    if cursor.is_none() {
+                        return Ok(format!("200 [{}]", rows.join(" ")));
+                    }
+                }
+            }
+            Read::Groups(user) => {
+                let groups = service.groups(call, &id(user)).await?;
+                let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
+                Ok(format!("200 [{}]", names.join(" ")))
+            }
+            Read::Members(user, nth) => {
+                let (group, mut ids, mut cursor) = (self.group(user, nth).await, Vec::new(), None::<String>);
+                loop {
+                    let page = service.members(call, &id(user), group, cursor.as_deref(), limit).await?;
+                    ids.extend(page.rows.iter().map(|row| row.id.as_str().to_owned()));
+                    cursor = page.next_cursor;
+                    if cursor.is_none() {
+                        return Ok(members_words(ids));
+                    }
+                }
             }
             Read::Leaderboard => {
                 let (mut rows, mut cursor): (Vec<(u64, String)>, Option<String>) = (Vec::new(), None);
