@@ -2,27 +2,33 @@
 
 use std::sync::Arc;
 
+use entourage_model::{Clock, ManualClock, Millis};
+use entourage_server::Front as Door;
 use entourage_service::{Limits, Rules};
-use entourage_store::Store;
+use entourage_store::{Store, SystemClock};
 use serde_json::{Value, json};
 
 use super::{
     rules::{
         FOLLOWING_MAX, Front,
-        question::{Id, Read, Relation, Write, board_words, list_words},
+        question::{Id, Read, Relation, Write, board_words, list_words, members_words},
     },
     server::Server,
     table::Reply,
 };
 
-pub(crate) struct RestFront(Server);
+pub(crate) struct RestFront(Server, Arc<ManualClock>);
+
+const MINUTE: u64 = 60_000;
 
 impl RestFront {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self(Server::with(
-            store,
-            Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() },
-        ))
+        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
+        // Mutes end at whole seconds.
+        let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
+        let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
+        let door = Door::development(Arc::new(SystemClock));
+        Self(Server::at(Arc::clone(&clock) as _, door, store, rules), clock)
     }
 
     fn ask(&self, actor: Option<Id>, request: &str) -> Reply {
@@ -30,6 +36,12 @@ impl RestFront {
             Some(actor) => self.0.ask(&format!("@{actor} {request}")),
             None => self.0.ask(request),
         }
+    }
+
+    fn group(&self, owner: Id, nth: usize) -> String {
+        let reply = self.ask(None, &format!("GET /users/{owner}/groups"));
+        let id = reply.body["data"].get(nth).and_then(|group| group["id"].as_str());
+        format!("/users/{owner}/groups/{}", id.unwrap_or("0"))
     }
 
     /// A list to its end, by its own links.
@@ -83,11 +95,36 @@ impl Front for RestFront {
             Write::RemoveFollower { target, follower } => format!("DELETE /users/{target}/followers/{follower}"),
             Write::Block { user, target } => format!("PUT /users/{user}/blocks/{target}"),
             Write::Unblock { user, target } => format!("DELETE /users/{user}/blocks/{target}"),
-            Write::Mute { user, target } => format!("PUT /users/{user}/mutes/{target}"),
+            Write::Mute { user, target, minutes } => {
+                let until = minutes.map(|minutes| self.1.now().plus(minutes * MINUTE).to_rfc3339());
+                format!("PUT /users/{user}/mutes/{target} {}", json!({ "expires_at": until }))
+            }
             Write::Unmute { user, target } => format!("DELETE /users/{user}/mutes/{target}"),
             Write::Batch(operations) => {
                 let operations: Vec<Value> = operations.iter().map(operation).collect();
                 format!("POST /follows:batch {}", json!({ "operations": operations }))
+            }
+            Write::Erase { user } => format!("DELETE /users/{user}"),
+            Write::AcceptAll { user } => format!("POST /users/{user}/follow-requests:accept-all"),
+            Write::Suspend { user, suspended } => {
+                format!("{} /admin/users/{user}/suspend", if *suspended { "PUT" } else { "DELETE" })
+            }
+            Write::CreateGroup { owner, name } => format!("POST /users/{owner}/groups {}", json!({ "name": name })),
+            Write::RenameGroup { owner, nth, name } => {
+                format!("PATCH {} {}", self.group(owner, *nth), json!({ "name": name }))
+            }
+            Write::DeleteGroup { owner, nth } => format!("DELETE {}", self.group(owner, *nth)),
+            Write::Member { owner, nth, member, present } => {
+                let method = if *present { "PUT" } else { "DELETE" };
+                format!("{method} {}/members/{member}", self.group(owner, *nth))
+            }
+            Write::Work => {
+                self.0.work().await;
+                return String::new();
+            }
+            Write::Wait { minutes } => {
+                self.1.advance(minutes * MINUTE);
+                return String::new();
             }
         };
         let reply = self.ask(actor, &request);
@@ -145,6 +182,27 @@ impl Front for RestFront {
                 get(format!("/users/{a}/is-following/{b}")).map(|reply| format!("200 {}", reply.body["following"]))
             }
             Read::Edge(a, b) => get(format!("/users/{a}/following/{b}")).map(|reply| said(200, &reply.body)),
+            Read::History(user) => {
+                let mut rows = Vec::new();
+                let read = self.pages(viewer, &format!("/users/{user}/history"), limit, |reply| {
+                    let found = reply.body["data"].as_array().unwrap().iter();
+                    let word = |value: &Value| value.as_str().unwrap().to_owned();
+                    rows.extend(found.map(|row| format!("{}:{}", word(&row["user"]["id"]), word(&row["how"]))));
+                });
+                read.map(|()| format!("200 [{}]", rows.join(" ")))
+            }
+            Read::Groups(user) => get(format!("/users/{user}/groups")).map(|reply| {
+                let names = reply.body["data"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap());
+                format!("200 [{}]", names.collect::<Vec<_>>().join(" "))
+            }),
+            Read::Members(user, nth) => {
+                let mut ids = Vec::new();
+                let path = format!("{}/members", self.group(user, *nth));
+                let read = self.pages(viewer, &path, limit, |reply| {
+                    ids.extend(reply.ids().into_iter().map(str::to_owned));
+                });
+                read.map(|()| members_words(ids))
+            }
             Read::Leaderboard => {
                 let mut rows = Vec::new();
                 let read = self.pages(viewer, "/leaderboards/followers", limit, |reply| {
@@ -178,6 +236,9 @@ fn said(status: u64, body: &Value) -> String {
     if let Some(state) = body["state"].as_str() {
         assert_eq!(body["following"], state == "active");
         return format!("{status} {state}{}", if body["quiet"] == true { " quiet" } else { "" });
+    }
+    if body["member"] == true {
+        return status.to_string();
     }
     match (&body["changed"], body["created"].as_bool()) {
         (Value::Bool(changed), None) => format!("{status} changed {changed}"),

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
 use entourage_log::backends::in_store;
-use entourage_model::Secret;
+use entourage_model::{Clock, Secret};
 use entourage_server::{Front, Stopped, bind, serve};
 use entourage_service::{Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) agent: ureq::Agent,
+    service: Arc<Service>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Stopped>>,
 }
@@ -31,26 +32,41 @@ impl Server {
     }
 
     pub(crate) fn behind(front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
+        Self::at(Arc::new(SystemClock), front, store, rules)
+    }
+
+    /// With a clock of its own to tell what is over.
+    pub(crate) fn at(clock: Arc<dyn Clock>, front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (started, address) = std::sync::mpsc::channel();
+        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
+        let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_clock(clock));
+        let served = Arc::clone(&service);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async move {
                 let front = Arc::new(front);
                 let listener = bind("127.0.0.1:0".parse().unwrap(), &front).await.unwrap();
                 started.send(listener.local_addr().unwrap()).unwrap();
-                let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-                let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
                 let shutdown = async move {
                     let _ = stopped.await;
                 };
-                serve(listener, service, store, front, shutdown).await
+                serve(listener, served, store, front, shutdown).await
             })
         });
         let config =
             ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60)));
         let agent = config.build().new_agent();
-        Self { address: address.recv().unwrap(), agent, stop: Some(stop), thread: Some(thread) }
+        Self { address: address.recv().unwrap(), agent, service, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Lets all jobs run to their end.
+    pub(crate) async fn work(&self) {
+        while self.service.work().await.unwrap() {}
+    }
+
+    pub(crate) fn work_now(&self) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(self.work());
     }
 
     pub(crate) fn ask_to_stop(&mut self) {

@@ -88,6 +88,8 @@ impl RestStore {
         };
         let pair = |a, b| Some((self.path_id(a)?, self.path_id(b)?));
         match &write.operation {
+            // Opening an account starts a job, of which the reference of the graph knows nothing.
+            Operation::PutUser { patch, .. } if patch.private == Some(false) => None,
             Operation::PutUser { key, id, patch, overwrite } => {
                 let method = match overwrite {
                     Overwrite::Replace => "PUT",

@@ -57,6 +57,13 @@ impl Reference {
         !self.people.contains_key(user) && self.has_edges(user)
     }
 
+    /// Owners of groups, each with somebody who may be in one.
+    pub(super) fn possible_members(&self) -> Vec<(Id, Id)> {
+        let owners = self.groups.iter().filter(|(_, groups)| !groups.is_empty()).map(|(owner, _)| *owner);
+        let pairs = owners.flat_map(|owner| self.people.keys().map(move |member| (owner, *member)));
+        pairs.filter(|(owner, member)| self.connected(true, owner, member)).collect()
+    }
+
     /// Ends a follow or a request; `how` is for the one and for the other.
     pub(super) fn end(&mut self, follower: Id, target: Id, how: [Id; 2]) -> Option<super::reference::Follow> {
         let follow = self.follows.remove(&(follower, target))?;

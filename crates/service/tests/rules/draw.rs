@@ -55,7 +55,7 @@ impl Draw {
     fn any_write(&mut self, reference: &Reference) -> Write {
         let (a, b) = (self.someone(), self.someone());
         match self.0.random_range(0..145) {
-            100.. => self.beyond(a, b),
+            100.. => self.beyond(a, b, reference),
             0..40 => self.follow(a, b),
             40..48 => Write::Unfollow { follower: a, target: b },
             48..58 => {
@@ -95,18 +95,25 @@ impl Draw {
     }
 
     /// What is beside the edges.
-    fn beyond(&mut self, a: Id, b: Id) -> Write {
+    fn beyond(&mut self, a: Id, b: Id, reference: &Reference) -> Write {
         let nth = self.0.random_range(0..3);
         match self.0.random_range(0..45) {
             0..10 => Write::Work,
             10..13 => Write::Wait { minutes: self.0.random_range(1..20) },
-            13..16 => Write::Erase { user: a },
-            16..20 => Write::AcceptAll { user: a },
+            13..15 => Write::Erase { user: a },
+            15..20 => Write::AcceptAll { user: a },
             20..24 => Write::Suspend { user: a, suspended: self.0.random_ratio(1, 3) },
             24..30 => Write::CreateGroup { owner: a, name: b },
             30..32 => Write::RenameGroup { owner: a, nth, name: b },
             32..33 => Write::DeleteGroup { owner: a, nth },
-            _ => Write::Member { owner: a, nth, member: b, present: !self.0.random_ratio(1, 6) },
+            _ => {
+                // Mostly somebody who may be in one.
+                let possible = reference.possible_members();
+                let pair = possible.choose(&mut self.0).copied().filter(|_| !self.0.random_ratio(1, 4));
+                let (owner, member) = pair.unwrap_or((a, b));
+                let nth = if pair.is_some() { 0 } else { nth };
+                Write::Member { owner, nth, member, present: !self.0.random_ratio(1, 6) }
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use entourage_log::backends::in_store;
-use entourage_model::{Clock, EdgeValue, ManualClock, Result, State, UserId, UserPatch, Version};
+use entourage_model::{Clock, EdgeValue, ManualClock, Millis, Result, State, UserId, UserPatch, Version};
 use entourage_service::{
     Actor, BatchDone, BatchOperation, Call, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed, UserPage,
 };
@@ -22,7 +22,9 @@ impl ServiceFront {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
-        let clock = Arc::new(ManualClock::new(SystemClock.now()));
+        // Mutes end at whole seconds.
+        let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
+        let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
         Self(Service::new(store, log, rules).with_clock(Arc::clone(&clock) as _), clock)
     }
 
