@@ -34,6 +34,7 @@ type Row = (&'static str, &'static str, [&'static str; 7]);
 
 const NOBODY: &str = "401 unauthenticated";
 const NO: &str = "403 forbidden";
+const NONE: &str = "404 group_not_found";
 const HIDDEN: &str = "403 lists_hidden";
 const YES: &str = r#"200 {"following": true}"#;
 
@@ -44,14 +45,18 @@ const ANYONE: [&str; 7] = [NOBODY, "200", "200", "200", "200", "200", "200"];
 /// For what is a user's own: they, services and admins may.
 const OWN: [&str; 7] = [NOBODY, "200", NO, NO, NO, "200", "200"];
 const OWN_CREATES: [&str; 7] = [NOBODY, "201", NO, NO, NO, "201", "201"];
+const OWN_STARTS: [&str; 7] = [NOBODY, "202", NO, NO, NO, "202", "202"];
+const OWN_SEEKS: [&str; 7] = [NOBODY, NONE, NO, NO, NO, NONE, NONE];
 /// For what a private account shows to itself, to those it accepted, and to services.
 const SHOWN: [&str; 7] = [NOBODY, "200", HIDDEN, HIDDEN, "200", "200", HIDDEN];
 const SERVICE: [&str; 7] = [NOBODY, NO, NO, NO, NO, "200", "200"];
+const ADMIN: [&str; 7] = [NOBODY, NO, NO, NO, NO, NO, "200"];
 
 const MATRIX: &[Row] = &[
     ("put_user", r#"PUT /users/{own} {"private": true}"#, OWN),
     ("patch_user", r#"PATCH /users/{own} {"name": "Own"}"#, OWN),
     ("get_user", "GET /users/{own}", ANYONE),
+    ("erase_user", "DELETE /users/{own}", OWN_STARTS),
     (
         "follow",
         "POST /users/{own}/follow",
@@ -72,6 +77,7 @@ const MATRIX: &[Row] = &[
     ("get_follow", "GET /users/{fan}/following/{own}", [NOBODY, YES, YES, "404 not_found", YES, YES, YES]),
     ("list_follow_requests", "GET /users/{own}/follow-requests", OWN),
     ("accept_request", "POST /users/{own}/follow-requests/{asker}/accept", OWN),
+    ("accept_all_requests", "POST /users/{own}/follow-requests:accept-all", OWN_STARTS),
     ("reject_request", "POST /users/{own}/follow-requests/{asker}/reject", OWN),
     ("remove_follower", "DELETE /users/{own}/followers/{fan}", OWN),
     (
@@ -106,10 +112,24 @@ const MATRIX: &[Row] = &[
     ("mute", "PUT /users/{own}/mutes/{pal}", OWN_CREATES),
     ("unmute", "DELETE /users/{own}/mutes/{pal}", OWN),
     ("list_mutes", "GET /users/{own}/mutes", OWN),
+    ("create_group", r#"POST /users/{own}/groups {"name": "Friends"}"#, OWN_CREATES),
+    ("list_groups", "GET /users/{own}/groups", OWN),
+    // Nobody has a group of this id: whoever may ask hears that.
+    ("rename_group", r#"PATCH /users/{own}/groups/7 {"name": "Friends"}"#, OWN_SEEKS),
+    ("delete_group", "DELETE /users/{own}/groups/7", OWN),
+    ("put_member", "PUT /users/{own}/groups/7/members/{pal}", OWN_SEEKS),
+    ("delete_member", "DELETE /users/{own}/groups/7/members/{pal}", OWN_SEEKS),
+    ("list_members", "GET /users/{own}/groups/7/members", OWN_SEEKS),
+    ("list_history", "GET /users/{own}/history", OWN),
     ("list_events", "GET /events?limit=1", SERVICE),
     ("make_ticket", "POST /tickets", [NOBODY, "201", "201", "201", "201", "201", "201"]),
     // The memory store has nothing to copy: whoever may ask hears that.
     ("backup", r#"POST /admin/backup {"to": "/nowhere"}"#, [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
+    ("erase_now", "POST /admin/erase-now", [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
+    ("suspend_user", "PUT /admin/users/{own}/suspend", ADMIN),
+    ("unsuspend_user", "DELETE /admin/users/{own}/suspend", ADMIN),
+    ("list_jobs", "GET /admin/jobs", ADMIN),
+    ("get_job", "GET /admin/jobs/7", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
     ("healthz", "GET //healthz", OPEN),
     ("readyz", "GET //readyz", OPEN),
     ("version", "GET //version", OPEN),
