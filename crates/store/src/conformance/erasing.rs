@@ -171,3 +171,17 @@ pub(super) async fn erasing_against_follows_leaves_no_edge_behind(world: World) 
         assert_eq!(world.totals(other).await, (0, 0));
     }
 }
+
+/// A late repetition does not touch whoever has the id by then.
+pub(super) async fn only_the_person_who_is_meant_is_erased(world: World) {
+    let (key, id) = world.own_id();
+    let (patch, overwrite) = (UserPatch::default(), Overwrite::Replace);
+    let put = Operation::PutUser { key, id, patch, overwrite };
+    let first = world.done(put.clone()).await.version;
+    let meant = |created| Operation::Erase { key, created: Some(created) };
+    assert_eq!(world.done(meant(first)).await.reply, Reply::Gone { changed: true });
+    let second = world.done(put).await.version;
+    assert_eq!(world.done(meant(first)).await.reply, Reply::Gone { changed: false });
+    assert!(world.store.get_users(&[key]).await.expect("users can be read")[0].is_some());
+    assert_eq!(world.done(meant(second)).await.reply, Reply::Gone { changed: true });
+}

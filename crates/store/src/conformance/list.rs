@@ -121,16 +121,19 @@ macro_rules! conformance_cases {
                 refusals [C3 C12];
                 the_server_has_records_of_its_own [C16];
                 caps_are_exact [C3 C16];
+                added_under_an_id_of_their_own [C3 C6 C16];
                 groups_have_members_among_the_connected [C3 C12 C16];
                 a_large_group_goes_in_chunks [C3 C16] if peeks;
                 records_survive_reopening [C14 C16 C17] if durable;
             }
             past {
                 each_end_is_told_once_newest_first [C17];
+                a_mute_is_taken_away_when_it_is_over [C3 C12];
             }
             erasing {
                 a_user_is_gone_at_once_and_edges_in_chunks [C12 C17 C18];
                 whoever_comes_next_is_a_new_person [C18];
+                only_the_person_who_is_meant_is_erased [C3 C18];
                 erasing_against_follows_leaves_no_edge_behind [C3 C11 C18];
                 erasing_survives_reopening [C14 C18] if durable;
             }

@@ -1,6 +1,6 @@
 //! What is left of follows that ended.
 
-use entourage_model::{Cause, State};
+use entourage_model::{Cause, Kind, Millis, Operation, Reply, State};
 
 use super::{operations::*, pages, world::World};
 
@@ -42,4 +42,19 @@ pub(super) async fn each_end_is_told_once_newest_first(world: World) {
         assert_eq!(pages::read_history(&*world.store, other, 10).await, Ok(Vec::new()));
     }
     assert!(world.store.scan_history(a, Some(first), 10).await.expect("a history").is_empty());
+}
+
+pub(super) async fn a_mute_is_taken_away_when_it_is_over(world: World) {
+    let [a, b] = world.users().await;
+    let at = Millis::from_unix(1_900_000_000_000);
+    let expire = |now| Operation::ExpireMute { actor: a, target: b, now };
+    let end = |changed| Reply::Gone { changed };
+    assert_eq!(world.done(expire(at)).await.reply, end(false), "there is none");
+    world.done(mute_until(a, b, at)).await;
+    assert_eq!(world.done(expire(Millis::from_unix(at.to_unix() - 1))).await.reply, end(false), "it is not over");
+    world.done(mute(a, b)).await;
+    assert_eq!(world.done(expire(at)).await.reply, end(false), "it does not end any more");
+    world.done(mute_until(a, b, at)).await;
+    assert_eq!(world.done(expire(at)).await.reply, end(true));
+    assert_eq!(world.edge(Kind::Mute, a, b).await, None);
 }

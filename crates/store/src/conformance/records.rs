@@ -236,3 +236,32 @@ pub(super) async fn records_survive_reopening(world: World) {
     }
     assert!(seen.iter().all(|drawn| *drawn == seen[0]), "{seen:#?}");
 }
+
+/// A retry hears of the first one's record, and eight at once never make more than the cap allows.
+pub(super) async fn added_under_an_id_of_their_own(world: World) {
+    let owner = world.user().await;
+    let add = |cap| Operation::AddRecord { space: Space::Group, owner, value: Box::from(*b"g"), cap };
+    let key = own_request();
+    let first = world.done(keyed(add(Some(5)), key)).await;
+    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true });
+    let again = world.done(keyed(add(Some(5)), key)).await;
+    assert!(again.replayed && again.reply == first.reply, "{again:?}");
+    let made = world
+        .race(8, |_, store| {
+            let write = add(Some(5)).into();
+            async move { store.commit(write).await.map(|outcome| outcome.version).ok() }
+        })
+        .await;
+    let mut versions: Vec<Version> = made.into_iter().flatten().chain([first.version]).collect();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(versions.len(), 5);
+    world.refused(add(Some(5)), Code::GroupLimit).await;
+    let listed = pages::read_records(&*world.store, Space::Group, owner, 2).await.expect("a list");
+    let ids: Vec<_> = listed.iter().filter_map(|record| record.id.version()).collect();
+    assert_eq!(ids, versions, "newest first");
+    let elsewhere = Operation::AddRecord { space: Space::GroupMember, owner, value: Box::default(), cap: None };
+    world.refused(elsewhere, Code::InvalidRequest).await;
+    let nobodys =
+        Operation::AddRecord { space: Space::Seen, owner: world.stranger(), value: Box::default(), cap: None };
+    world.refused(nobodys, Code::ActorNotFound).await;
+}
