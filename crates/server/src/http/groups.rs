@@ -86,7 +86,8 @@ pub(super) fn group() -> Group {
         delete(GROUP, remove)
             .named("delete_group", "Delete a group")
             .access(Access::Own)
-            .answers::<GroupGoneJson>(StatusCode::OK, "There is no such group, or not any more"),
+            .answers::<GroupGoneJson>(StatusCode::OK, "There is no such group, or not any more")
+            .refuses(&[Code::GroupNotFound]),
         put(MEMBER, add_member)
             .named("put_member", "Put a user into a group")
             .about("The user follows the group's owner or is followed by them.")

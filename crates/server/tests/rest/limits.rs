@@ -20,7 +20,7 @@ fn unknown_routes_and_methods_are_problems_too() {
         ("POST //nope", "404 not_found"),
     ]);
     for (request, allow) in [
-        ("POST /users/a", "PUT,PATCH,GET,HEAD"),
+        ("POST /users/a", "PUT,PATCH,GET,HEAD,DELETE"),
         ("DELETE /users/a", "PUT,PATCH,GET,HEAD"),
         ("GET /users/a/follow", "POST,DELETE"),
         ("POST /users/a/followers", "GET,HEAD"),
