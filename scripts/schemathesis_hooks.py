@@ -14,6 +14,7 @@ BEYOND_A_SCHEMA = {
     "self_block",
     "quiet_private",
     "following_limit",
+    "group_limit",
     "idempotency_mismatch",
 }
 
@@ -40,6 +41,9 @@ def explained(case, problem):
         return long_text
     if code == "invalid_request" and pointers & {"/name", "/avatar_url"}:
         return long_text
+    # A mute ends in the time to come, and a member of a group has to do with its owner.
+    if code == "invalid_request" and ("/expires_at" in pointers or "member of a group" in problem.get("detail", "")):
+        return True
     # Whoever acts has to be named where nobody else is, and only services say when somebody registered.
     headers = {name.lower() for name in (case.headers or {})}
     return code == "invalid_request" and "entourage-actor" not in headers and "acting user" in problem.get("detail", "")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Result, UserId};
-use entourage_service::{GROUP_NAME_MAX_CHARS, GroupWritten, Service, UserGroup};
+use entourage_service::{GroupWritten, Service, UserGroup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +16,14 @@ use super::{
     lists::{ListQuery, PageJson, page},
     openapi::{
         Access, Group, delete, get, patch, post, put,
-        schema::{Id, Time, Version},
+        schema::{GroupName, Id, Time, Version},
     },
 };
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GroupBody {
-    #[schemars(length(min = 1, max = GROUP_NAME_MAX_CHARS))]
+    #[schemars(with = "GroupName")]
     name: String,
 }
 

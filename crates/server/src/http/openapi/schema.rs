@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use entourage_service::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES};
+use entourage_service::{AVATAR_URL_MAX_BYTES, GROUP_NAME_MAX_CHARS, NAME_MAX_BYTES};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 macro_rules! values {
@@ -41,6 +41,15 @@ values! {
         "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*$",
         "description": "What people call the user; bytes are counted, and there are no control characters",
         "examples": ["Alice"],
+    };
+    /// A group's name.
+    GroupName {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": GROUP_NAME_MAX_CHARS,
+        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
+        "description": "What a user calls the group; no control characters",
+        "examples": ["Friends"],
     };
     /// Where a user's picture is.
     AvatarUrl {
