@@ -20,6 +20,8 @@ pub enum Selection {
     FollowersOf(Key),
     /// Users by rank; the list says nothing.
     Leaderboard,
+    /// What a user is told of: the place is a day, and which kinds of it were shown.
+    Notifications,
 }
 
 /// Which list a cursor belongs to, what is shown of it, and who was looking at it (`None`: a service).
@@ -76,6 +78,7 @@ fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
         Selection::CommonWith(other) => (3, Some(other)),
         Selection::FollowersOf(other) => (4, Some(other)),
         Selection::Leaderboard => (5, None),
+        Selection::Notifications => (6, None),
     };
     let mut bytes = Vec::with_capacity(27);
     bytes.push(selection << SELECTION_SHIFT | scope.list.plane as u8);
@@ -138,6 +141,7 @@ mod tests {
             Selection::FollowersOf(Key(2)),
             Selection::FollowersOf(Key(3)),
             Selection::Leaderboard,
+            Selection::Notifications,
         ];
         for made in selections {
             let text = CURSOR.encode(&signer(1), &of(made));

@@ -1,19 +1,21 @@
 //! One value that every front holds: the store, the rules' settings, and what is derived from the store's secret.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use entourage_log::EventLog;
 use entourage_model::{
-    Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token, Version,
-    Write,
+    Clock, Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Token,
+    Version, Write,
 };
-use entourage_store::{Health, Maintenance, Store};
+use entourage_store::{Health, Maintenance, Store, SystemClock};
 
 use crate::{
     Actor, Call, Caller, Credential, Limits, Retry, Standing, SystemUptime, Uptime,
+    audit::Auditor,
     leaderboard::Leaderboard,
     limits::{Limited, Limiter},
     running::Running,
+    tail::Tail,
 };
 
 /// What an operator can set about the rules.
@@ -24,11 +26,21 @@ pub struct Rules {
     /// Active + pending + parked follows of one user; `None` is no bound.
     pub following_max: Option<u64>,
     pub limits: Limits,
+    /// How long a notification is shown.
+    pub notification_retention: Duration,
+    /// Within which time everybody is audited once; `None` is never.
+    pub audit_interval: Option<Duration>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { auto_create: false, following_max: Some(10_000), limits: Limits::default() }
+        Self {
+            auto_create: false,
+            following_max: Some(10_000),
+            limits: Limits::default(),
+            notification_retention: Duration::from_secs(30 * 24 * 60 * 60),
+            audit_interval: Some(Duration::from_secs(60 * 60)),
+        }
     }
 }
 
@@ -52,7 +64,10 @@ pub struct Service {
     pub(crate) running: Running,
     pub(crate) leaderboard: Leaderboard,
     limiter: Limiter,
-    maintenance: Option<Arc<dyn Maintenance>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) auditor: Auditor,
+    pub(crate) maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Service {
@@ -62,7 +77,40 @@ impl Service {
         let (running, leaderboard) = (Running::default(), Leaderboard::default());
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
         let limiter = Limiter::new(rules.limits, &uptime);
-        Self { store, log, rules, signer, keys, retries, running, leaderboard, limiter, maintenance: None }
+        let clock = Arc::new(SystemClock);
+        let (tail, auditor) = (Arc::default(), Auditor::default());
+        let maintenance = None;
+        Self {
+            store,
+            log,
+            rules,
+            signer,
+            keys,
+            retries,
+            running,
+            leaderboard,
+            limiter,
+            clock,
+            tail,
+            auditor,
+            maintenance,
+        }
+    }
+
+    /// With another clock than the machine's.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// What goes on beside requests, until [`Self::end_streams`].
+    pub async fn run(&self) {
+        tokio::join!(self.run_tail(), self.run_audits());
+    }
+
+    /// Streams end, and with them what they need.
+    pub fn end_streams(&self) {
+        self.tail.close();
     }
 
     /// With another measure of how time passes for the limits.
@@ -156,6 +204,7 @@ impl Service {
             metrics::counter!("entourage_commits_total", "operation" => operation_name(operation)).increment(1);
         }
         self.leaderboard.saw(outcome);
+        self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
     }
 }
