@@ -15,13 +15,16 @@ mod gate;
 mod leaderboard;
 mod lists;
 mod mutes;
+mod notifications;
 mod openapi;
 mod probes;
 mod receive;
 mod relationships;
 mod requests;
+mod sse;
 mod tickets;
 mod trace;
+mod upkeep;
 mod users;
 mod whole;
 
@@ -50,9 +53,11 @@ fn groups() -> Vec<Group> {
         leaderboard::group(),
         blocks::group(),
         mutes::group(),
+        notifications::group(),
         events::group(),
         tickets::group(),
         admin::group(),
+        upkeep::group(),
         probes::group(),
         docs::group(),
     ]

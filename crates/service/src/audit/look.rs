@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use entourage_model::{Edge, Key, List, Place, Plane, Result, Side, UserId};
+use entourage_model::{Edge, Key, List, Place, Plane, Result, Side, UserId, Version};
 
 use super::{Drift, pace::Pace};
 use crate::Service;
@@ -100,8 +100,11 @@ impl Service {
                 let mut mirrors = Vec::with_capacity(edges.len());
                 for edge in edges {
                     let mirror = List { user: edge.target, plane: list.plane, side: Side::Followers };
-                    let just_above =
-                        Place { position: edge.value.position, key: Key(edge.follower.0.saturating_add(1)) };
+                    let position = edge.value.position;
+                    let just_above = match edge.follower.0.checked_add(1) {
+                        Some(next) => Place { position, key: Key(next) },
+                        None => Place { position: Version::from_bits(position.bits() + 1), key: Key::MIN },
+                    };
                     let found = self.store.scan(mirror, Some(just_above), 1).await?.edges.into_iter().next();
                     mirrors.push(found.filter(|found| found.follower == edge.follower).map(|found| found.value));
                 }
