@@ -13,7 +13,7 @@ use entourage_store::{
     disk::RealDisk,
 };
 
-use self::notification_kit::{clock, pages, run, service};
+use self::notification_kit::{Twist, clock, pages, run, service};
 
 fn on_memory(clock: &Arc<ManualClock>) -> Arc<dyn Store> {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
@@ -32,7 +32,16 @@ fn seeds(count: u64) -> Vec<u64> {
 async fn runs_on_memory_agree_with_the_reference() {
     for seed in seeds(8) {
         let clock = clock();
-        run(on_memory(&clock), clock, seed, 400).await;
+        run(on_memory(&clock), clock, seed, 400, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_rule_left_out_is_noticed() {
+    for twist in [Twist::QuietIsTold, Twist::MutesNeverEnd, Twist::ChurnIsNew, Twist::AcceptedAreFollowers] {
+        let clock = clock();
+        let failure = run(on_memory(&clock), clock, 1, 2_000, Some(twist)).await.expect_err("a run notices");
+        assert!(failure.contains("seed 1 step"), "{twist:?}: {failure}");
     }
 }
 
@@ -45,7 +54,7 @@ async fn runs_on_an_embedded_store_agree_with_the_reference() {
         let disk = Arc::new(RealDisk::new(&place).unwrap());
         let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
         let store = embedded::Store::open(disk, "the test's folder", options, Arc::clone(&clock) as _).unwrap();
-        run(Arc::new(store), clock, seed, 250).await;
+        run(Arc::new(store), clock, seed, 250, None).await.unwrap();
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -181,7 +190,7 @@ async fn a_day_of_more_than_is_counted_says_so_and_hides_no_other_day() {
     assert_eq!((said, page.unseen), (vec![(false, 3, false), (true, 1, false)], 2));
     assert!(page.rows[0].count >= GROUP_ROWS_MAX as u64 && page.rows[0].count < fans as u64, "{}", page.rows[0].count);
     assert_eq!(page.rows[0].actors[0].id, id(fans - 1));
-    world.clock.advance(3 * 24 * 3_600_000);
+    world.clock.advance(3 * 24 * 3_600_000 + 1_000);
     let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     assert_eq!((page.rows.len(), page.unseen), (0, 0), "past their retention");
 }

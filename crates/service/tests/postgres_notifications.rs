@@ -33,7 +33,7 @@ async fn fresh(clock: &Arc<ManualClock>) -> (String, Arc<postgres::Store>) {
 async fn runs_agree_with_the_reference() {
     let clock = clock();
     let (_, store) = fresh(&clock).await;
-    run(store, clock, rand::random(), 60).await;
+    run(store, clock, rand::random(), 60, None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
