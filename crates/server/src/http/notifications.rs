@@ -76,8 +76,14 @@ struct SeenBody {
 }
 
 #[derive(Serialize, JsonSchema)]
+struct SeenJson {
+    seen: bool,
+    /// Whether the mark moved.
+    changed: bool,
+}
+
+#[derive(Serialize)]
 struct UnseenJson {
-    /// Notifications that have not been seen.
     unseen: u64,
 }
 
@@ -106,7 +112,7 @@ pub(super) fn group() -> Group {
             .about("Up to and including a notification as it was shown, or all there is. Nothing becomes unseen again.")
             .access(Access::Own)
             .optional_body::<SeenBody>()
-            .answers::<UnseenJson>(StatusCode::OK, "Marked")
+            .answers::<SeenJson>(StatusCode::OK, "Marked, now or before")
             .refuses(&[Code::UserNotFound]),
         get("/api/v1/users/{id}/notifications/stream", stream)
             .named("stream_notifications", "What a user is told of, as it happens")
@@ -145,7 +151,7 @@ pub(super) async fn see(State(service): State<Arc<Service>>, asked: Asked) -> An
     let [id] = asked.ids()?;
     let body: SeenBody = asked.optional_body()?;
     let done = service.see_notifications(&asked.call, id, body.up_to.as_deref()).await?;
-    written(StatusCode::OK, UnseenJson { unseen: done.unseen }, &done.receipt)
+    written(StatusCode::OK, SeenJson { seen: true, changed: done.changed }, &done.receipt)
 }
 
 pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

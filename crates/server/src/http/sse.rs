@@ -13,10 +13,13 @@ use axum::{
 use entourage_model::Result;
 use futures_util::stream;
 use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
 
 pub(super) const MEDIA: &str = "text/event-stream";
 /// A line that says nothing, so that nobody in between takes the connection for dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// After this time a stream ends and its client connects again: a credential that is not good any more lasts no longer.
+const LIFE: Duration = Duration::from_secs(60 * 60);
 /// Asks proxies not to wait for more.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -38,10 +41,11 @@ where
     F: Future<Output = (S, Result<Option<Messages>>)> + Send + 'static,
 {
     let state = (source, next, Messages::new());
-    let messages = stream::unfold(Some(state), async |state| {
+    let end = Instant::now() + LIFE;
+    let messages = stream::unfold(Some(state), async move |state| {
         let (mut source, mut next, mut waiting) = state?;
         while waiting.is_empty() {
-            let (kept, found) = next(source).await;
+            let (kept, found) = timeout_at(end, next(source)).await.ok()?;
             source = kept;
             match found {
                 Ok(Some(messages)) => waiting = messages,

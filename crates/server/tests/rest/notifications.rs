@@ -39,7 +39,7 @@ fn what_a_user_is_told_of_is_grouped_and_marked() {
     );
     let older = page.body["data"][1]["id"].as_str().unwrap();
     let see = format!(r#"@ann POST /users/ann/notifications/seen {{"up_to": "{older}"}}"#);
-    let token = server.check(&see, r#"200 {"unseen": 1}"#).token();
+    let token = server.check(&see, r#"200 {"seen": true, "changed": true}"#).token();
     let marked = r#"200 {"unseen": 1, "data": [{"seen": false}, {"seen": true}]}"#;
     server.check(&format!("^entourage-token={token} @ann GET /users/ann/notifications"), marked);
     let next = server.check("@ann GET /users/ann/notifications?limit=1", "200 {}");
@@ -52,8 +52,8 @@ fn what_a_user_is_told_of_is_grouped_and_marked() {
         ),
         (&format!("@bob GET /users/bob/notifications?cursor={cursor}"), "400 invalid_cursor"),
         (&format!("@ann GET /users/ann/followers?cursor={cursor}"), "400 invalid_cursor"),
-        ("@ann POST /users/ann/notifications/seen {}", r#"200 {"unseen": 0}"#),
-        ("@ann POST /users/ann/notifications/seen", r#"200 {"unseen": 0}"#),
+        ("@ann POST /users/ann/notifications/seen {}", r#"200 {"changed": true}"#),
+        ("@ann POST /users/ann/notifications/seen", r#"200 {"seen": true, "changed": false}"#),
         (r#"@ann POST /users/ann/notifications/seen {"up_to": "1"}"#, "400 invalid_request /up_to"),
         (r#"@ann POST /users/ann/notifications/seen {"all": true}"#, "400 invalid_request /all"),
         ("@bob GET /users/ann/notifications", "403 forbidden"),

@@ -212,7 +212,7 @@ fn notifications_are_streamed_to_whoever_has_a_ticket_or_a_token() {
         assert_eq!(told.data["actors"][0]["id"], "bob");
         assert_eq!(stream.next().unwrap().data["unseen"], 1);
     }
-    server.check(&format!("{alice} POST /users/alice/notifications/seen"), r#"200 {"unseen": 0}"#);
+    server.check(&format!("{alice} POST /users/alice/notifications/seen"), r#"200 {"changed": true}"#);
     assert_eq!(by_ticket.next().unwrap().data["unseen"], 0);
     assert!(by_token.next().is_some() && by_token.is_silent(Duration::from_millis(700)));
     // A key acts for whom it names, or for nobody.

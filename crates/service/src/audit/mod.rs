@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use self::{look::Doubt, pace::Pace};
 use crate::{Call, Service, ids::user_not_found};
 
-const USERS_CHUNK: usize = 1_000;
+const USERS_CHUNK: usize = 10_000;
 /// A doubt counts as drift only if it is the same at every look: between two reads of one look somebody may write.
 const LOOKS: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

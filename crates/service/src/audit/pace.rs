@@ -41,8 +41,9 @@ impl Pace {
         }
         let took = began.elapsed();
         self.worked += took;
-        (self.rows, self.step_began) = (0, None);
+        self.rows = 0;
         tokio::time::sleep(took.mul_f64(self.rest).min(interval)).await;
+        self.step_began = Some(Instant::now());
     }
 
     /// The next pass rests as much as its interval leaves it, if it is as long as this one.
@@ -50,7 +51,7 @@ impl Pace {
         if let Some(interval) = self.interval {
             self.rest = rest(interval, self.worked);
         }
-        self.worked = Duration::ZERO;
+        (self.worked, self.rows, self.step_began) = (Duration::ZERO, 0, None);
     }
 }
 

@@ -13,8 +13,8 @@ const TRIES: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationsSeen {
-    /// Notifications that are still unseen.
-    pub unseen: u64,
+    /// Whether anything became seen by it.
+    pub changed: bool,
     pub receipt: Receipt,
 }
 
@@ -35,18 +35,16 @@ impl Service {
         // What has not happened yet cannot have been seen.
         let up_to = up_to.unwrap_or(Version::MAX).min(self.newest_row(user.key).await?);
         let mut tries = 0;
-        let receipt = loop {
+        loop {
             tries += 1;
             match self.mark(call, user.key, up_to).await {
                 Err(error) if error.code() == Code::RequestInProgress && tries < TRIES => {}
-                other => break other?,
+                other => return other,
             }
-        };
-        let seen = self.seen_up_to(user.key).await?;
-        Ok(NotificationsSeen { unseen: self.unseen(&user, seen).await?, receipt })
+        }
     }
 
-    async fn mark(&self, call: &Call, owner: Key, up_to: Version) -> Result<Receipt> {
+    async fn mark(&self, call: &Call, owner: Key, up_to: Version) -> Result<NotificationsSeen> {
         let id = RecordId::new(RECORD)?;
         let known = self.store.get_record(Space::Seen, owner, &id).await?;
         let condition = known.as_ref().map_or(Condition::Absent, |record| Condition::Version(record.version));
@@ -55,7 +53,7 @@ impl Service {
         let value = Some(Box::from(value.as_slice()));
         let operation = Operation::PutRecord { space: Space::Seen, owner, id, value, condition, cap: None };
         match self.commit(call, operation).await? {
-            (Reply::Record { .. }, receipt) => Ok(receipt),
+            (Reply::Record { changed, .. }, receipt) => Ok(NotificationsSeen { changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }
     }
