@@ -42,8 +42,7 @@ where
 {
     let state = (source, next, Messages::new());
     let end = Instant::now() + LIFE;
-    let messages = stream::unfold(Some(state), async move |state| {
-        let (mut source, mut next, mut waiting) = state?;
+    let messages = stream::unfold(state, move |(mut source, mut next, mut waiting)| async move {
         while waiting.is_empty() {
             let (kept, found) = timeout_at(end, next(source)).await.ok()?;
             source = kept;
@@ -57,7 +56,7 @@ where
             }
         }
         let message = waiting.pop_front()?;
-        Some((Ok::<_, Infallible>(message), Some((source, next, waiting))))
+        Some((Ok::<_, Infallible>(message), (source, next, waiting)))
     });
     let mut response = Sse::new(messages).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
     response.headers_mut().insert(BUFFERING, HeaderValue::from_static("no"));
