@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, ErrorKind, Write},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -91,8 +91,7 @@ impl Stream {
             if text == "0" {
                 return None;
             }
-            let is_length = text.len() <= 8 && u64::from_str_radix(text, 16).is_ok();
-            if !text.is_empty() && !is_length {
+            if !says_nothing(text) {
                 return Some(text.to_owned());
             }
         }
@@ -107,7 +106,8 @@ impl Stream {
                 Some(("id", id)) => message.id = id.to_owned(),
                 Some(("event", name)) => message.name = name.to_owned(),
                 Some(("data", data)) => {
-                    message.data = serde_json::from_str(data).unwrap();
+                    // Where a connection is cut off, so may be a line.
+                    message.data = serde_json::from_str(data).ok()?;
                     // Fields come in the order in which they are written here, data not always last.
                     return Some(self.rest_of(message));
                 }
@@ -131,12 +131,24 @@ impl Stream {
         }
     }
 
-    /// Nothing comes for a while.
+    /// Nothing but signs of life comes for a while.
     pub(crate) fn is_silent(&mut self, time: Duration) -> bool {
-        let started = Instant::now();
         self.reader.get_ref().set_read_timeout(Some(time)).unwrap();
-        let waiting = self.reader.fill_buf().map(<[u8]>::len);
+        let silent = loop {
+            let mut line = String::new();
+            match self.reader.read_line(&mut line) {
+                Ok(0) => break false,
+                Ok(_) if says_nothing(line.trim_end()) || line.starts_with(':') => {}
+                Ok(_) => break false,
+                Err(_) => break true,
+            }
+        };
         self.reader.get_ref().set_read_timeout(Some(Duration::from_secs(40))).unwrap();
-        waiting.is_err() && started.elapsed() >= time / 2
+        silent
     }
+}
+
+/// An empty line, or the length of a chunk.
+fn says_nothing(text: &str) -> bool {
+    text.is_empty() || (text.len() <= 8 && u64::from_str_radix(text, 16).is_ok())
 }
