@@ -3,7 +3,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use entourage_log::backends::in_store;
@@ -18,6 +18,8 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 const PEOPLE: i64 = 12;
 const AUDITS: usize = 12;
+/// How many writes there are beside them at the least.
+const WRITES: usize = 3_000;
 
 fn service(store: Arc<dyn Store>) -> Arc<Service> {
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
@@ -29,10 +31,10 @@ async fn audit_beside_writers(service: &Arc<Service>) {
     for person in 0..PEOPLE {
         service.put_user(&call, UserId::from(person), UserPatch::default()).await.unwrap();
     }
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let writers: Vec<_> = (0..3)
         .map(|writer| {
-            let (service, stop) = (Arc::clone(service), Arc::clone(&stop));
+            let (service, stop, written) = (Arc::clone(service), Arc::clone(&stop), Arc::clone(&written));
             tokio::spawn(async move {
                 let (mut random, call) = (StdRng::seed_from_u64(writer), Call::default());
                 while !stop.load(Ordering::SeqCst) {
@@ -43,12 +45,15 @@ async fn audit_beside_writers(service: &Arc<Service>) {
                     } else {
                         drop(service.unfollow(&call, &a, &b).await);
                     }
+                    written.fetch_add(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
                 }
             })
         })
         .collect();
-    for _ in 0..AUDITS {
+    let mut audits = 0;
+    while audits < AUDITS || written.load(Ordering::SeqCst) < WRITES {
+        audits += 1;
         let report = service.audit(&call).await.unwrap();
         assert_eq!((report.users, report.drifted), (PEOPLE as u64, 0), "{report:?}");
     }
