@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, client, completions, config, doctor, export, import, key, restore, serve, token, verify, version,
+    backup, client, completions, config, doctor, export, import, key, reconcile, restore, serve, token, verify, version,
 };
 
 #[global_allocator]
@@ -34,6 +34,8 @@ enum Command {
     Export(export::Arguments),
     /// Check a store: both directions, counts, digests, the log.
     Verify(verify::Arguments),
+    /// Compare counts with lists and both directions of edges, and set counts right.
+    Reconcile(reconcile::Arguments),
     /// Copy a store into a folder, also while a server runs on it.
     Backup(backup::Arguments),
     /// Make a store from a backup, and check it.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Reconcile(arguments) => reconcile::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),

@@ -71,6 +71,26 @@ fn verify_fails_on_damage_and_names_the_file() {
 }
 
 #[test]
+fn reconcile_compares_and_recounts_what_is_there() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    check(&["reconcile", "--data", text(&folder.join("missing"))], 3, &[], &["there is no folder"]);
+    assert!(!folder.join("missing").exists());
+    stopped_store(&data);
+    check(&["reconcile", "--data", text(&data)], 0, &["clean: 6 users, "], &[]);
+    let counted = ["counted the lists of 6 users and set 0 counts right", "clean: 6 users, "];
+    check(&["reconcile", "--counts", "--data", text(&data)], 0, &counted, &[]);
+    let report = json(&["reconcile", "--json", "--counts", "--data", text(&data)], 0);
+    assert_eq!((&report["clean"], &report["corrected"], &report["drifted"]), (&true.into(), &0.into(), &0.into()));
+    assert_eq!(report["edges"], json(&["verify", "--json", "--data", text(&data)], 0)["edges"]);
+    let server = Serving::start(&data);
+    check(&["reconcile", "--data", text(&data)], 1, &[], &["in use by another process"]);
+    let client = Client::new(&server.base);
+    let heard = client.ask("POST", "/api/v1/admin/recount", "").unwrap();
+    assert_eq!(heard.status, 200, "{heard:?}");
+}
+
+#[test]
 fn a_stopped_store_is_copied_and_comes_back() {
     let folder = Folder::new();
     let [data, to, back] = ["data", "copy", "back"].map(|name| folder.join(name));

@@ -12,4 +12,7 @@ use entourage_model::{Event, Result, Sequence};
 #[async_trait]
 pub trait EventLog: Send + Sync + 'static {
     async fn read(&self, after: Sequence, limit: usize) -> Result<Vec<Event>>;
+
+    /// The sequence of the last event that is there: reading after it waits for the next one.
+    async fn last(&self) -> Result<Sequence>;
 }

@@ -26,6 +26,8 @@ pub enum Selection {
     History,
     /// Jobs of the server.
     Jobs,
+    /// What a user is told of: the place is a day, and which kinds of it were shown.
+    Notifications,
 }
 
 /// Which list a cursor belongs to, what is shown of it, and who was looking at it (`None`: a service).
@@ -85,6 +87,7 @@ fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
         Selection::Members(group) => (6, Some(Key(group.bits() as i64))),
         Selection::History => (7, None),
         Selection::Jobs => (8, None),
+        Selection::Notifications => (9, None),
     };
     let mut bytes = Vec::with_capacity(27);
     bytes.push(selection << SELECTION_SHIFT | scope.list.plane as u8);
@@ -151,6 +154,7 @@ mod tests {
             Selection::Members(Version::from_bits(3)),
             Selection::History,
             Selection::Jobs,
+            Selection::Notifications,
         ];
         for made in selections {
             let text = CURSOR.encode(&signer(1), &of(made));

@@ -81,15 +81,22 @@ pub async fn serve(
 ) -> Stopped {
     metrics::install();
     let connections = GracefulShutdown::new();
-    let router = http::router(service, Arc::clone(&front));
+    let background = Arc::clone(&service);
+    let background = tokio::spawn(async move { background.run().await });
+    let router = http::router(Arc::clone(&service), Arc::clone(&front));
     let poisoned = tokio::select! {
         () = accept(&listener, &front, router, &connections) => None,
         () = shutdown => None,
         reason = poisoning(&*store) => Some(reason),
     };
     drop(listener);
+    service.end_streams();
     if timeout(STOP_TIMEOUT, connections.shutdown()).await.is_err() {
         tracing::warn!("some connections did not finish within {} s", STOP_TIMEOUT.as_secs());
+    }
+    // It was told to end; what it has begun is finished before the store is closed.
+    if timeout(STOP_TIMEOUT, background).await.is_err() {
+        tracing::warn!("some work in the background did not end within {} s", STOP_TIMEOUT.as_secs());
     }
     let closed = store.close().await;
     match (poisoned, closed) {

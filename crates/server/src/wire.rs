@@ -27,8 +27,13 @@ pub async fn wire(settings: &Settings) -> Result<Wired> {
     metrics::install();
     let Opened { store, maintenance, place } = open_store(settings).await?;
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-    let rules =
-        Rules { auto_create: settings.auto_create, following_max: settings.following_max, limits: settings.limits };
+    let rules = Rules {
+        auto_create: settings.auto_create,
+        following_max: settings.following_max,
+        limits: settings.limits,
+        notification_retention: settings.notifications_retention,
+        audit_interval: settings.audit_interval,
+    };
     let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
     Ok(Wired { store, service, place })
 }
@@ -61,7 +66,8 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             let clock = Arc::new(SystemClock);
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
             let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
-            Ok(Opened { store: Arc::new(store), maintenance: None, place })
+            let store = Arc::new(store);
+            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place })
         }
         // The rest of the text may hold a password.
         other => {

@@ -71,7 +71,7 @@ impl Service {
         Ok(events.into_iter().map(row).collect())
     }
 
-    fn event_cursor(&self, sequence: Sequence) -> String {
+    pub(crate) fn event_cursor(&self, sequence: Sequence) -> String {
         EventCursor { epoch: self.epoch(), sequence }.encode(&self.signer)
     }
 

@@ -3,6 +3,7 @@
 //! Each rule lives here once; what must hold under
 //! races goes down to the store as data. Nothing here knows how a request arrived or how its answer is encoded.
 
+mod audit;
 mod batch;
 mod block;
 mod call;
@@ -23,14 +24,18 @@ mod leaderboard;
 mod limits;
 mod list;
 mod mute;
+mod notification;
 mod relationship;
 mod request;
 mod running;
 mod service;
+mod stream;
+mod tail;
 mod user;
 mod visibility;
 mod whole;
 
+pub use audit::{AuditReport, Drift};
 pub use batch::{BATCH_MAX, Batch, BatchDone, BatchOperation};
 pub use block::{Blocked, Unblocked};
 pub use call::{Actor, Call, Caller, Credential, Retry};
@@ -47,7 +52,11 @@ pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
 pub use limits::{Limits, Standing, SystemUptime, Uptime};
 pub use list::{Limit, UserPage, UserRow};
 pub use mute::Muted;
+pub use notification::{
+    ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
+};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};
+pub use stream::{EventStream, NotificationStream, Told};
 pub use user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, UserView, UserWritten, VisibleCounts};
 pub use whole::WholeList;

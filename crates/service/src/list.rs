@@ -19,6 +19,7 @@ pub struct Limit(usize);
 impl Limit {
     pub const DEFAULT: Self = Self(50);
     pub const MAX: usize = 200;
+    pub(crate) const LARGEST: Self = Self(Self::MAX);
 
     pub fn parse(text: Option<&str>) -> Result<Self> {
         let Some(text) = text else { return Ok(Self::DEFAULT) };

@@ -1,6 +1,6 @@
 //! One value that every front holds: the store, the rules' settings, and what is derived from the store's secret.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use entourage_log::EventLog;
 use entourage_model::{
@@ -11,10 +11,12 @@ use entourage_store::{Health, Maintenance, Store, SystemClock};
 
 use crate::{
     Actor, Call, Caller, Credential, Limits, Retry, Standing, SystemUptime, Uptime,
+    audit::Auditor,
     jobs::Jobs,
     leaderboard::Leaderboard,
     limits::{Limited, Limiter},
     running::Running,
+    tail::Tail,
 };
 
 /// What an operator can set about the rules.
@@ -25,11 +27,21 @@ pub struct Rules {
     /// Active + pending + parked follows of one user; `None` is no bound.
     pub following_max: Option<u64>,
     pub limits: Limits,
+    /// How long a notification is shown.
+    pub notification_retention: Duration,
+    /// Within which time everybody is audited once; `None` is never.
+    pub audit_interval: Option<Duration>,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { auto_create: false, following_max: Some(10_000), limits: Limits::default() }
+        Self {
+            auto_create: false,
+            following_max: Some(10_000),
+            limits: Limits::default(),
+            notification_retention: Duration::from_secs(30 * 24 * 60 * 60),
+            audit_interval: Some(Duration::from_secs(60 * 60)),
+        }
     }
 }
 
@@ -55,6 +67,8 @@ pub struct Service {
     limiter: Limiter,
     pub(crate) jobs: Jobs,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) auditor: Auditor,
     pub(crate) maintenance: Option<Arc<dyn Maintenance>>,
 }
 
@@ -66,7 +80,34 @@ impl Service {
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
         let limiter = Limiter::new(rules.limits, &uptime);
         let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
-        Self { store, log, rules, signer, keys, retries, running, leaderboard, limiter, jobs, clock, maintenance: None }
+        let (tail, auditor) = (Arc::default(), Auditor::default());
+        let maintenance = None;
+        Self {
+            store,
+            log,
+            rules,
+            signer,
+            keys,
+            retries,
+            running,
+            leaderboard,
+            limiter,
+            jobs,
+            clock,
+            tail,
+            auditor,
+            maintenance,
+        }
+    }
+
+    /// What goes on beside requests, until [`Self::end_streams`].
+    pub async fn run(&self) {
+        tokio::join!(self.run_tail(), self.run_audits());
+    }
+
+    /// Streams end, and with them what they need.
+    pub fn end_streams(&self) {
+        self.tail.close();
     }
 
     /// With another measure of how time passes for the limits.
@@ -182,6 +223,7 @@ impl Service {
             metrics::counter!("entourage_commits_total", "operation" => operation_name(operation)).increment(1);
         }
         self.leaderboard.saw(outcome);
+        self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
     }
 }

@@ -10,6 +10,6 @@ mod retention;
 mod store;
 
 pub use clock::SystemClock;
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, Recounted};
 pub use report::{Problem, Report};
 pub use store::{Answer, Health, Identity, Profile, Store};

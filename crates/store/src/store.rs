@@ -120,6 +120,9 @@ pub trait Store: Send + Sync + 'static {
     /// Events above `after`, oldest first, at most `limit`.
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>>;
 
+    /// The last event that is listed: [`Self::events`] after it has none yet.
+    async fn last_event(&self) -> Result<Sequence>;
+
     /// Whether a read that starts now sees everything up to this watermark of an [`Outcome`].
     async fn covers(&self, watermark: Sequence) -> Result<bool>;
 

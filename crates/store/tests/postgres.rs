@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use entourage_model::{Code, Key, Kind, ManualClock, Millis, Operation, Sequence};
 use entourage_store::{
-    Health, Store, SystemClock,
+    Health, Maintenance, Recounted, Store, SystemClock,
     backends::postgres::{self, Options},
 };
 use postgres_kit::{connect, fresh_schema, fresh_store, url, words::*};
@@ -195,6 +195,38 @@ async fn verify_finds_each_planted_disagreement() {
         let report = store.verify().await.unwrap();
         assert!(report.problems.iter().any(|problem| problem.check == check), "{sabotage}: {report:#?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recount_sets_counts_right_while_others_write_and_recount() {
+    let schema = fresh_schema();
+    let store = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    people(&*store, 1..=40).await;
+    store.commit(follow(1, 2).into()).await.unwrap();
+    let sabotage = format!(
+        "SET search_path TO {schema}; \
+         INSERT INTO count_deltas (user_key, plane, side, total, quiet) VALUES (2, 0, 1, 7, 3), (9, 0, 0, 1, 0); \
+         DELETE FROM count_deltas WHERE user_key = 1"
+    );
+    raw().await.batch_execute(&sabotage).await.unwrap();
+    assert_eq!(store.recount(Some(Key(9))).await.unwrap(), Recounted { users: 1, corrected: 1 });
+    let mut recounts = JoinSet::new();
+    let mut writers = JoinSet::new();
+    for worker in 0..4 {
+        let recounting = Arc::clone(&store);
+        recounts.spawn(async move { recounting.recount(None).await.unwrap().corrected });
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            for other in (3..=40).filter(|other| other % 4 == worker) {
+                store.commit(follow(other, 2).into()).await.unwrap();
+            }
+        });
+    }
+    assert_eq!(recounts.join_all().await.into_iter().sum::<u64>(), 2);
+    writers.join_all().await;
+    assert_clean(&*store).await;
+    assert_eq!(counts(&*store, 2).await, (39, 0));
+    assert_eq!(store.recount(None).await.unwrap(), Recounted { users: 40, corrected: 0 });
 }
 
 #[tokio::test]

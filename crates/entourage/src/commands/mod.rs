@@ -11,6 +11,7 @@ pub(crate) mod import;
 pub(crate) mod key;
 mod offline;
 mod progress;
+pub(crate) mod reconcile;
 pub(crate) mod restore;
 pub(crate) mod serve;
 pub(crate) mod token;

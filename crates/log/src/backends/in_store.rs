@@ -21,4 +21,8 @@ impl EventLog for Log {
     async fn read(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
         self.0.events(after, limit).await
     }
+
+    async fn last(&self) -> Result<Sequence> {
+        self.0.last_event().await
+    }
 }

@@ -46,6 +46,9 @@ pub struct Settings {
     pub checkpoint_entries: u64,
     pub idempotency_ttl: Duration,
     pub history_retention: Duration,
+    pub notifications_retention: Duration,
+    /// `None` is never.
+    pub audit_interval: Option<Duration>,
     pub memory_budget_bytes: u64,
 }
 
@@ -96,6 +99,11 @@ impl Settings {
                 .checked("idempotency.ttl", "a time such as 24h", |text| duration(text).filter(above_zero))?,
             history_retention: raw
                 .checked("history.retention", "a time such as 90d", |text| duration(text).filter(above_zero))?,
+            notifications_retention: raw
+                .checked("notifications.retention", "a time such as 30d", |text| duration(text).filter(above_zero))?,
+            audit_interval: raw
+                .checked("audit.interval", "a time such as 1h, 0s for never", duration)
+                .map(|interval| Some(interval).filter(above_zero))?,
             memory_budget_bytes: raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
                 "auto" => Some(half_of_memory()),
                 _ => bytes(text).filter(|size| *size > 0),

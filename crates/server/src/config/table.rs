@@ -48,6 +48,8 @@ pub const SETTINGS: &[Setting] = &[
     setting("log.access", "true", "one line at info for each request"),
     setting("checkpoint.entries", "2000000", "changes after which they are folded into blocks, at the least"),
     setting("history.retention", "90d", "how long a follow that ended stays in its follower's history"),
+    setting("notifications.retention", "30d", "how long a notification is shown"),
+    setting("audit.interval", "1h", "time in which everybody's lists and counts are compared once; 0s is never"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
     setting("memory.budget", "auto", "bytes the embedded store may hold in memory; auto is half of the machine's"),
 ];

@@ -19,6 +19,7 @@ use crate::front::Front;
 
 pub(super) const AUTHORIZATION: HeaderName = header::AUTHORIZATION;
 pub(super) const ACTOR: HeaderName = HeaderName::from_static("entourage-actor");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const CHALLENGE: HeaderName = HeaderName::from_static("entourage-challenge");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -64,6 +65,11 @@ impl Asked {
         let values = self.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = values.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
         types.any(|named| named.trim().eq_ignore_ascii_case(media_type))
+    }
+
+    /// What a client that connects again had received last.
+    pub(super) fn last_event_id(&self) -> Result<Option<&str>> {
+        Ok(text(&self.headers, &LAST_EVENT_ID)?.filter(|id| !id.is_empty()))
     }
 
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {

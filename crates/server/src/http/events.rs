@@ -1,4 +1,4 @@
-//! `GET /events`: what changed, oldest first.
+//! `GET /events` and `/events/stream`: what changed, oldest first, and what changes.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use super::{
         Access, Group, get,
         schema::{Cursor, Id, PageLimit, State as EdgeState, Time, Version},
     },
+    sse,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -28,6 +29,16 @@ struct EventsQuery {
     after: Option<String>,
     #[schemars(with = "Option<PageLimit>")]
     limit: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StreamQuery {
+    #[schemars(with = "Option<Cursor>")]
+    after: Option<String>,
+    /// From `POST /tickets`, in place of a credential.
+    #[allow(dead_code, reason = "described here, taken before a handler is asked")]
+    ticket: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -100,6 +111,16 @@ pub(super) fn group() -> Group {
             .pages::<EventsQuery>()
             .answers::<EventsJson>(StatusCode::OK, "A page")
             .refuses(&[Code::EventsExpired]),
+        get("/api/v1/events/stream", stream)
+            .named("stream_events", "What changes, as it does")
+            .about(
+                "Server-sent events: `id` is the event's cursor, `data` the event as the list has it. Begins behind \
+                 `Last-Event-ID` or `after`, else with what comes next.",
+            )
+            .access(Access::Service)
+            .query::<StreamQuery>()
+            .answers_as(sse::MEDIA, "A stream that does not end")
+            .refuses(&[Code::EventsExpired, Code::InvalidCursor]),
     ];
     Group::new("Events", "One event for each change, none for requests that changed nothing.", operations)
 }
@@ -114,6 +135,20 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
     let links = links(asked.uri.path(), "after", next_cursor.filter(|_| page.has_more), limit);
     response.headers_mut().extend(links.map(|links| (header::LINK, links)));
     Ok(response)
+}
+
+pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let query: StreamQuery = asked.query()?;
+    let after = asked.last_event_id()?.or(query.after.as_deref());
+    let stream = service.event_stream(&asked.call, after).await?;
+    Ok(sse::answer(stream, move |mut stream| {
+        let service = Arc::clone(&service);
+        async move {
+            let message = |row: &EventRow| sse::message(Some(&row.cursor), None, &event(row));
+            let found = service.next_events(&mut stream).await;
+            (stream, found.map(|rows| rows.map(|rows| rows.iter().map(message).collect())))
+        }
+    }))
 }
 
 fn event(row: &EventRow) -> EventJson<'_> {

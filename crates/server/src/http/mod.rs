@@ -18,13 +18,16 @@ mod jobs;
 mod leaderboard;
 mod lists;
 mod mutes;
+mod notifications;
 mod openapi;
 mod probes;
 mod receive;
 mod relationships;
 mod requests;
+mod sse;
 mod tickets;
 mod trace;
+mod upkeep;
 mod users;
 mod whole;
 
@@ -55,10 +58,12 @@ fn groups() -> Vec<Group> {
         mutes::group(),
         groups::group(),
         history::group(),
+        notifications::group(),
         events::group(),
         tickets::group(),
         jobs::group(),
         admin::group(),
+        upkeep::group(),
         probes::group(),
         docs::group(),
     ]

@@ -25,6 +25,7 @@ use super::{
     answer::{Failure, problem},
     gate::RequestId,
     trace::{REQUEST_ID, Trace},
+    upkeep,
 };
 use crate::{
     front::Front,
@@ -45,6 +46,7 @@ const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
 const DEADLINE: Duration = Duration::from_secs(10);
+/// For what looks at everything.
 const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -68,7 +70,8 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
         ))
         .into_response()
     } else {
-        let deadline = if admin::LONG.contains(&route) { LONG_DEADLINE } else { DEADLINE };
+        let takes_its_time = admin::LONG.contains(&route) || route == upkeep::VERIFY || route == upkeep::RECOUNT;
+        let deadline = if takes_its_time { LONG_DEADLINE } else { DEADLINE };
         timeout(deadline, next.run(request))
             .instrument(trace.span(&method, route))
             .await

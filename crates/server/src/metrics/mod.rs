@@ -17,6 +17,9 @@ const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256
 /// Seconds of a checkpoint, from an empty store to one of a hundred million edges.
 const CHECKPOINT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
+/// Seconds of an audit, which rests between its steps.
+const AUDIT_BUCKETS: &[f64] = &[1.0, 10.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 21_600.0, 86_400.0];
+
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// Starts recording; a second server in one process shares the first one's recorder. What is measured before is lost,
@@ -37,7 +40,8 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
     PrometheusBuilder::new()
         .set_buckets(LATENCY_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full("entourage_batch_writes".to_owned()), BATCH_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full("entourage_checkpoint_seconds".to_owned()), CHECKPOINT_BUCKETS)
+        .set_buckets_for_metric(Matcher::Full("entourage_checkpoint_seconds".to_owned()), CHECKPOINT_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full("entourage_audit_seconds".to_owned()), AUDIT_BUCKETS)
 }
 
 fn describe() {
@@ -57,6 +61,10 @@ fn describe() {
     describe_gauge!("entourage_memory_bytes", "Bytes that the store holds in memory, by its own estimate");
     describe_gauge!("entourage_users", "Users of the store");
     describe_gauge!("entourage_edges", "Edges of the store that are in a list");
+    describe_counter!("entourage_audit_users_total", "Users whose lists and counts were compared");
+    describe_histogram!("entourage_audit_seconds", "Time of an audit of everybody");
+    describe_gauge!("entourage_audit_drifted_users", "Users of whom something did not agree in the last audit");
+    describe_gauge!("entourage_audit_alert", "1 when the last audit found more than 1 % of users drifted");
     describe_counter!("entourage_count_clamp_total", "Counts that would have gone below zero; always 0");
 }
 

@@ -149,6 +149,10 @@ impl Store for Faulty {
         }
     }
 
+    async fn last_event(&self) -> Result<Sequence> {
+        self.inner.last_event().await
+    }
+
     async fn covers(&self, watermark: Sequence) -> Result<bool> {
         Ok(self.fault() != Fault::Behind && self.inner.covers(watermark).await?)
     }

@@ -18,7 +18,8 @@ fn each_path_answers_to_the_methods_of_the_document_and_to_no_other() {
         let address = path.split('{').map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
         let address = address.collect::<Vec<_>>().join("x");
         for method in METHODS {
-            let reply = server.ask(&format!("{method} /{address}"));
+            // A stream that begins does not end; this one cannot begin.
+            let reply = server.ask(&format!("^last-event-id=x {method} /{address}"));
             if known.contains(method) {
                 assert_ne!(reply.status, 405, "{method} {path} is not routed");
                 assert_ne!(reply.body["detail"], "no such route", "{method} {path} is not routed");

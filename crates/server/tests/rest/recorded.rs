@@ -119,6 +119,10 @@ impl Store for Recorded {
         self.inner.events(after, limit).await
     }
 
+    async fn last_event(&self) -> Result<Sequence> {
+        self.inner.last_event().await
+    }
+
     async fn covers(&self, watermark: Sequence) -> Result<bool> {
         self.inner.covers(watermark).await
     }

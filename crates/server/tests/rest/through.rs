@@ -319,6 +319,10 @@ impl Store for RestStore {
         Ok(events)
     }
 
+    async fn last_event(&self) -> Result<Sequence> {
+        self.store.last_event().await
+    }
+
     async fn covers(&self, watermark: Sequence) -> Result<bool> {
         self.store.covers(watermark).await
     }

@@ -10,6 +10,17 @@ use super::{
     world::{World, own_request},
 };
 
+pub(super) async fn the_last_event_is_the_end(world: World) {
+    let (a, b) = (world.user().await, world.user().await);
+    let before = world.store.last_event().await.unwrap();
+    assert!(before > Sequence::ZERO);
+    world.done(follow(a, b)).await;
+    let last = world.store.last_event().await.unwrap();
+    assert!(last > before);
+    let events = world.store.events(before, usize::MAX).await.unwrap();
+    assert!(events.iter().any(|event| event.sequence == last), "{last} {events:?}");
+}
+
 pub(super) async fn each_change_has_its_event_in_order(world: World) {
     let (a, mark) = world.user_at_mark().await;
     let (b, id) = world.own_id();

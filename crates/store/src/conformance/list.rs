@@ -96,6 +96,7 @@ macro_rules! conformance_cases {
             }
             events {
                 each_change_has_its_event_in_order [C12];
+                the_last_event_is_the_end [C13];
                 nothing_changed_is_no_event [C12];
                 events_are_gapless_under_concurrent_writes [C12 C13];
                 order_on_each_edge_is_version_order [C4 C12];

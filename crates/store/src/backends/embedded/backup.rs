@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_model::{Error, Result as Outcome};
+use entourage_model::{Error, Key, Result as Outcome};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     manifest::{self, Manifest},
 };
 use crate::{
-    Maintenance,
+    Maintenance, Recounted,
     disk::{Disk, DiskFile, RealDisk, read_all},
 };
 
@@ -222,6 +222,10 @@ impl Maintenance for Store {
 
     async fn erase_now(&self) -> Outcome<()> {
         Self::erase_now(self).await
+    }
+
+    async fn recount(&self, user: Option<Key>) -> Outcome<Recounted> {
+        Self::recount(self, user).await
     }
 }
 

@@ -30,6 +30,7 @@ mod pipe;
 mod profile;
 mod read;
 mod record;
+mod recount;
 mod recover;
 mod sequencer;
 mod shelf;
@@ -328,6 +329,10 @@ impl crate::Store for Store {
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
         events::read(&self.engine, after, limit)
+    }
+
+    async fn last_event(&self) -> Result<Sequence> {
+        Ok(self.engine.state.published())
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {

@@ -222,7 +222,7 @@ mod tests {
         },
         *,
     };
-    use crate::{Identity, Store as _, conformance::block_on, disk::crash::CrashDisk};
+    use crate::{Identity, Recounted, Store as _, conformance::block_on, disk::crash::CrashDisk};
 
     fn follow(follower: i64, target: i64, quiet: bool) -> Operation {
         Operation::Follow { follower: Key(follower), target: Key(target), quiet, cap: None }
@@ -366,6 +366,25 @@ mod tests {
                 assert!(found.contains(check), "{what}: {found:?}");
                 if ["self", "block", "events"].contains(check) {
                     assert!(found.iter().all(|other| other == check), "{what}: {found:?}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn each_planted_count_is_set_right_by_a_recount() {
+        block_on(async {
+            for (_, what, plant) in PLANTS.iter().filter(|(check, ..)| ["count", "row"].contains(check)) {
+                for one_by_one in [false, true] {
+                    let store = small_store().await;
+                    plant(&store.engine);
+                    let keys = if one_by_one { (1..=5).map(|key| Some(Key(key))).collect() } else { vec![None] };
+                    let mut corrected = 0;
+                    for key in keys {
+                        corrected += store.recount(key).await.unwrap().corrected;
+                    }
+                    assert_eq!((corrected, checks(&store).await), (1, vec![]), "{what}");
+                    assert_eq!(store.recount(None).await.unwrap(), Recounted { users: 5, corrected: 0 }, "{what}");
                 }
             }
         });

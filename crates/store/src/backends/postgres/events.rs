@@ -89,6 +89,12 @@ impl Store {
         Ok(transaction.execute(&statement, &[&STEP_ROWS]).await?)
     }
 
+    pub(super) async fn read_last_event(&self) -> Result<Sequence, Failure> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached("SELECT sequence FROM relay").await?;
+        Ok(Sequence(client.query_one(&statement, &[]).await?.get::<_, i64>(0).unsigned_abs()))
+    }
+
     pub(super) async fn read_events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>, Failure> {
         let Ok(after) = i64::try_from(after.0) else { return Ok(Vec::new()) };
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);

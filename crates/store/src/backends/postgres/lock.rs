@@ -29,6 +29,7 @@ pub(super) enum Name {
     Relay,
     Fold,
     Lease,
+    Recount,
 }
 
 /// Locks belong to the whole database; the store's epoch keeps those of two stores apart.
@@ -61,6 +62,7 @@ impl Locks {
             Name::Fold => put(5, 0, 0),
             Name::Lease => put(6, 0, 0),
             Name::Records(key) => put(7, key.0, 0),
+            Name::Recount => put(8, 0, 0),
         }
         xxh3_64_with_seed(&bytes, self.epoch) as i64
     }

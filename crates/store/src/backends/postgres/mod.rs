@@ -12,6 +12,7 @@ mod lock;
 mod options;
 mod read;
 mod records;
+mod recount;
 mod row;
 mod schema;
 mod tidy;
@@ -188,6 +189,11 @@ impl crate::Store for Store {
         retrying(|| self.relay()).await?;
         self.tidy_sometimes().await;
         Ok(retrying(|| self.read_events(after, limit)).await?)
+    }
+
+    async fn last_event(&self) -> Result<Sequence> {
+        retrying(|| self.relay()).await?;
+        Ok(retrying(|| self.read_last_event()).await?)
     }
 
     /// The watermark is a transaction's number: it is covered when a snapshot taken now sees that transaction.

@@ -380,6 +380,10 @@ impl Store for Planted {
         Ok(self.inner.read().events.iter().skip(from).take(limit).cloned().collect())
     }
 
+    async fn last_event(&self) -> Result<Sequence> {
+        Ok(Sequence(self.inner.read().events.len() as u64))
+    }
+
     async fn covers(&self, watermark: Sequence) -> Result<bool> {
         Ok(watermark.0 <= self.inner.read().changes)
     }

@@ -1,0 +1,187 @@
+//! `/users/{id}/notifications`: what a user is told of, how far they have seen it, and the same as it happens.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+};
+use entourage_model::Code;
+use entourage_service::{Notification, NotificationKind, Service, Told};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    answer::{Answer, json, written},
+    asked::Asked,
+    lists::{ListQuery, RowJson, links, row},
+    openapi::{
+        Access, Group, get, post,
+        schema::{Cursor, Time},
+    },
+    sse,
+};
+
+#[derive(Serialize, JsonSchema)]
+struct NotificationsJson<'a> {
+    data: Vec<NotificationJson<'a>>,
+    /// Notifications that have not been seen, on all pages.
+    unseen: u64,
+    #[schemars(with = "Option<Cursor>")]
+    next_cursor: Option<&'a str>,
+    has_more: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct NotificationJson<'a> {
+    /// Names everything up to the newest of it; another one when more happens.
+    id: String,
+    r#type: TypeJson,
+    /// The three newest.
+    actors: Vec<RowJson<'a>>,
+    count: u64,
+    /// `false` when the day has more of it than are counted.
+    count_is_exact: bool,
+    #[schemars(with = "Time")]
+    latest_at: String,
+    seen: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "NotificationType")]
+enum TypeJson {
+    Follow,
+    FollowRequest,
+    RequestAccepted,
+}
+
+impl From<NotificationKind> for TypeJson {
+    fn from(kind: NotificationKind) -> Self {
+        match kind {
+            NotificationKind::Follow => Self::Follow,
+            NotificationKind::FollowRequest => Self::FollowRequest,
+            NotificationKind::RequestAccepted => Self::RequestAccepted,
+        }
+    }
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SeenBody {
+    /// The `id` of a notification; without it everything there is.
+    #[serde(default)]
+    #[schemars(extend("pattern" = "^[0-9]{1,19}\\.(follow|follow_request|request_accepted)$"))]
+    up_to: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SeenJson {
+    seen: bool,
+    /// Whether the mark moved.
+    changed: bool,
+}
+
+#[derive(Serialize)]
+struct UnseenJson {
+    unseen: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StreamQuery {
+    /// From `POST /tickets`, in place of a credential.
+    #[allow(dead_code, reason = "described here, taken before a handler is asked")]
+    ticket: Option<String>,
+}
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        get("/api/v1/users/{id}/notifications", list)
+            .named("list_notifications", "What a user is told of, newest first")
+            .about(
+                "Grouped by type and day, in UTC. Nothing of quiet follows, nor of people who are blocked or muted; what \
+                 was undone is gone.",
+            )
+            .access(Access::Own)
+            .pages::<ListQuery>()
+            .answers::<NotificationsJson>(StatusCode::OK, "A page")
+            .refuses(&[Code::UserNotFound]),
+        post("/api/v1/users/{id}/notifications/seen", see)
+            .named("see_notifications", "Mark notifications as seen")
+            .about("Up to and including a notification as it was shown, or all there is. Nothing becomes unseen again.")
+            .access(Access::Own)
+            .optional_body::<SeenBody>()
+            .answers::<SeenJson>(StatusCode::OK, "Marked, now or before")
+            .refuses(&[Code::UserNotFound]),
+        get("/api/v1/users/{id}/notifications/stream", stream)
+            .named("stream_notifications", "What a user is told of, as it happens")
+            .about(
+                "Server-sent events: `unseen` with the number of unseen notifications, first and when it changes; \
+                 `notification` with a notification as the list has it, whose id is that of the event. `Last-Event-ID` \
+                 begins with what is newer than that.",
+            )
+            .access(Access::Own)
+            .query::<StreamQuery>()
+            .answers_as(sse::MEDIA, "A stream that does not end")
+            .refuses(&[Code::UserNotFound, Code::InvalidCursor]),
+    ];
+    Group::new(
+        "Notifications",
+        "What a user is told of: follows, requests, and requests that were accepted.",
+        operations,
+    )
+}
+
+pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    let query: ListQuery = asked.query()?;
+    let limit = query.limit()?;
+    let page = service.notifications(&asked.call, id, query.cursor(), limit).await?;
+    let next = page.next_cursor.as_deref();
+    let data = page.rows.iter().map(notification).collect();
+    let body = NotificationsJson { data, unseen: page.unseen, next_cursor: next, has_more: next.is_some() };
+    let mut response = json(StatusCode::OK, body)?;
+    let links = links(asked.uri.path(), "cursor", next, limit);
+    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
+    Ok(response)
+}
+
+pub(super) async fn see(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    let body: SeenBody = asked.optional_body()?;
+    let done = service.see_notifications(&asked.call, id, body.up_to.as_deref()).await?;
+    written(StatusCode::OK, SeenJson { seen: true, changed: done.changed }, &done.receipt)
+}
+
+pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    let _: StreamQuery = asked.query()?;
+    let stream = service.notification_stream(&asked.call, id, asked.last_event_id()?).await?;
+    Ok(sse::answer(stream, move |mut stream| {
+        let service = Arc::clone(&service);
+        async move {
+            let told = service.next_told(&mut stream).await;
+            (stream, told.map(|told| told.map(|told| [message(&told)].into())))
+        }
+    }))
+}
+
+fn message(told: &Told) -> axum::response::sse::Event {
+    match told {
+        Told::Unseen(unseen) => sse::message(None, Some("unseen"), &UnseenJson { unseen: *unseen }),
+        Told::New(found) => sse::message(Some(&found.id()), Some("notification"), &notification(found)),
+    }
+}
+
+fn notification(found: &Notification) -> NotificationJson<'_> {
+    NotificationJson {
+        id: found.id(),
+        r#type: found.kind.into(),
+        actors: found.actors.iter().map(row).collect(),
+        count: found.count,
+        count_is_exact: found.count_is_exact,
+        latest_at: found.latest_at().to_rfc3339(),
+        seen: found.seen,
+    }
+}

@@ -1,0 +1,181 @@
+//! Streams: events, and one user's notifications, as they happen. Whoever asks decides when the next piece is read.
+
+use entourage_model::{Edge, Key, Kind, Result, State, User, UserId, Version};
+
+use crate::{
+    Call, EventPage, EventRow, Limit, Notification, NotificationKind, Service,
+    notification::{day_start, parse_id},
+    tail::{Hint, Hints, Listening, Tail},
+};
+
+/// Where a reader of the event stream stands.
+#[derive(Debug)]
+pub struct EventStream {
+    call: Call,
+    after: Option<String>,
+    /// What was read when the stream was opened.
+    first: Option<EventPage>,
+    listening: Listening,
+}
+
+/// What a stream of notifications says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// How many notifications have not been seen: said first, and when the user marks some as seen.
+    Unseen(u64),
+    /// Something new; its group as it is now.
+    New(Box<Notification>),
+}
+
+#[derive(Debug)]
+pub struct NotificationStream {
+    user: UserId,
+    created: Version,
+    listening: Listening,
+    ready: Vec<Told>,
+    /// Everything up to here was told.
+    told: Version,
+}
+
+impl Service {
+    /// From behind a cursor on, or from now on. What is wrong with the cursor is said here.
+    pub async fn event_stream(&self, call: &Call, after: Option<&str>) -> Result<EventStream> {
+        call.must_be_service()?;
+        self.catch_up(call).await?;
+        let listening = Tail::listen(&self.tail, None).await;
+        let now;
+        let after = match after {
+            Some(after) => after,
+            None => {
+                now = self.event_cursor(self.log.last().await?);
+                &now
+            }
+        };
+        let first = self.events(call, Some(after), Limit::LARGEST).await?;
+        let call = Call { token: None, retry: None, ..call.clone() };
+        Ok(EventStream { call, after: first.next_cursor.clone(), first: Some(first), listening })
+    }
+
+    /// Waits for the next events; `None` when the server stops.
+    pub async fn next_events(&self, stream: &mut EventStream) -> Result<Option<Vec<EventRow>>> {
+        loop {
+            if *stream.listening.closed.borrow() {
+                return Ok(None);
+            }
+            // Before the look: what is written during it wakes this again.
+            stream.listening.read_to.borrow_and_update();
+            let page = match stream.first.take() {
+                Some(page) => page,
+                None => self.events(&stream.call, stream.after.as_deref(), Limit::LARGEST).await?,
+            };
+            let is_end = page.rows.is_empty() && !page.has_more;
+            stream.after = page.next_cursor;
+            if !page.rows.is_empty() {
+                return Ok(Some(page.rows));
+            }
+            if is_end {
+                let Listening { read_to, closed, .. } = &mut stream.listening;
+                tokio::select! {
+                    _ = read_to.changed() => {}
+                    _ = closed.wait_for(|closed| *closed) => return Ok(None),
+                }
+            }
+        }
+    }
+
+    /// What is told to a user from now on, or since the notification that was told last.
+    pub async fn notification_stream(
+        &self,
+        call: &Call,
+        id: &UserId,
+        last: Option<&str>,
+    ) -> Result<NotificationStream> {
+        call.may_change(id)?;
+        self.catch_up(call).await?;
+        let last = last.map(parse_id).transpose()?;
+        let user = self.stored_user(id).await?;
+        let listening = Tail::listen(&self.tail, Some(user.key)).await;
+        let seen = self.seen_up_to(user.key).await?;
+        let mut ready = match last {
+            Some(last) => self.told_since(&user, last, seen).await?,
+            None => Vec::new(),
+        };
+        ready.push(Told::Unseen(self.unseen(&user, seen).await?));
+        // The first of them is said first.
+        ready.reverse();
+        let told = last.unwrap_or_else(|| Version::of_millis(self.clock.now()));
+        Ok(NotificationStream { user: id.clone(), created: user.created, listening, ready, told })
+    }
+
+    /// Waits for the next thing to tell; `None` when the server stops or the user is gone.
+    pub async fn next_told(&self, stream: &mut NotificationStream) -> Result<Option<Told>> {
+        loop {
+            if let Some(told) = stream.ready.pop() {
+                if let Told::New(notification) = &told {
+                    stream.told = stream.told.max(notification.newest);
+                }
+                return Ok(Some(told));
+            }
+            let closed = stream.listening.closed.clone();
+            if *closed.borrow() {
+                return Ok(None);
+            }
+            let Some(inbox) = stream.listening.inbox() else { return Ok(None) };
+            let mut closing = closed;
+            tokio::select! {
+                () = inbox.filled() => {}
+                _ = closing.wait_for(|closed| *closed) => return Ok(None),
+            }
+            let hints = inbox.take();
+            let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
+            let Some(user) = user else { return Ok(None) };
+            stream.ready = self.worth_telling(&user, &hints, stream.told).await?;
+            stream.ready.reverse();
+        }
+    }
+
+    async fn worth_telling(&self, user: &User, hints: &Hints, told: Version) -> Result<Vec<Told>> {
+        let seen = self.seen_up_to(user.key).await?;
+        let mut ready = Vec::new();
+        if hints.too_many {
+            ready = self.told_since(user, told, seen).await?;
+        } else {
+            let mut groups: Vec<(NotificationKind, Version)> = Vec::new();
+            for hint in &hints.hints {
+                let group = (hint.kind, day_start(hint.version));
+                if !groups.contains(&group) && self.is_news(user.key, hint).await? {
+                    groups.push(group);
+                    let found = self.notification_of(user, hint.kind, hint.version, seen).await?;
+                    ready.extend(found.map(|found| Told::New(Box::new(found))));
+                }
+            }
+        }
+        if hints.seen_changed || !ready.is_empty() {
+            ready.push(Told::Unseen(self.unseen(user, seen).await?));
+        }
+        Ok(ready)
+    }
+
+    /// Whether the edge still stands, is told of at all, and is the pair's first of the day.
+    async fn is_news(&self, user: Key, hint: &Hint) -> Result<bool> {
+        let (follower, target) = match hint.kind {
+            NotificationKind::RequestAccepted => (user, hint.actor),
+            NotificationKind::Follow | NotificationKind::FollowRequest => (hint.actor, user),
+        };
+        let state = if hint.kind == NotificationKind::FollowRequest { State::Pending } else { State::Active };
+        let value = self.store.get_edges(Kind::Follow, &[(follower, target)]).await?.into_iter().flatten().next();
+        let Some(value) = value.filter(|value| value.state == state) else { return Ok(false) };
+        let edge = Edge { kind: Kind::Follow, follower, target, value };
+        Ok(self.is_told(user, hint.kind, edge).await? && !self.is_churn(user, hint.kind, &edge, Version::MAX).await?)
+    }
+
+    /// Every group that has grown since, oldest first.
+    async fn told_since(&self, user: &User, since: Version, seen: Version) -> Result<Vec<Told>> {
+        let mut found = Vec::new();
+        for kind in NotificationKind::ALL {
+            found.extend(self.notifications_since(user, kind, since, seen).await?);
+        }
+        found.sort_by_key(|notification| notification.newest);
+        Ok(found.into_iter().map(|notification| Told::New(Box::new(notification))).collect())
+    }
+}

@@ -1,0 +1,270 @@
+//! One reader of the log for all streams: it wakes those that an event is for, and nobody else.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use entourage_model::{Cause, Code, Event, EventBody, Key, Kind, Result, Sequence, State, Version};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::{NotificationKind, Service, notification::is_seen_record};
+
+/// How long an event that another process wrote waits at most. This one's own wake the reader at once.
+const POLL: Duration = Duration::from_millis(500);
+const CHUNK: usize = 1_000;
+/// How many hints wait for one stream; what comes on top is found by looking.
+const HINTS_MAX: usize = 64;
+
+/// Something that may be told: to be looked at before it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hint {
+    pub(crate) kind: NotificationKind,
+    pub(crate) actor: Key,
+    pub(crate) version: Version,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    pub(crate) hints: Vec<Hint>,
+    /// More came than were kept.
+    pub(crate) too_many: bool,
+    pub(crate) seen_changed: bool,
+}
+
+/// Where a stream of notifications hears of what is for its user.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    hints: Mutex<Hints>,
+    filled: Notify,
+}
+
+impl Inbox {
+    fn put(&self, change: impl FnOnce(&mut Hints)) {
+        change(&mut self.hints.lock());
+        self.filled.notify_one();
+    }
+
+    pub(crate) async fn filled(&self) {
+        self.filled.notified().await;
+    }
+
+    pub(crate) fn take(&self) -> Hints {
+        std::mem::take(&mut self.hints.lock())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Whether somebody listens: then commits wake the reader.
+    wanted: AtomicBool,
+    wake: Notify,
+    listeners: Mutex<Listeners>,
+    /// What the reader has read; `None` while it does not read.
+    read_to: watch::Sender<Option<Sequence>>,
+    closed: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Listeners {
+    streams: usize,
+    inboxes: HashMap<Key, Vec<Arc<Inbox>>>,
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        Self {
+            wanted: AtomicBool::new(false),
+            wake: Notify::new(),
+            listeners: Mutex::default(),
+            read_to: watch::Sender::new(None),
+            closed: watch::Sender::new(false),
+        }
+    }
+}
+
+/// Held by a stream for as long as it listens.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    tail: Arc<Tail>,
+    inbox: Option<(Key, Arc<Inbox>)>,
+    pub(crate) read_to: watch::Receiver<Option<Sequence>>,
+    pub(crate) closed: watch::Receiver<bool>,
+}
+
+impl Listening {
+    pub(crate) fn inbox(&self) -> Option<&Inbox> {
+        self.inbox.as_ref().map(|(_, inbox)| &**inbox)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut listeners = self.tail.listeners.lock();
+        listeners.streams -= 1;
+        let Some((key, own)) = &self.inbox else { return };
+        if let Some(inboxes) = listeners.inboxes.get_mut(key) {
+            inboxes.retain(|inbox| !Arc::ptr_eq(inbox, own));
+            if inboxes.is_empty() {
+                listeners.inboxes.remove(key);
+            }
+        }
+    }
+}
+
+impl Tail {
+    /// After every commit: nothing at all while nobody listens.
+    pub(crate) fn wake(&self) {
+        if self.wanted.load(Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    pub(crate) fn closed(&self) -> watch::Receiver<bool> {
+        self.closed.subscribe()
+    }
+
+    /// Returns when the reader reads: whatever is committed from then on is heard of.
+    pub(crate) async fn listen(tail: &Arc<Self>, user: Option<Key>) -> Listening {
+        let inbox = user.map(|user| (user, Arc::<Inbox>::default()));
+        let (mut read_to, closed) = {
+            let mut listeners = tail.listeners.lock();
+            listeners.streams += 1;
+            if let Some((user, inbox)) = &inbox {
+                listeners.inboxes.entry(*user).or_default().push(Arc::clone(inbox));
+            }
+            (tail.read_to.subscribe(), tail.closed())
+        };
+        let listening = Listening { tail: Arc::clone(tail), inbox, read_to: read_to.clone(), closed };
+        tail.wanted.store(true, Ordering::SeqCst);
+        tail.wake.notify_one();
+        let mut closing = tail.closed();
+        tokio::select! {
+            _ = read_to.wait_for(Option::is_some) => {}
+            _ = closing.wait_for(|closed| *closed) => {}
+        }
+        listening
+    }
+
+    /// Stops reading when nobody listens; decided under the lock under which others begin to.
+    fn is_idle(&self) -> bool {
+        let listeners = self.listeners.lock();
+        if listeners.streams > 0 {
+            return false;
+        }
+        self.wanted.store(false, Ordering::SeqCst);
+        self.read_to.send_replace(None);
+        true
+    }
+
+    fn tell(&self, events: &[Event]) {
+        let listeners = self.listeners.lock();
+        if listeners.inboxes.is_empty() {
+            return;
+        }
+        for event in events {
+            if let Some(inboxes) = is_seen_record(&event.body).and_then(|owner| listeners.inboxes.get(&owner)) {
+                inboxes.iter().for_each(|inbox| inbox.put(|hints| hints.seen_changed = true));
+            }
+            let Some((user, hint)) = hint(event) else { continue };
+            for inbox in listeners.inboxes.get(&user).into_iter().flatten() {
+                inbox.put(|hints| match hints.hints.len() {
+                    HINTS_MAX => hints.too_many = true,
+                    _ => hints.hints.push(hint),
+                });
+            }
+        }
+    }
+
+    fn tell_everybody_to_look(&self) {
+        let listeners = self.listeners.lock();
+        listeners.inboxes.values().flatten().for_each(|inbox| inbox.put(|hints| hints.too_many = true));
+    }
+}
+
+/// Whom an event may be told, and as what.
+fn hint(event: &Event) -> Option<(Key, Hint)> {
+    let EventBody::Edge { kind: Kind::Follow, follower, target, cause, before, after, quiet: false } = event.body
+    else {
+        return None;
+    };
+    if cause == Cause::Import {
+        return None;
+    }
+    let (user, actor, kind) = match (before, after) {
+        (None, Some(State::Active)) => (target, follower, NotificationKind::Follow),
+        (None, Some(State::Pending)) => (target, follower, NotificationKind::FollowRequest),
+        (Some(State::Pending), Some(State::Active)) => (follower, target, NotificationKind::RequestAccepted),
+        _ => return None,
+    };
+    Some((user, Hint { kind, actor, version: event.version }))
+}
+
+impl Service {
+    /// Reads the log while somebody listens.
+    pub(crate) async fn run_tail(&self) {
+        let tail = &self.tail;
+        let mut closed = tail.closed();
+        let mut at = None;
+        loop {
+            // Without listeners there is nothing to poll for.
+            let pause = async {
+                match at {
+                    Some(_) => tokio::time::sleep(POLL).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tail.wake.notified() => {}
+                () = pause => {}
+                _ = closed.wait_for(|closed| *closed) => return,
+            }
+            if tail.is_idle() {
+                at = None;
+                continue;
+            }
+            if let Err(error) = self.read_on(&mut at).await {
+                tracing::warn!(code = error.code().as_str(), "streams wait for the log: {}", error.detail());
+                tokio::time::sleep(POLL).await;
+                tail.wake.notify_one();
+            }
+        }
+    }
+
+    async fn read_on(&self, at: &mut Option<Sequence>) -> Result<()> {
+        let mut from = match *at {
+            Some(from) => from,
+            None => {
+                let last = self.log.last().await?;
+                *at = Some(last);
+                self.tail.read_to.send_replace(*at);
+                last
+            }
+        };
+        loop {
+            let events = match self.log.read(from, CHUNK).await {
+                Err(error) if error.code() == Code::EventsExpired => {
+                    *at = None;
+                    self.tail.tell_everybody_to_look();
+                    self.tail.wake.notify_one();
+                    return Ok(());
+                }
+                other => other?,
+            };
+            let Some(last) = events.last() else { return Ok(()) };
+            from = last.sequence;
+            self.tail.tell(&events);
+            *at = Some(from);
+            self.tail.read_to.send_replace(*at);
+        }
+    }
+}
