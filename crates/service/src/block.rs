@@ -2,10 +2,11 @@
 
 use entourage_model::{EdgeValue, Operation, Plane, Reply, Result, Side, UserId};
 
-use crate::{Call, Limit, Receipt, Service, UserPage, service::unexpected};
+use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, service::unexpected};
 
+/// A block or a mute that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blocked {
+pub struct Marked {
     pub actor: UserId,
     pub target: UserId,
     pub edge: EdgeValue,
@@ -13,31 +14,29 @@ pub struct Blocked {
     pub receipt: Receipt,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unblocked {
-    pub changed: bool,
-    pub receipt: Receipt,
+impl Marked {
+    pub(crate) fn new(actor: &UserId, target: &UserId, (reply, receipt): (Reply, Receipt)) -> Result<Self> {
+        match reply {
+            Reply::Edge { value: edge, created, .. } => {
+                Ok(Self { actor: actor.clone(), target: target.clone(), edge, created, receipt })
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
 }
 
 impl Service {
-    pub async fn block(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Blocked> {
+    pub async fn block(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Marked> {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
-        match self.commit(call, Operation::Block { actor: actor_key, target: target_key }).await? {
-            (Reply::Edge { value: edge, created, .. }, receipt) => {
-                Ok(Blocked { actor: actor.clone(), target: target.clone(), edge, created, receipt })
-            }
-            (other, _) => Err(unexpected(&other)),
-        }
+        let operation = Operation::Block { actor: actor_key, target: target_key };
+        Marked::new(actor, target, self.commit(call, operation).await?)
     }
 
-    pub async fn unblock(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unblocked> {
+    pub async fn unblock(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unfollowed> {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, false).await?;
-        match self.commit(call, Operation::Unblock { actor: actor_key, target: target_key }).await? {
-            (Reply::Gone { changed }, receipt) => Ok(Unblocked { changed, receipt }),
-            (other, _) => Err(unexpected(&other)),
-        }
+        self.gone(call, Operation::Unblock { actor: actor_key, target: target_key }).await
     }
 
     /// Nobody but the actor and services learns who is blocked.

@@ -43,11 +43,7 @@ impl Service {
     pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Unfollowed> {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, false).await?;
-        let operation = Operation::Unfollow { follower: follower_key, target: target_key };
-        match self.commit(call, operation).await? {
-            (Reply::Gone { changed }, receipt) => Ok(Unfollowed { changed, receipt }),
-            (other, _) => Err(unexpected(&other)),
-        }
+        self.gone(call, Operation::Unfollow { follower: follower_key, target: target_key }).await
     }
 
     /// The live edge; a request is there for its two ends and for services only.

@@ -37,7 +37,7 @@ mod whole;
 
 pub use audit::{AuditReport, Drift};
 pub use batch::{BATCH_MAX, Batch, BatchDone, BatchOperation};
-pub use block::{Blocked, Unblocked};
+pub use block::Marked;
 pub use call::{Actor, Call, Caller, Credential, Retry};
 pub use check::{CHECKS_MAX, Checked};
 pub use demo::{Demo, demo_ids};
@@ -51,7 +51,6 @@ pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState};
 pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
 pub use limits::{Limits, Standing, SystemUptime, Uptime};
 pub use list::{Limit, UserPage, UserRow};
-pub use mute::Muted;
 pub use notification::{
     ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
 };
