@@ -20,13 +20,25 @@ impl UserId {
 
     /// The key of a canonical decimal id: no sign, no leading zero, within 63 bits.
     pub fn as_number(&self) -> Option<i64> {
-        let text = self.as_str();
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        let canonical = digits && (text == "0" || !text.starts_with('0'));
-        canonical.then(|| text.parse().ok()).flatten()
+        Self::number(self.as_str().as_bytes())
     }
 
-    fn check(text: &str) -> Result<(), Error> {
+    /// As [`Self::as_number`], of what need not be an id.
+    #[inline]
+    pub fn number(text: &[u8]) -> Option<i64> {
+        let add = |number: i64, &byte: &u8| match byte {
+            b'0'..=b'9' => number.checked_mul(10)?.checked_add(i64::from(byte - b'0')),
+            _ => None,
+        };
+        match text {
+            [b'0'] => Some(0),
+            [] | [b'0', ..] => None,
+            digits => digits.iter().try_fold(0, add),
+        }
+    }
+
+    /// Whether this would be an id, and why not.
+    pub fn check(text: &str) -> Result<(), Error> {
         let problem = if text.is_empty() {
             "an id has at least 1 byte"
         } else if text.len() > Self::MAX_BYTES {
@@ -117,5 +129,7 @@ mod tests {
         for (text, number) in cases {
             assert_eq!(UserId::try_from(*text).unwrap().as_number(), *number, "{text}");
         }
+        assert_eq!(UserId::number(b""), None);
+        assert_eq!(UserId::number(b"\xff1"), None);
     }
 }

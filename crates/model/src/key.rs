@@ -5,7 +5,7 @@ use std::{fmt, hash::Hasher};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
-use crate::{Secret, UserId};
+use crate::{Code, Error, Result, Secret, UserId};
 
 /// A canonical decimal id is its own key; any other id has a negative one. Keys order as signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,14 +37,27 @@ impl KeyHasher {
     }
 
     pub fn key(&self, id: &UserId) -> Key {
-        match id.as_number() {
-            Some(number) => Key(number),
+        id.as_number().map_or_else(|| self.hashed(id.as_str()), Key)
+    }
+
+    /// The key of what should be an id, without making one.
+    #[inline]
+    pub fn key_of(&self, id: &[u8]) -> Result<Key> {
+        match UserId::number(id) {
+            Some(number) => Ok(Key(number)),
             None => {
-                let mut hasher = SipHasher24::new_with_key(&self.secret);
-                hasher.write(id.as_str().as_bytes());
-                Key(hasher.finish() as i64 | i64::MIN)
+                let not_text = |_| Error::new(Code::InvalidId, "an id is UTF-8");
+                let text = std::str::from_utf8(id).map_err(not_text)?;
+                UserId::check(text)?;
+                Ok(self.hashed(text))
             }
         }
+    }
+
+    fn hashed(&self, id: &str) -> Key {
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        hasher.write(id.as_bytes());
+        Key(hasher.finish() as i64 | i64::MIN)
     }
 }
 
@@ -68,6 +81,12 @@ mod tests {
         assert_eq!(hasher(1).key(&id("42")), Key(42));
         for text in ["alice", "042", "-1", "9223372036854775808", "x:y"] {
             assert!(hasher(1).key(&id(text)) < Key(0), "{text}");
+        }
+        for text in ["42", "alice", "042", "9223372036854775807", "9223372036854775808", "😀"] {
+            assert_eq!(hasher(1).key_of(text.as_bytes()).unwrap(), hasher(1).key(&id(text)), "{text}");
+        }
+        for bytes in [&b""[..], &[b'x'; 129], b"nul\0", b"\xff"] {
+            assert_eq!(hasher(1).key_of(bytes).unwrap_err().code(), Code::InvalidId, "{bytes:?}");
         }
     }
 
