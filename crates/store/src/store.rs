@@ -59,6 +59,8 @@ pub enum Health {
 ///
 /// # Reads
 /// - **C8** `peek` is `Yes` or `No` only if an exact read at this moment says the same: an *active* edge of that kind.
+///   `peek_all` appends one answer a pair, in their order, each as `peek` would at some moment of the call, but
+///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it.
 /// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
@@ -95,6 +97,10 @@ pub trait Store: Send + Sync + 'static {
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>>;
 
     fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer;
+
+    fn peek_all(&self, _kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>>;
 

@@ -70,3 +70,27 @@ pub(super) async fn peek_agrees_while_others_write(world: World) {
         .await;
     assert_eq!(results.len(), 16);
 }
+
+pub(super) async fn peeks_at_many_are_those_of_each(world: World) {
+    let users = world.many_users(40).await;
+    for (index, &user) in users.iter().enumerate() {
+        for step in 1..=index % 7 {
+            world.done(follow(user, users[(index + step * 3) % 40])).await;
+        }
+    }
+    let (private, gone) = (world.private_user().await, world.user().await);
+    world.done(follow(users[0], private)).await;
+    world.done(block(users[1], users[39])).await;
+    world.done(follow(gone, users[2])).await;
+    world.done(follow(users[3], gone)).await;
+    world.done(erase(gone)).await;
+    let others = [private, gone, world.stranger()];
+    let all: Vec<_> = users.iter().chain(&others).copied().collect();
+    let pairs: Vec<_> = all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b))).collect();
+    for kind in Kind::ALL {
+        world.check_peek_all(kind, &pairs).await;
+        for length in [0, 1, 15, 16, 17, 33] {
+            world.check_peek_all(kind, &pairs[..length]).await;
+        }
+    }
+}

@@ -80,6 +80,7 @@ macro_rules! conformance_cases {
                 answers_come_in_the_order_asked [C9];
                 peek_agrees_with_the_exact_read [C8];
                 peek_agrees_while_others_write [C2 C8];
+                peeks_at_many_are_those_of_each [C8 C18];
             }
             versions {
                 versions_strictly_increase [C4];

@@ -7,6 +7,7 @@ mod apply;
 mod backup;
 mod block;
 mod checkpoint;
+mod checks;
 mod codec;
 mod commit;
 mod documents;
@@ -224,6 +225,15 @@ fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
     }
 }
 
+/// Where a kind's active edges are.
+const fn active_plane(kind: Kind) -> Plane {
+    match kind {
+        Kind::Follow => Plane::Follow,
+        Kind::Block => Plane::Block,
+        Kind::Mute => Plane::Mute,
+    }
+}
+
 #[async_trait]
 impl crate::Store for Store {
     fn profile(&self) -> Profile {
@@ -254,12 +264,11 @@ impl crate::Store for Store {
     }
 
     fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        let plane = match kind {
-            Kind::Follow => Plane::Follow,
-            Kind::Block => Plane::Block,
-            Kind::Mute => Plane::Mute,
-        };
-        if self.engine.state.has_active(plane, follower, target) { Answer::Yes } else { Answer::No }
+        if self.engine.state.has_active(active_plane(kind), follower, target) { Answer::Yes } else { Answer::No }
+    }
+
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        checks::peek_all(&self.engine.state, active_plane(kind), pairs, answers);
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {

@@ -1,9 +1,12 @@
 //! The state in memory: ordinals, users, rows, counts and tails, in shards behind short locks. Only the sequencer
 //! applies outcomes; only the checkpoint writer moves tails into blocks.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    array,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use entourage_model::{Counts, Key, Plane, Sequence, Side, User, Version};
@@ -172,6 +175,20 @@ impl State {
                 Some((or_erased(first, one)?, or_erased(second, other)?))
             }
         }
+    }
+
+    /// Of a few pairs at once: all locks first, then all lookups. `None` where either is not known.
+    #[inline]
+    pub(super) fn ordinal_pairs<const N: usize>(&self, pairs: &[(Key, Key)]) -> [Option<(u32, u32)>; N] {
+        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(one, other)| (shard(one), shard(other))));
+        array::from_fn(|index| match (&guards[index], pairs.get(index)) {
+            (Some((first, second)), Some((one, other))) => match (first.get(one), second.get(other)) {
+                (Some(&one), Some(&other)) => Some((one, other)),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 
     /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.

@@ -80,6 +80,17 @@ impl crate::Store for Store {
         }
     }
 
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let graph = &self.inner.read().graph;
+        let is_there = |key| graph.user(key).is_some();
+        answers.extend(pairs.iter().map(|&(follower, target)| match graph.edge(kind, follower, target) {
+            Some(value) if value.state != State::Active => Answer::No,
+            None => Answer::No,
+            Some(_) if is_there(follower) && is_there(target) => Answer::Yes,
+            Some(_) => Answer::Unknown,
+        }));
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let inner = self.inner.read();
         Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())

@@ -44,6 +44,8 @@ enum Bug {
     PeekLags,
     /// A request is a "yes".
     PeekTakesRequests,
+    PeeksAtTheErased,
+    PeeksOutOfOrder,
     /// Unfollow leaves requests.
     KeepsRequests,
     /// A patch replaces.
@@ -103,6 +105,8 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::PeekLags, "checks::peek_agrees_with_the_exact_read"),
     (Bug::PeekLags, "checks::peek_agrees_while_others_write"),
     (Bug::PeekTakesRequests, "checks::peek_agrees_with_the_exact_read"),
+    (Bug::PeeksAtTheErased, "checks::peeks_at_many_are_those_of_each"),
+    (Bug::PeeksOutOfOrder, "checks::peeks_at_many_are_those_of_each"),
     (Bug::KeepsRequests, "requests::unfollow_cancels_a_request"),
     (Bug::MergeReplaces, "users::patch_merges_and_needs_a_user"),
     (Bug::BatchStops, "follows::commit_all_is_in_order_and_goes_on_after_a_refusal"),

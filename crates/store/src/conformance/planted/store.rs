@@ -319,6 +319,17 @@ impl Store for Planted {
         if yes { Answer::Yes } else { Answer::No }
     }
 
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let is_there = |key| self.bug == Bug::PeeksAtTheErased || self.inner.read().graph.user(key).is_some();
+        answers.extend(pairs.iter().map(|&(follower, target)| match self.peek(kind, follower, target) {
+            Answer::Yes if !is_there(follower) || !is_there(target) => Answer::Unknown,
+            answer => answer,
+        }));
+        if self.bug == Bug::PeeksOutOfOrder {
+            answers.reverse();
+        }
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let inner = self.inner.read();
         Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())

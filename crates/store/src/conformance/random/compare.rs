@@ -168,6 +168,19 @@ async fn pairs(store: &dyn Store, reference: &Reference, pairs: &[(Key, Key)]) -
                 return Err(format!("C8: peek of {kind:?} {a} → {b} is wrong; active is {active}"));
             }
         }
+        let mut answers = Vec::new();
+        store.peek_all(kind, pairs, &mut answers);
+        let is_there = |key| reference.user(key).is_some();
+        let allowed = expected.iter().zip(pairs).map(|(value, &(a, b))| match value {
+            Some(value) if value.state == State::Active && is_there(a) && is_there(b) => Answer::Yes,
+            Some(value) if value.state == State::Active => Answer::Unknown,
+            _ => Answer::No,
+        });
+        let is_fine =
+            |(seen, due): (&Answer, Answer)| *seen == due || (*seen == Answer::Unknown && !store.profile().peeks);
+        if answers.len() != pairs.len() || !answers.iter().zip(allowed).all(is_fine) {
+            return Err(format!("C8: peek_all of {kind:?} {pairs:?} is {answers:?}; the edges are {expected:?}"));
+        }
     }
     Ok(())
 }
