@@ -16,18 +16,20 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     let goal = if subject.graph.edges() > 20_000_000 { 1.2e6 } else { 2e6 };
     bench.with_store(subject.folder, async |store| {
         let mut rows = Vec::new();
-        for threads in [1, 2] {
+        for (threads, batch) in [(1, 1), (2, 1), (1, 16), (1, 100), (1, 1_000)] {
             let mut runs = Vec::new();
             for _ in 0..bench.arguments.repeat.max(3) {
-                let (seconds, yes) = run(store, &pairs, threads)?;
+                let (seconds, yes) = run(store, &pairs, threads, batch)?;
                 ensure!(yes == edges, "{yes} checks said yes, {edges} are edges");
                 runs.push((CHECKS / threads) as f64 / seconds);
             }
             let plural = if threads == 1 { "" } else { "s" };
+            let name = match batch {
+                1 => format!("checks a thread, {threads} thread{plural}"),
+                _ => format!("checks a thread, {batch} at once"),
+            };
             let note = format!("{CHECKS} pairs in random order, 20 % edges");
-            rows.push(
-                Row::new(format!("checks a thread, {threads} thread{plural}"), "/s", runs).at_least(goal).note(note),
-            );
+            rows.push(Row::new(name, "/s", runs).at_least(goal).note(note));
         }
         Ok(rows)
     })
@@ -53,15 +55,12 @@ fn pairs(graph: &Graph) -> (Vec<(Key, Key)>, usize) {
 }
 
 /// Seconds, and how many said yes.
-fn run(store: &Arc<Store>, pairs: &[(Key, Key)], threads: usize) -> Result<(f64, usize)> {
+fn run(store: &Arc<Store>, pairs: &[(Key, Key)], threads: usize, batch: usize) -> Result<(f64, usize)> {
     let started = Instant::now();
     let yes = thread::scope(|scope| -> Result<usize> {
         let workers: Vec<_> = pairs
             .chunks(pairs.len().div_ceil(threads))
-            .map(|own| {
-                let check = |&&(a, b): &&(Key, Key)| store.peek(Kind::Follow, a, b) == Answer::Yes;
-                scope.spawn(move || own.iter().filter(check).count())
-            })
+            .map(|own| scope.spawn(move || check(store, own, batch)))
             .collect();
         let mut yes = 0;
         for worker in workers {
@@ -70,4 +69,18 @@ fn run(store: &Arc<Store>, pairs: &[(Key, Key)], threads: usize) -> Result<(f64,
         Ok(yes)
     })?;
     Ok((started.elapsed().as_secs_f64(), yes))
+}
+
+fn check(store: &Store, pairs: &[(Key, Key)], batch: usize) -> usize {
+    if batch == 1 {
+        return pairs.iter().filter(|(a, b)| store.peek(Kind::Follow, *a, *b) == Answer::Yes).count();
+    }
+    let mut answers = Vec::new();
+    let mut yes = 0;
+    for some in pairs.chunks(batch) {
+        answers.clear();
+        store.peek_all(Kind::Follow, some, &mut answers);
+        yes += answers.iter().filter(|answer| **answer == Answer::Yes).count();
+    }
+    yes
 }

@@ -14,6 +14,11 @@ pub struct Checked {
     pub since: Option<Millis>,
 }
 
+/// Whether keys name the very ids that were asked for: a number is its own key, a hash could be another id's.
+const fn is_sure((follower, target): (Key, Key)) -> bool {
+    follower.0 >= 0 && target.0 >= 0
+}
+
 impl Service {
     pub async fn is_following(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Checked> {
         self.catch_up(call).await?;
@@ -31,6 +36,24 @@ impl Service {
     /// One answer for each pair, in their order.
     pub async fn checks(&self, call: &Call, pairs: &[(&UserId, &UserId)]) -> Result<Vec<bool>> {
         self.check_pairs(call, pairs, "/pairs").await
+    }
+
+    /// The key of an id as it came in.
+    #[inline]
+    pub fn key_of(&self, id: &[u8]) -> Result<Key> {
+        self.keys.key_of(id)
+    }
+
+    /// What memory knows at once, as a service sees it: one answer a pair is appended, `Unknown` where
+    /// [`Self::is_following`] has to be asked.
+    pub fn peek_follows(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let first = answers.len();
+        self.store.peek_all(Kind::Follow, pairs, answers);
+        for (answer, pair) in answers.iter_mut().skip(first).zip(pairs) {
+            if *answer == Answer::Yes && !is_sure(*pair) {
+                *answer = Answer::Unknown;
+            }
+        }
     }
 
     async fn check_pairs(&self, call: &Call, pairs: &[(&UserId, &UserId)], pointer: &str) -> Result<Vec<bool>> {
@@ -52,20 +75,28 @@ impl Service {
         with_values: bool,
     ) -> Result<Vec<Option<Option<EdgeValue>>>> {
         let viewer = self.viewer(call).await?;
+        let keys: Vec<_> = pairs.iter().map(|pair| (self.keys.key(pair.0), self.keys.key(pair.1))).collect();
+        let mut answers = Vec::new();
+        self.store.peek_all(Kind::Follow, &keys, &mut answers);
         let mut found = vec![None; pairs.len()];
         let mut open = Vec::new();
-        for (index, (follower, target)) in pairs.iter().enumerate() {
-            let (from, to) = (self.keys.key(follower), self.keys.key(target));
+        let mut doubtful = false;
+        for (index, (answer, pair)) in answers.into_iter().zip(keys).enumerate() {
             // Memory does not know whether a hit is quiet: only those who may see quiet edges take its word.
-            let sees_all = viewer.is_none_or(|viewer| viewer == from);
-            match self.store.peek(Kind::Follow, from, to) {
+            let sees_all = viewer.is_none_or(|viewer| viewer == pair.0);
+            match answer {
                 Answer::No => {}
-                Answer::Yes if sees_all && !with_values => found[index] = Some(None),
-                Answer::Yes | Answer::Unknown => open.push((index, (from, to))),
+                Answer::Yes if sees_all && !with_values => {
+                    found[index] = Some(None);
+                    doubtful |= viewer.is_some() || !is_sure(pair);
+                }
+                Answer::Yes | Answer::Unknown => open.push((index, pair)),
             }
         }
-        self.ask_store(viewer, &open, &mut found).await?;
-        self.confirm(viewer, pairs, &mut found).await?;
+        if doubtful || !open.is_empty() {
+            self.ask_store(viewer, &open, &mut found).await?;
+            self.confirm(viewer, pairs, &mut found).await?;
+        }
         Ok(found)
     }
 
