@@ -35,6 +35,12 @@ fn the_demo_is_loaded_once_and_has_what_it_says() {
     for id in ["ada-abe", "alba-adams", "amir-ali"] {
         assert!(client.get(&format!("/api/v1/users/{id}")).body["counts"]["followers"].as_u64() > Some(1_000), "{id}");
     }
+    let groups = client.get("/api/v1/users/ada-abe/groups").body;
+    let names: Vec<_> = groups["data"].as_array().unwrap().iter().map(|group| &group["name"]).collect();
+    assert_eq!(names, ["Work", "Friends"]);
+    let group = groups["data"][0]["id"].as_str().unwrap();
+    let members = client.get(&format!("/api/v1/users/ada-abe/groups/{group}/members")).body;
+    assert!((4..=12).contains(&members["data"].as_array().unwrap().len()), "{members}");
     let said = stop(server);
     assert!(said.contains("10000 people with ") && said.contains("ada-abe") && said.contains("curl "), "{said}");
     let report = verify(&data);

@@ -7,7 +7,7 @@ mod server_kit;
 use std::fs;
 
 use import_kit::{exported, import, numbers, piped, report, verify};
-use server_kit::{Folder, Serving, check, command, run, text};
+use server_kit::{Client, Folder, Serving, check, command, run, text};
 
 const EDGES: &str = "follower,target,created_at,quiet\n\
                      1,2,2024-05-01T10:00:00.500Z,false\n\
@@ -74,6 +74,26 @@ fn edge_lists_and_standard_input_work() {
     );
     let from_input: serde_json::Value = serde_json::from_slice(&input).unwrap();
     assert_eq!(from_input["total"], first["total"]);
+}
+
+#[test]
+fn the_end_of_an_import_is_an_event() {
+    let folder = Folder::new();
+    let (file, data) = (folder.join("edges.csv"), folder.join("data"));
+    fs::write(&file, format!("{EDGES}7,7,,\n")).unwrap();
+    let first = import(&data, &[text(&file)], 0);
+    piped(&[env!("CARGO_BIN_EXE_entourage"), "import", "-", "--data", text(&data)], EDGES.as_bytes());
+    let server = Serving::start(&data);
+    let events = Client::new(&server.base).get("/api/v1/events?limit=200").body;
+    let events = events["data"].as_array().unwrap();
+    let ends: Vec<_> = events.iter().filter(|event| event["type"] == "import.finished").collect();
+    assert_eq!(ends.len(), 2, "{events:?}");
+    let mut total = first["total"].clone();
+    total.as_object_mut().unwrap().remove("rejected_by_reason");
+    assert_eq!((&ends[0]["import"], &ends[0]["import"]["rejected"]), (&total, &1.into()));
+    assert_eq!((&ends[1]["import"]["lines"], &ends[1]["import"]["edges_unchanged"]), (&3.into(), &3.into()));
+    let is_before = |name: &str| events.iter().position(|event| event["type"] == name).unwrap();
+    assert!(is_before("follow.created") < is_before("import.finished"));
 }
 
 #[test]
@@ -225,7 +245,7 @@ fn unknown_users_caps_and_blocks_refuse_edges() {
     fs::write(&edges, "follower,target\n1,2\n1,9\nnobody,1\n1,alice\n1,3\n1,2\n1,4\n").unwrap();
     import(&data, &[text(&users)], 0);
     let server = Serving::start(&data);
-    let client = server_kit::Client::new(&server.base);
+    let client = Client::new(&server.base);
     assert_eq!(client.ask("PUT", "/api/v1/users/alice/blocks/1", "").unwrap().status, 201);
     check(
         &["import", "--data", text(&data), text(&edges)],

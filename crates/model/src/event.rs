@@ -90,6 +90,7 @@ impl Event {
             EventBody::Record { space: Space::Group, after: None, .. } => "group.removed",
             EventBody::Record { space: Space::GroupMember, after: Some(_), .. } => "group.member_added",
             EventBody::Record { space: Space::GroupMember, after: None, .. } => "group.member_removed",
+            EventBody::Record { space: Space::Import, .. } => "import.finished",
             EventBody::Record { .. } => "record.changed",
         }
     }

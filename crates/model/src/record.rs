@@ -17,10 +17,13 @@ pub enum Space {
     Seen = 2,
     Job = 3,
     Notification = 4,
+    /// One for each import that came to its end.
+    Import = 5,
 }
 
 impl Space {
-    pub const ALL: [Self; 5] = [Self::Group, Self::GroupMember, Self::Seen, Self::Job, Self::Notification];
+    pub const ALL: [Self; 6] =
+        [Self::Group, Self::GroupMember, Self::Seen, Self::Job, Self::Notification, Self::Import];
 
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
@@ -28,7 +31,7 @@ impl Space {
 
     /// Whether readers of events hear of its changes; the others' events are the store's own.
     pub const fn is_public(self) -> bool {
-        matches!(self, Self::Group | Self::GroupMember)
+        matches!(self, Self::Group | Self::GroupMember | Self::Import)
     }
 }
 

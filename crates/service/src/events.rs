@@ -1,8 +1,8 @@
 //! Events as services read them: ids instead of keys, and a cursor to go on from.
 
-use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Result, Sequence, UserId};
+use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Result, Sequence, Space, UserId};
 
-use crate::{Call, Limit, Service, ids::shown_id};
+use crate::{Call, Limit, Service, ids::shown_id, import::Tally};
 
 /// How many pages of the store's own events one call reads past; after that the caller goes on from there.
 const PRIVATE_PAGES_MAX: usize = 50;
@@ -14,6 +14,8 @@ pub struct EventRow {
     /// The ends of an edge, or a group's owner and member; `None` for other events, and for users that were erased.
     pub follower: Option<UserId>,
     pub target: Option<UserId>,
+    /// What an import that ended came to.
+    pub import: Option<Tally>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,7 @@ impl Service {
     async fn rows_of(&self, events: Vec<Event>) -> Result<Vec<EventRow>> {
         let ends = |event: &Event| match &event.body {
             EventBody::Edge { follower, target, .. } => [Some(*follower), Some(*target)],
+            EventBody::Record { space: Space::Import, .. } => [None, None],
             EventBody::Record { owner, id, .. } => [Some(*owner), id.member().map(|(_, member)| member)],
             EventBody::User { .. } => [None, None],
         };
@@ -66,7 +69,8 @@ impl Service {
         let id_of = |key: Option<Key>| key.and_then(|key| shown_id(key, users.get(&key)));
         let row = |event: Event| {
             let [follower, target] = ends(&event).map(id_of);
-            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target }
+            let import = Tally::of(&event);
+            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target, import }
         };
         Ok(events.into_iter().map(row).collect())
     }

@@ -240,7 +240,7 @@ fn read(record: &Record) -> Result<UserGroup> {
     Ok(UserGroup { id, name })
 }
 
-fn document(name: &str) -> Result<Box<[u8]>> {
+pub(crate) fn document(name: &str) -> Result<Box<[u8]>> {
     let count = name.chars().count();
     if count == 0 || count > GROUP_NAME_MAX_CHARS || name.chars().any(char::is_control) {
         let right = format!("1 to {GROUP_NAME_MAX_CHARS} characters, none of them a control character");

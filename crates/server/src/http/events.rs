@@ -7,7 +7,7 @@ use axum::{
     http::{StatusCode, header},
 };
 use entourage_model::{Code, EventBody, RecordId, User};
-use entourage_service::{EventRow, Limit, Service};
+use entourage_service::{EventRow, Limit, Service, import::Tally};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,23 @@ enum FieldsJson<'a> {
         #[schemars(with = "Option<Id>")]
         member: Option<&'a str>,
     },
+    Import {
+        import: ImportJson,
+    },
+}
+
+/// Lines of the files and what became of them: all but `users_added` add up to `lines`.
+#[derive(Serialize, JsonSchema)]
+struct ImportJson {
+    lines: u64,
+    edges_created: u64,
+    edges_unchanged: u64,
+    users_created: u64,
+    users_updated: u64,
+    users_unchanged: u64,
+    rejected: u64,
+    /// Users nobody described, made because an edge names them.
+    users_added: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -153,6 +170,7 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) ->
 
 fn event(row: &EventRow) -> EventJson<'_> {
     let fields = match &row.event.body {
+        _ if row.import.is_some() => FieldsJson::Import { import: import(row.import.as_ref()) },
         EventBody::Edge { before, after, quiet, .. } => FieldsJson::Edge {
             follower: row.follower.as_ref().map(|id| id.as_str()),
             target: row.target.as_ref().map(|id| id.as_str()),
@@ -173,6 +191,30 @@ fn event(row: &EventRow) -> EventJson<'_> {
         version: row.event.version.to_string(),
         time: row.event.version.millis().to_rfc3339(),
         fields,
+    }
+}
+
+fn import(tally: Option<&Tally>) -> ImportJson {
+    let Tally {
+        lines,
+        edges_created,
+        edges_unchanged,
+        users_created,
+        users_updated,
+        users_unchanged,
+        rejected,
+        users_added,
+        ..
+    } = tally.cloned().unwrap_or_default();
+    ImportJson {
+        lines,
+        edges_created,
+        edges_unchanged,
+        users_created,
+        users_updated,
+        users_unchanged,
+        rejected,
+        users_added,
     }
 }
 

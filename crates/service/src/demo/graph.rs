@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use entourage_model::Millis;
+use entourage_model::{Millis, Version};
 
 const SEED: u64 = 0x00e7_7000;
 const FOLLOWS_MIN: u64 = 8;
@@ -11,6 +11,8 @@ const FOLLOWS_MAX: u64 = 32;
 const EXPONENT: f64 = 0.8;
 const QUIET_ONE_IN: u64 = 100;
 const PAIRS_OF_EACH_KIND: usize = 200;
+const GROUP_OWNERS: usize = 100;
+const GROUP_MEMBERS: usize = 12;
 /// 2023-01-01 in Unix milliseconds; people join within a year and follow within two more.
 const START_UNIX_MILLIS: i64 = 1_672_531_200_000;
 const YEAR_MILLIS: u64 = 365 * 86_400_000;
@@ -22,10 +24,19 @@ pub(super) struct Follow {
     pub(super) quiet: bool,
 }
 
+/// People among those whom its owner follows.
+pub(super) struct Group {
+    pub(super) owner: usize,
+    pub(super) name: &'static str,
+    pub(super) made: Version,
+    pub(super) members: Vec<usize>,
+}
+
 pub(super) struct Graph {
     pub(super) follows: Vec<Follow>,
     pub(super) blocks: Vec<(usize, usize)>,
     pub(super) mutes: Vec<(usize, usize)>,
+    pub(super) groups: Vec<Group>,
     /// Of people to private accounts that they do not follow.
     pub(super) requests: Vec<(usize, usize)>,
 }
@@ -70,9 +81,27 @@ impl Graph {
             }
             pairs
         };
+        let groups = groups(&follows);
         let (blocks, mutes, requests) = (strangers(|_| true), strangers(|_| true), strangers(is_private));
-        Self { follows, blocks, mutes, requests }
+        Self { follows, blocks, mutes, groups, requests }
     }
+}
+
+/// The best known people sort those whom they followed first and last.
+fn groups(follows: &[Follow]) -> Vec<Group> {
+    let of_owner = follows.chunk_by(|one, other| one.follower == other.follower).take(GROUP_OWNERS);
+    let pair = |own: &[Follow]| {
+        let half = own.len().min(2 * GROUP_MEMBERS) / 2;
+        let made = own.iter().map(|follow| follow.at).max().unwrap_or_default();
+        let group = |name, later, members: &[Follow]| Group {
+            owner: members.first().map_or(0, |follow| follow.follower),
+            name,
+            made: Version::of_millis(made.plus(later)),
+            members: members.iter().map(|follow| follow.target).collect(),
+        };
+        [group("Friends", 0, &own[..half]), group("Work", 1, &own[own.len() - half..])]
+    };
+    of_owner.flat_map(pair).collect()
 }
 
 /// SplitMix64: the same numbers on every machine and in every version.

@@ -1,14 +1,16 @@
-//! The demo: ten thousand people who follow, block, mute and ask each other, for a store that has nobody yet.
+//! The demo: ten thousand people who follow, block, mute, group and ask each other, for a store that has nobody yet.
 
 mod graph;
 mod people;
 
 use std::collections::HashSet;
 
-use entourage_model::{Code, Error, Key, Operation, Overwrite, Result, UserId, UserPatch, Write};
+use entourage_model::{
+    Code, Condition, Error, Key, Operation, Overwrite, RecordId, Result, Space, UserId, UserPatch, Write,
+};
 
 use self::{graph::Graph, people::people};
-use crate::Service;
+use crate::{Service, group::document as group_document};
 
 const CHUNK: usize = 5_000;
 const SWEEP: usize = 1_000;
@@ -50,6 +52,7 @@ impl Service {
         let mark = users.pop();
         self.commit_chunks(users).await?;
         self.commit_chunks(edges(&graph, &keys)).await?;
+        self.commit_chunks(groups(&graph, &keys)?).await?;
         self.commit_chunks(mark.into_iter().collect()).await?;
         Ok(Demo::Loaded { users: ids.len() as u64, follows: graph.follows.len() as u64 })
     }
@@ -115,4 +118,20 @@ fn edges(graph: &Graph, keys: &[Key]) -> Vec<Write> {
     let mute = |&(actor, target)| Operation::Mute { actor: key(actor), target: key(target), expires_at: None };
     let mutes = graph.mutes.iter().map(mute);
     follows.chain(requests).chain(blocks).chain(mutes).map(Write::from).collect()
+}
+
+/// Groups under ids of their own, so that an interrupted load makes none of them twice.
+fn groups(graph: &Graph, keys: &[Key]) -> Result<Vec<Write>> {
+    let key = |person: usize| keys.get(person).copied().unwrap_or_default();
+    let mut writes = Vec::new();
+    for group in &graph.groups {
+        let (owner, id) = (key(group.owner), RecordId::of_version(group.made));
+        let value = Some(group_document(group.name)?);
+        let (space, condition, cap) = (Space::Group, Condition::Any, None);
+        writes.push(Operation::PutRecord { space, owner, id: id.clone(), value, condition, cap }.into());
+        let member =
+            |&member: &usize| Operation::GroupMember { owner, group: id.clone(), member: key(member), present: true };
+        writes.extend(group.members.iter().map(member).map(Write::from));
+    }
+    Ok(writes)
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use entourage_model::Millis;
+use entourage_model::{Millis, RecordId, Result};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -33,6 +33,8 @@ pub struct Progress {
 
 pub struct ProgressFile {
     path: PathBuf,
+    /// Of the import's options and of what it reads.
+    print: u64,
     pub(super) progress: Progress,
     pub(super) is_resumed: bool,
 }
@@ -47,12 +49,13 @@ impl ProgressFile {
             parts.push_str(&format!(" {print:016x}"));
         }
         fs::create_dir_all(folder)?;
-        let path = folder.join(format!("import-{:016x}.json", xxh3_64(parts.as_bytes())));
+        let print = xxh3_64(parts.as_bytes());
+        let path = folder.join(format!("import-{print:016x}.json"));
         let noted = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Progress>(&bytes).ok());
         let noted = noted.filter(|progress| progress.format == FORMAT);
         let is_resumed = noted.is_some();
         let fresh = || Progress { format: FORMAT, now: import.now.since_2000(), ..Progress::default() };
-        Ok(Some(Self { path, progress: noted.unwrap_or_else(fresh), is_resumed }))
+        Ok(Some(Self { path, print, progress: noted.unwrap_or_else(fresh), is_resumed }))
     }
 
     pub fn is_resumed(&self) -> bool {
@@ -67,6 +70,13 @@ impl ProgressFile {
     /// Lines of the file being read that are noted as done.
     pub fn lines(&self) -> u64 {
         self.progress.tallies.last().map_or(0, |tally| tally.lines)
+    }
+
+    /// Names this import among all: when it began, the later one first, and what it reads.
+    pub(super) fn id(&self) -> Result<RecordId> {
+        let mut bytes = (!self.progress.now).to_be_bytes().to_vec();
+        bytes.extend_from_slice(&self.print.to_be_bytes());
+        RecordId::new(&bytes)
     }
 
     pub(super) fn now(&self) -> Millis {

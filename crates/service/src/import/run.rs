@@ -13,7 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_model::{Error, KeyHasher, Millis, Outcome, Result, Secret, Sequence};
+use entourage_model::{
+    Condition, Error, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret, Sequence, Space,
+};
 use entourage_store::Store;
 use tokio::sync::mpsc;
 
@@ -125,7 +127,10 @@ impl Import {
             }
             work.account.end_file(&chunks);
         }
-        work.account.finish()
+        let id = work.note.as_deref().map(ProgressFile::id).transpose()?;
+        let imported = work.account.finish()?;
+        tell_the_end(service, id, &imported).await?;
+        Ok(imported)
     }
 
     fn read(&self, source: &Source, from: Stand, keys: KeyHasher) -> Chunks {
@@ -143,6 +148,20 @@ impl Import {
         tokio::task::spawn_blocking(move || reading.run(&sender));
         Chunks { receiver, read }
     }
+}
+
+/// One event that everything is there. An import that was cut off behind it tells the same again, which is none.
+async fn tell_the_end(service: &Service, id: Option<RecordId>, imported: &Imported) -> Result<()> {
+    let (space, owner, value) = (Space::Import, Key::SERVER, imported.total().to_record()?);
+    let operation = match id {
+        Some(id) => {
+            let (value, condition, cap) = (Some(value), Condition::Any, None);
+            Operation::PutRecord { space, owner, id, value, condition, cap }
+        }
+        None => Operation::AddRecord { space, owner, value, cap: None },
+    };
+    service.store.commit(operation.into()).await?;
+    Ok(())
 }
 
 struct Chunks {

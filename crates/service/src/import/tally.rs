@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use entourage_model::{Error, Event, EventBody, Result, Space};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,19 @@ impl Tally {
         for (reason, count) in &other.rejected_by_reason {
             *self.rejected_by_reason.entry(reason.clone()).or_default() += count;
         }
+    }
+
+    /// What an import came to, as the event of its end tells it.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        match &event.body {
+            EventBody::Record { space: Space::Import, after: Some(value), .. } => serde_json::from_slice(value).ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn to_record(&self) -> Result<Box<[u8]>> {
+        let bytes = serde_json::to_vec(self).map_err(|_| Error::internal("a tally cannot be written"))?;
+        Ok(bytes.into_boxed_slice())
     }
 
     pub fn is_all_rejected(&self) -> bool {
