@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, client, completions, config, doctor, export, import, key, reconcile, restore, serve, token, verify, version,
+    backup, bench, client, completions, config, doctor, export, import, key, reconcile, restore, serve, token, verify,
+    version,
 };
 
 #[global_allocator]
@@ -44,6 +45,8 @@ enum Command {
     Config(config::Arguments),
     /// Make, list and revoke service keys.
     Key(key::Arguments),
+    /// Put load on a running server and show how long its answers take.
+    Bench(bench::Arguments),
     /// Look for what would keep a server from running well, and say what to do.
     Doctor(doctor::Arguments),
     /// Make a token for trying things out.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Key(arguments) => key::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

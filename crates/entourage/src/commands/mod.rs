@@ -1,6 +1,7 @@
 //! One file for each command: its arguments, and `run`.
 
 pub(crate) mod backup;
+pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -1,6 +1,10 @@
 //! One server, and on whose behalf it is asked.
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context;
 use clap::Args;
@@ -57,7 +61,7 @@ impl Connection {
         if let Some(actor) = &self.actor {
             request = request.header("entourage-actor", actor.as_bytes());
         }
-        if let Some(key) = self.key()? {
+        if let Some(key) = key(self.key_file.as_deref())? {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         if body.is_some() {
@@ -86,15 +90,6 @@ impl Connection {
         self.server.trim_end_matches('/').trim_end_matches("/api/v1")
     }
 
-    /// Never from the command line, which everybody on the machine can read.
-    fn key(&self) -> anyhow::Result<Option<String>> {
-        let key = match &self.key_file {
-            Some(path) => Some(std::fs::read_to_string(path).with_context(|| path.display().to_string())?),
-            None => std::env::var("ENTOURAGE_KEY").ok(),
-        };
-        Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
-    }
-
     /// JSON as it came, or whatever `show` makes of it for people.
     pub(super) fn print(&self, value: &Value, show: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
         let text = if self.json { value.to_string() } else { show(value) };
@@ -102,8 +97,17 @@ impl Connection {
     }
 }
 
+/// A service key or token, never from the command line, which everybody on the machine can read.
+pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
+    let key = match file {
+        Some(path) => Some(std::fs::read_to_string(path).with_context(|| path.display().to_string())?),
+        None => std::env::var("ENTOURAGE_KEY").ok(),
+    };
+    Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
+}
+
 /// An id as a part of a path or query.
-pub(super) fn part(id: &str) -> String {
+pub(crate) fn part(id: &str) -> String {
     // A part that is dots alone would be taken for a step in the path.
     if id.chars().all(|letter| letter == '.') {
         return id.replace('.', "%2E");

@@ -11,6 +11,8 @@ mod users;
 
 use clap::Subcommand;
 
+pub(crate) use self::connection::{key, part};
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
     /// Let one user follow another.

@@ -1,0 +1,81 @@
+//! What the server itself says of the measured time: its processor time, and how long it took to answer.
+
+use std::{collections::BTreeMap, fs};
+
+use anyhow::{Context, Result};
+
+use super::wire::Protocol;
+
+const SECONDS: &str = "entourage_http_request_seconds_bucket{";
+
+pub(super) struct Watched<'a> {
+    protocol: &'a Protocol,
+    pid: Option<u32>,
+}
+
+/// One look.
+pub(super) struct Look {
+    /// Processor time so far, in seconds.
+    processor: Option<f64>,
+    /// Answers within each bound, of all routes together.
+    within: BTreeMap<String, u64>,
+}
+
+/// What lies between two looks.
+pub(super) struct Seen {
+    pub(super) processor_seconds: Option<f64>,
+    /// Seconds within which 99 of 100 were answered, as the server measured it.
+    pub(super) p99_within: Option<f64>,
+}
+
+impl<'a> Watched<'a> {
+    pub(super) const fn new(protocol: &'a Protocol, pid: Option<u32>) -> Self {
+        Self { protocol, pid }
+    }
+
+    pub(super) fn look(&self) -> Result<Look> {
+        let within = match self.protocol {
+            // Not every server has measures, and not everybody may read them.
+            Protocol::Rest(_) => self.measures().unwrap_or_default(),
+            Protocol::Resp { .. } => BTreeMap::new(),
+        };
+        Ok(Look { processor: self.pid.map(processor_seconds).transpose()?, within })
+    }
+
+    pub(super) fn between(before: &Look, after: &Look) -> Seen {
+        let processor_seconds = after.processor.zip(before.processor).map(|(after, before)| after - before);
+        let since = |(bound, count): (&String, &u64)| {
+            let seconds = if bound == "+Inf" { f64::INFINITY } else { bound.parse().ok()? };
+            Some((seconds, count.saturating_sub(before.within.get(bound).copied().unwrap_or(0))))
+        };
+        let mut within: Vec<(f64, u64)> = after.within.iter().filter_map(since).collect();
+        within.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let all = within.last().map_or(0, |(_, count)| *count);
+        let enough = |(_, count): &&(f64, u64)| all > 0 && *count as f64 >= 0.99 * all as f64;
+        Seen { processor_seconds, p99_within: within.iter().find(enough).map(|(bound, _)| *bound) }
+    }
+
+    fn measures(&self) -> Result<BTreeMap<String, u64>> {
+        let text = self.protocol.get("/metrics")?;
+        let mut within = BTreeMap::new();
+        for line in text.lines().filter_map(|line| line.strip_prefix(SECONDS)) {
+            let bound = line.split("le=\"").nth(1).and_then(|rest| rest.split('"').next());
+            let count = line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
+            if let (Some(bound), Some(count), false) = (bound, count, line.contains("/metrics")) {
+                *within.entry(bound.to_owned()).or_default() += count;
+            }
+        }
+        Ok(within)
+    }
+}
+
+/// User and system time of all threads of a process.
+fn processor_seconds(pid: u32) -> Result<f64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    // The name before may hold spaces and parentheses.
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    let ticks = ticks(11).zip(ticks(12)).map(|(user, system)| user + system).with_context(|| path.clone())?;
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}

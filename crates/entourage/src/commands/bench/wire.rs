@@ -1,0 +1,143 @@
+//! One connection, whatever it speaks: questions go out together, answers are told apart as they come.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use entourage_model::Error;
+
+use super::{
+    draw::Question,
+    resp,
+    rest::{self, Rest},
+};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const READ_BYTES: usize = 64 << 10;
+
+/// What is spoken, and where.
+pub(super) enum Protocol {
+    Rest(Rest),
+    Resp { address: String, key: Option<String> },
+}
+
+/// An answer as far as it matters here: how long it is, and what went wrong.
+pub(super) struct Answer {
+    pub(super) bytes: usize,
+    pub(super) error: Option<String>,
+}
+
+impl Protocol {
+    pub(super) fn new(server: &str, resp: Option<&str>, key: Option<String>) -> anyhow::Result<Self> {
+        match resp {
+            Some(address) => Ok(Self::Resp { address: address.to_owned(), key }),
+            None => Rest::new(server, key).map(Self::Rest),
+        }
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Rest(_) => "REST",
+            Self::Resp { .. } => "RESP",
+        }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        match self {
+            Self::Rest(rest) => rest.address(),
+            Self::Resp { address, .. } => address,
+        }
+    }
+
+    pub(super) fn connect(&self) -> anyhow::Result<Connection<'_>> {
+        let unreachable =
+            |error: std::io::Error| Error::unavailable(format!("no server answers at {} ({error})", self.address()));
+        let stream = TcpStream::connect(self.address()).map_err(unreachable)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let mut connection = Connection { protocol: self, stream, out: Vec::new(), buffer: Vec::new(), start: 0 };
+        if let Self::Resp { key: Some(key), .. } = self {
+            let greeting = Question::Command(vec!["AUTH".into(), key.into()]);
+            connection.ask(std::slice::from_ref(&greeting))?;
+            if let Some(error) = connection.answer()?.error {
+                bail!("the service key is refused: {error}");
+            }
+        }
+        Ok(connection)
+    }
+
+    /// The body of what REST has at a path.
+    pub(super) fn get(&self, path: &str) -> anyhow::Result<String> {
+        let Self::Rest(rest) = self else { bail!("RESP has no paths") };
+        let mut connection = self.connect()?;
+        connection.stream.write_all(&rest.get(path))?;
+        let (_, body) = connection.answer_with(|bytes| rest::body(bytes).to_vec())?;
+        Ok(String::from_utf8(body)?)
+    }
+
+    fn write(&self, question: &Question<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {
+        match self {
+            Self::Rest(server) => server.write(question, out),
+            Self::Resp { .. } => {
+                resp::write(question, out);
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&self, bytes: &[u8]) -> anyhow::Result<Option<Answer>> {
+        match self {
+            Self::Rest(_) => rest::read(bytes),
+            Self::Resp { .. } => resp::read(bytes),
+        }
+    }
+}
+
+pub(super) struct Connection<'a> {
+    protocol: &'a Protocol,
+    stream: TcpStream,
+    out: Vec<u8>,
+    buffer: Vec<u8>,
+    /// Where in the buffer what is not yet answered begins.
+    start: usize,
+}
+
+impl Connection<'_> {
+    /// Sends everything with one write.
+    pub(super) fn ask(&mut self, questions: &[Question<'_>]) -> anyhow::Result<()> {
+        self.out.clear();
+        for question in questions {
+            self.protocol.write(question, &mut self.out)?;
+        }
+        self.stream.write_all(&self.out).context("the server closed a connection")
+    }
+
+    /// The next answer, in the order of the questions.
+    pub(super) fn answer(&mut self) -> anyhow::Result<Answer> {
+        self.answer_with(|_| ()).map(|(answer, ())| answer)
+    }
+
+    /// The next answer, and what `look` makes of its bytes.
+    pub(super) fn answer_with<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> anyhow::Result<(Answer, T)> {
+        loop {
+            if let Some(answer) = self.protocol.read(&self.buffer[self.start..])? {
+                let looked = look(&self.buffer[self.start..self.start + answer.bytes]);
+                self.start += answer.bytes;
+                return Ok((answer, looked));
+            }
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            let known = self.buffer.len();
+            self.buffer.resize(known + READ_BYTES, 0);
+            let count = self.stream.read(&mut self.buffer[known..]).context("the server did not answer in time")?;
+            self.buffer.truncate(known + count);
+            if count == 0 {
+                bail!(Error::unavailable("the server closed a connection"));
+            }
+        }
+    }
+}
