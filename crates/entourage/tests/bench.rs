@@ -61,7 +61,7 @@ fn every_workload_asks_what_it_says_and_keeps_its_schedule() {
 fn without_a_schedule_it_goes_as_fast_as_answers_come() {
     let folder = Folder::new();
     let server = serving(&folder);
-    let found = bench(&server, &["--rate", "0", "--connections", "2", "--pipeline", "4"]);
+    let found = bench(&server, &["--rate", "0", "--connections", "2", "--pipeline", "4", "--prepare", "50"]);
     assert!(found["scheduled"].is_null() && found["total"]["count"].as_u64() > Some(500), "{found}");
     let said = String::from_utf8(run(&["bench", "--server", &server.base, "--seconds", "1"]).stdout).unwrap();
     assert!(said.contains("checks over REST") && said.contains("P99") && said.contains("answers a second"), "{said}");

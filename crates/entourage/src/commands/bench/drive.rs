@@ -12,8 +12,9 @@ use hdrhistogram::Histogram;
 use rand::{SeedableRng as _, rngs::SmallRng};
 
 use super::{
-    draw::{Draw, NAMES, Question},
+    draw::{Draw, NAMES},
     server::{Seen, Watched},
+    supply::Supply,
     wire::Protocol,
 };
 
@@ -31,6 +32,8 @@ pub(super) struct Plan {
     pub(super) connections: usize,
     pub(super) pipeline: usize,
     pub(super) seed: u64,
+    /// Requests of each connection that are drawn beforehand and sent over and over; 0 draws each as it is sent.
+    pub(super) prepare: usize,
 }
 
 /// Answers of one kind: nanoseconds since each was due.
@@ -120,11 +123,11 @@ struct Lane<'a> {
 
 impl Lane<'_> {
     fn run(&self, protocol: &Protocol) -> Result<Stats> {
+        let random = SmallRng::seed_from_u64(self.plan.seed ^ (self.index as u64 + 1) << 32);
+        let mut supply = Supply::new(protocol, self.draw, random, self.plan.prepare)?;
         let mut connection = protocol.connect()?;
-        let mut random = SmallRng::seed_from_u64(self.plan.seed ^ (self.index as u64 + 1) << 32);
         let mut stats = Stats::new(self.began)?;
         let mut sent = 0;
-        let (mut questions, mut due): (Vec<Question<'_>>, Vec<Instant>) = (Vec::new(), Vec::new());
         loop {
             let first = self.due(sent);
             if first >= self.end {
@@ -132,27 +135,31 @@ impl Lane<'_> {
             }
             sleep_until(first);
             let now = Instant::now();
-            questions.clear();
-            due.clear();
-            while questions.len() < self.plan.pipeline {
-                let next = self.due(sent);
-                if !questions.is_empty() && (next > now || next >= self.end) {
-                    break;
-                }
-                due.push(next.min(now));
-                questions.push(self.draw.next(&mut random));
-                sent += 1;
-            }
-            connection.ask(&questions)?;
-            for (question, due) in questions.iter().zip(&due) {
+            let batch = supply.take(self.due_by(now, sent))?;
+            connection.send(batch.bytes)?;
+            for (ahead, &kind) in (0..).zip(batch.kinds) {
                 let answer = connection.answer().context("while load was made")?;
-                let now = Instant::now();
-                if *due >= self.began {
-                    stats.record(question.number(), now.saturating_duration_since(*due), answer.error);
-                    stats.last = Some(now);
+                let due = if self.plan.rate == 0 { now } else { self.due(sent + ahead) };
+                let answered = Instant::now();
+                if due >= self.began {
+                    stats.record(kind, answered.saturating_duration_since(due), answer.error);
+                    stats.last = Some(answered);
                 }
             }
+            sent += batch.kinds.len() as u64;
         }
+    }
+
+    /// How many requests of this connection are due by now, as far as they may go together: at least one.
+    fn due_by(&self, now: Instant, sent: u64) -> usize {
+        if self.plan.rate == 0 {
+            return self.plan.pipeline;
+        }
+        let more = (1..self.plan.pipeline as u64).take_while(|ahead| {
+            let due = self.due(sent + ahead);
+            due <= now && due < self.end
+        });
+        1 + more.count()
     }
 
     /// When the request after `sent` others of this connection is due.

@@ -7,6 +7,7 @@ mod report;
 mod resp;
 mod rest;
 mod server;
+mod supply;
 mod wire;
 
 use std::{path::PathBuf, time::Duration};
@@ -71,6 +72,10 @@ pub(crate) struct Arguments {
     /// The same seed asks the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Requests of each connection that are drawn beforehand and sent over and over: less work for the client. 0
+    /// draws each as it is sent.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    prepare: usize,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -112,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         connections: arguments.connections,
         pipeline: arguments.pipeline,
         seed: arguments.seed,
+        prepare: arguments.prepare,
     };
     let watched = server::Watched::new(&protocol, arguments.pid);
     let (stats, seen) = drive::run(&protocol, &draw, &plan, &watched)?;

@@ -59,7 +59,7 @@ impl Protocol {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        let mut connection = Connection { protocol: self, stream, out: Vec::new(), buffer: Vec::new(), start: 0 };
+        let mut connection = Connection { protocol: self, stream, buffer: Vec::new(), start: 0 };
         if let Self::Resp { key: Some(key), .. } = self {
             let greeting = Question::Command(vec!["AUTH".into(), key.into()]);
             connection.ask(std::slice::from_ref(&greeting))?;
@@ -74,12 +74,12 @@ impl Protocol {
     pub(super) fn get(&self, path: &str) -> anyhow::Result<String> {
         let Self::Rest(rest) = self else { bail!("RESP has no paths") };
         let mut connection = self.connect()?;
-        connection.stream.write_all(&rest.get(path))?;
+        connection.send(&rest.get(path))?;
         let (_, body) = connection.answer_with(|bytes| rest::body(bytes).to_vec())?;
         Ok(String::from_utf8(body)?)
     }
 
-    fn write(&self, question: &Question<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub(super) fn write(&self, question: &Question<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {
         match self {
             Self::Rest(server) => server.write(question, out),
             Self::Resp { .. } => {
@@ -100,7 +100,6 @@ impl Protocol {
 pub(super) struct Connection<'a> {
     protocol: &'a Protocol,
     stream: TcpStream,
-    out: Vec<u8>,
     buffer: Vec<u8>,
     /// Where in the buffer what is not yet answered begins.
     start: usize,
@@ -109,11 +108,13 @@ pub(super) struct Connection<'a> {
 impl Connection<'_> {
     /// Sends everything with one write.
     pub(super) fn ask(&mut self, questions: &[Question<'_>]) -> anyhow::Result<()> {
-        self.out.clear();
-        for question in questions {
-            self.protocol.write(question, &mut self.out)?;
-        }
-        self.stream.write_all(&self.out).context("the server closed a connection")
+        let mut out = Vec::new();
+        questions.iter().try_for_each(|question| self.protocol.write(question, &mut out))?;
+        self.send(&out)
+    }
+
+    pub(super) fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.stream.write_all(bytes).context("the server closed a connection")
     }
 
     /// The next answer, in the order of the questions.
