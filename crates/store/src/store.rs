@@ -60,7 +60,8 @@ pub enum Health {
 /// # Reads
 /// - **C8** `peek` is `Yes` or `No` only if an exact read at this moment says the same: an *active* edge of that kind.
 ///   `peek_all` appends one answer a pair, in their order, each as `peek` would at some moment of the call, but
-///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it.
+///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it. `peek_common`
+///   appends everybody both actively follow, in any order and at most `limit` of them, and says whether it could.
 /// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
@@ -100,6 +101,10 @@ pub trait Store: Send + Sync + 'static {
 
     fn peek_all(&self, _kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
         answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
+
+    fn peek_common(&self, _one: Key, _other: Key, _limit: usize, _found: &mut Vec<Key>) -> bool {
+        false
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>>;

@@ -94,3 +94,45 @@ pub(super) async fn peeks_at_many_are_those_of_each(world: World) {
         }
     }
 }
+
+pub(super) async fn common_follows_are_in_both_lists(world: World) {
+    let users = world.many_users(60).await;
+    let (one, other, private, gone) =
+        (world.user().await, world.user().await, world.private_user().await, world.user().await);
+    for (index, &user) in users.iter().enumerate() {
+        if index % 2 == 0 {
+            world.done(follow(one, user)).await;
+        }
+        if index % 3 == 0 {
+            world.done(follow_quietly(other, user)).await;
+        }
+    }
+    for follower in [one, other] {
+        world.done(follow(follower, gone)).await;
+        world.done(follow(follower, private)).await;
+    }
+    world.done(accept(private, one)).await;
+    world.done(erase(gone)).await;
+    let common = |a, b, limit| {
+        let mut found = vec![gone];
+        let knows = world.store.peek_common(a, b, limit, &mut found);
+        assert!(knows == world.store.profile().peeks && found[0] == gone, "found is appended to");
+        found.split_off(1)
+    };
+    let mut expected: Vec<_> = users.iter().step_by(6).copied().collect();
+    expected.sort_unstable();
+    if world.store.profile().peeks {
+        for (a, b) in [(one, other), (other, one)] {
+            let mut found = common(a, b, 1_000);
+            found.sort_unstable();
+            assert_eq!(found, expected, "a request is no follow, and who is erased is nobody");
+        }
+        let some = common(one, other, 3);
+        assert!(some.len() == 3 && some.iter().all(|key| expected.contains(key)), "{some:?}");
+    }
+    for (a, b) in [(one, world.stranger()), (gone, one), (users[1], one)] {
+        assert_eq!(common(a, b, 10), []);
+    }
+    world.done(unfollow(other, users[6])).await;
+    assert!(!common(one, other, 1_000).contains(&users[6]));
+}

@@ -81,6 +81,7 @@ macro_rules! conformance_cases {
                 peek_agrees_with_the_exact_read [C8];
                 peek_agrees_while_others_write [C2 C8];
                 peeks_at_many_are_those_of_each [C8 C18];
+                common_follows_are_in_both_lists [C8 C18];
             }
             versions {
                 versions_strictly_increase [C4];

@@ -10,6 +10,7 @@ mod checkpoint;
 mod checks;
 mod codec;
 mod commit;
+mod common;
 mod documents;
 mod engine;
 mod erased;
@@ -269,6 +270,11 @@ impl crate::Store for Store {
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
         checks::peek_all(&self.engine.state, active_plane(kind), pairs, answers);
+    }
+
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        common::common(&self.engine.state, one, other, limit, found);
+        true
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {

@@ -91,6 +91,20 @@ impl crate::Store for Store {
         }));
     }
 
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        let graph = &self.inner.read().graph;
+        if graph.user(one).is_none() || graph.user(other).is_none() {
+            return true;
+        }
+        let is_common = |key: &Key| {
+            let edge = graph.edge(Kind::Follow, other, *key);
+            edge.is_some_and(|edge| edge.state == State::Active) && graph.user(*key).is_some()
+        };
+        let page = graph.scan(List::following(one), None, usize::MAX - 1);
+        found.extend(page.edges.iter().map(|edge| edge.target).filter(is_common).take(limit));
+        true
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let inner = self.inner.read();
         Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())

@@ -46,6 +46,7 @@ enum Bug {
     PeekTakesRequests,
     PeeksAtTheErased,
     PeeksOutOfOrder,
+    CommonTakesRequests,
     /// Unfollow leaves requests.
     KeepsRequests,
     /// A patch replaces.
@@ -106,6 +107,7 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::PeekLags, "checks::peek_agrees_while_others_write"),
     (Bug::PeekTakesRequests, "checks::peek_agrees_with_the_exact_read"),
     (Bug::PeeksAtTheErased, "checks::peeks_at_many_are_those_of_each"),
+    (Bug::CommonTakesRequests, "checks::common_follows_are_in_both_lists"),
     (Bug::PeeksOutOfOrder, "checks::peeks_at_many_are_those_of_each"),
     (Bug::KeepsRequests, "requests::unfollow_cancels_a_request"),
     (Bug::MergeReplaces, "users::patch_merges_and_needs_a_user"),

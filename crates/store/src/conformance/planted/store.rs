@@ -330,6 +330,19 @@ impl Store for Planted {
         }
     }
 
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        let graph = &self.inner.read().graph;
+        let is_there = |key: Key| graph.user(key).is_some();
+        let is_common = |key: &Key| {
+            let edge = graph.edge(Kind::Follow, other, *key);
+            let counts = |state| state == State::Active || self.bug == Bug::CommonTakesRequests;
+            edge.is_some_and(|edge| counts(edge.state)) && is_there(*key) && is_there(one) && is_there(other)
+        };
+        let page = graph.scan(List::following(one), None, usize::MAX - 1);
+        found.extend(page.edges.iter().map(|edge| edge.target).filter(is_common).take(limit));
+        true
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let inner = self.inner.read();
         Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())

@@ -203,6 +203,7 @@ const fn event(space: Space, created: bool, there: bool) -> &'static str {
         (Space::Group, false, false) => "group.removed",
         (Space::GroupMember, _, true) => "group.member_added",
         (Space::GroupMember, _, false) => "group.member_removed",
+        (Space::Import, ..) => "import.finished",
         _ => "record.changed",
     }
 }
