@@ -56,6 +56,8 @@ pub(crate) enum Measurement {
     Memory,
     Reopen,
     Rest,
+    Resp,
+    Common,
 }
 
 impl Arguments {
@@ -73,4 +75,7 @@ pub(crate) enum Child {
     /// Writes after a checkpoint until somebody kills it, telling how much is durable.
     #[command(hide = true)]
     Write { folder: PathBuf, users: u32, seed: u64 },
+    /// Answers every command with nothing.
+    #[command(hide = true)]
+    Null { address: String },
 }

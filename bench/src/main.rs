@@ -5,6 +5,7 @@ mod child;
 mod graph;
 mod machine;
 mod measure;
+mod peers;
 mod place;
 mod random;
 mod table;
@@ -38,6 +39,11 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match &arguments.child {
         None => run(&arguments, &runtime),
+        // One thread, as Redis has.
+        Some(Child::Null { address }) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(peers::run_null(address))
+        }
         Some(Child::Open { folder }) => child::run_open(folder),
         Some(Child::Write { folder, users, seed }) => runtime.block_on(child::run_write(folder, *users, *seed)),
     }
@@ -48,9 +54,11 @@ fn run(arguments: &Arguments, runtime: &tokio::runtime::Runtime) -> Result<()> {
     let mut results = Results::new(Machine::look(place.root())?, vec![about(arguments.times)]);
     let bench = Bench { arguments, place: &place, runtime };
     match (arguments.edges, arguments.users) {
+        _ if arguments.only == [Measurement::Common] => {}
         (Some(edges), Some(users)) => bench.graph(edges, users, &mut results)?,
         _ => GRAPHS.iter().try_for_each(|&(edges, users)| bench.graph(edges, users, &mut results))?,
     }
+    bench.by_itself(&mut results)?;
     if arguments.large {
         let free = machine::free_disk_bytes(place.root())?;
         ensure!(free >= LARGE_DISK, "--large needs 12 GiB of free disk, there are {} MiB", free >> 20);

@@ -1,12 +1,14 @@
 //! One measurement a file; this one runs them over a graph in an order that lets each find the store as it needs it.
 
 mod checks;
+mod common;
 mod disk;
 mod follows;
 mod import;
 mod memory;
 mod pages;
 mod reopen;
+mod resp;
 mod rest;
 
 use std::path::Path;
@@ -75,8 +77,19 @@ impl Bench<'_> {
         if wants(Measurement::Rest) {
             results.extend(&data, rest::measure(self, &subject)?);
         }
+        if wants(Measurement::Resp) {
+            results.extend(&data, resp::measure(self, &subject)?);
+        }
         if !self.arguments.keep {
             place::remove(&folder)?;
+        }
+        Ok(())
+    }
+
+    /// What does not depend on the graph.
+    pub(crate) fn by_itself(&self, results: &mut Results) -> Result<()> {
+        if self.arguments.wants(Measurement::Common) {
+            results.extend("two users", common::measure(self)?);
         }
         Ok(())
     }

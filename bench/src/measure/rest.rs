@@ -3,8 +3,8 @@
 use std::{
     fs,
     io::{BufWriter, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    net::TcpStream,
+    path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -12,7 +12,12 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Bench, Subject};
-use crate::{graph::Graph, place, table::Row};
+use crate::{
+    graph::Graph,
+    peers::{binary, free_address},
+    place,
+    table::Row,
+};
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTIONS: usize = 64;
@@ -168,8 +173,7 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Result<Self> {
-        // Given back at once; nobody else on this machine is likely to take it in between.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let address = free_address()?;
         let mut command = binary()?;
         for name in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
             command.env(format!("ENTOURAGE_LIMITS__{name}"), "0");
@@ -211,11 +215,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
     }
-}
-
-/// Built beside this program.
-fn binary() -> Result<Command> {
-    let path: PathBuf = std::env::current_exe()?.with_file_name("entourage");
-    ensure!(path.exists(), "{} is missing: cargo build --release -p entourage", path.display());
-    Ok(Command::new(path))
 }

@@ -60,7 +60,9 @@ impl Ids {
             return Ok(Self::Numbers(users));
         };
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        let ids: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        let mut ids: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+        ids.sort_unstable();
+        ids.dedup();
         ensure!(ids.len() > 1, "{} names fewer than two users", file.display());
         Ok(Self::Listed(ids))
     }
@@ -107,11 +109,9 @@ impl Draw {
         }
         match self.workload {
             Workload::Checks => self.check(random),
-            Workload::Storm => loop {
-                let follower = self.anybody(random);
-                if *follower != self.target {
-                    return Question::Follow { follower, target: Cow::Borrowed(&self.target) };
-                }
+            Workload::Storm => Question::Follow {
+                follower: self.anybody_but(&self.target, random),
+                target: Cow::Borrowed(&self.target),
             },
             Workload::Follows => self.follow(random),
             Workload::Pages if random.random() => Question::Followers(self.anybody(random)),
@@ -142,14 +142,23 @@ impl Draw {
     }
 
     fn follow<'a>(&'a self, random: &mut SmallRng) -> Question<'a> {
-        let count = self.ids.count();
-        let follower = random.random_range(0..count);
-        let target = (follower + random.random_range(1..count)) % count;
-        Question::Follow { follower: self.ids.get(follower), target: self.ids.get(target) }
+        let follower = self.anybody(random);
+        let target = self.anybody_but(&follower, random);
+        Question::Follow { follower, target }
     }
 
     fn anybody<'a>(&'a self, random: &mut SmallRng) -> Cow<'a, str> {
         self.ids.get(random.random_range(0..self.ids.count()))
+    }
+
+    fn anybody_but<'a>(&'a self, one: &str, random: &mut SmallRng) -> Cow<'a, str> {
+        loop {
+            // There are at least two users.
+            let other = self.anybody(random);
+            if other != one {
+                return other;
+            }
+        }
     }
 
     /// Two who mostly do not follow each other.
@@ -179,6 +188,8 @@ enum Part {
     Follower,
     Target,
     User,
+    /// Anybody but the user before.
+    Other,
 }
 
 impl Template {
@@ -196,6 +207,7 @@ impl Template {
     fn fill<'a>(&'a self, draw: &'a Draw, random: &mut SmallRng) -> Vec<Cow<'a, str>> {
         let (follower, target) = draw.pair(random);
         let mut words = Vec::with_capacity(self.0.len());
+        let mut user = Cow::Borrowed("");
         for word in &self.0 {
             match word {
                 Word::Targets(count) => words.extend((0..*count).map(|_| draw.anybody(random))),
@@ -208,7 +220,11 @@ impl Template {
                                 Part::Text(text) => Cow::Borrowed(text.as_str()),
                                 Part::Follower => follower.clone(),
                                 Part::Target => target.clone(),
-                                Part::User => draw.anybody(random),
+                                Part::User => {
+                                    user = draw.anybody(random);
+                                    user.clone()
+                                }
+                                Part::Other => draw.anybody_but(&user, random),
                             })
                             .collect(),
                     )),
@@ -235,7 +251,8 @@ impl Word {
                 "follower" => Part::Follower,
                 "target" => Part::Target,
                 "user" => Part::User,
-                other => bail!("{{{other}}} is none of {{follower}}, {{target}}, {{user}} and {{targets:N}}"),
+                "other" => Part::Other,
+                wrong => bail!("{{{wrong}}} is none of {{follower}}, {{target}}, {{user}}, {{other}}, {{targets:N}}"),
             });
             rest = after;
         }
@@ -293,6 +310,11 @@ mod tests {
         assert!(words[0] == "SMISMEMBER" && words[1].starts_with("following:") && words[2] == "x");
         assert!(words[3].parse::<u64>().unwrap() < 100 && words[6].contains('-'));
         assert!(draw.wants_known());
+        let two = self::draw(Some("{user} {other}"), Workload::Checks);
+        for seed in 0..500 {
+            let Question::Command(words) = two.next(&mut SmallRng::seed_from_u64(seed)) else { panic!("a command") };
+            assert_ne!(words[0], words[1]);
+        }
         for wrong in ["", "GET {who}", "GET {user"] {
             assert!(Template::parse(wrong).is_err(), "{wrong}");
         }

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     workload: Workload,
     /// Ask this over RESP instead of a workload: {follower} and {target} are those of a check, {user} is anybody,
-    /// {targets:50} are so many of them.
+    /// {other} anybody else, {targets:50} are so many users.
     #[arg(long, value_name = "TEXT", requires = "resp", conflicts_with = "workload")]
     command: Option<String>,
     /// Requests a second, on a fixed schedule; 0 sends the next when the one before is answered.

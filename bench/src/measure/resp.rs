@@ -1,0 +1,161 @@
+//! Over RESP, beside Redis and a server that does nothing: the same client, the same graph, in turn.
+
+use anyhow::Result;
+
+use super::{Bench, Subject};
+use crate::{
+    peers::{Load, Peer, ask},
+    table::{Row, median},
+};
+
+/// As many as the usual client opens.
+const CONNECTIONS: usize = 50;
+/// Requests of each connection that are drawn before.
+const PREPARED: &str = "20000";
+/// Medians are of at least so many.
+const ROUNDS: usize = 5;
+
+/// One way of asking, and how it is to compare with Redis.
+struct Question {
+    name: &'static str,
+    command: &'static str,
+    pipeline: usize,
+    /// How many checks one command has.
+    each: f64,
+    /// Of Redis's processor time for a command, at most.
+    processor: f64,
+    /// Of Redis's throughput, at least.
+    throughput: Option<f64>,
+    /// Commands a second, at least.
+    rate: Option<f64>,
+}
+
+const CHECK: &str = "SISMEMBER following:{follower} {target}";
+
+const QUESTIONS: [Question; 4] = [
+    Question {
+        name: "SISMEMBER, 1 at once",
+        command: CHECK,
+        pipeline: 1,
+        each: 1.0,
+        processor: 1.1,
+        throughput: None,
+        rate: None,
+    },
+    Question {
+        name: "SISMEMBER, 16 at once",
+        command: CHECK,
+        pipeline: 16,
+        each: 1.0,
+        processor: 0.75,
+        throughput: None,
+        rate: None,
+    },
+    Question {
+        name: "SISMEMBER, 100 at once",
+        command: CHECK,
+        pipeline: 100,
+        each: 1.0,
+        processor: 0.5,
+        throughput: Some(1.3),
+        rate: Some(580e3),
+    },
+    Question {
+        name: "SMISMEMBER of 50, 16 at once",
+        command: "SMISMEMBER following:{follower} {targets:50}",
+        pipeline: 16,
+        each: 50.0,
+        processor: 0.33,
+        throughput: None,
+        rate: None,
+    },
+];
+
+pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
+    let (null, redis, own) =
+        (Peer::null()?, Peer::redis(bench.place.fresh("redis")?, false)?, Peer::entourage(subject.folder)?);
+    redis.fill(subject.graph)?;
+    let mut rows = Vec::new();
+    for question in QUESTIONS {
+        rows.extend(compare(bench, subject, &question, [&null, &redis, &own])?);
+    }
+    for peer in [null, redis, own] {
+        peer.stop()?;
+    }
+    rows.extend(follows(bench, subject)?);
+    Ok(rows)
+}
+
+fn compare(bench: &Bench<'_>, subject: &Subject<'_>, question: &Question, peers: [&Peer; 3]) -> Result<Vec<Row>> {
+    let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil().to_string());
+    let more = ["--users", &users, "--seconds", &seconds, "--prepare", PREPARED];
+    let mut loads: [Vec<Load>; 3] = Default::default();
+    for _ in 0..bench.arguments.repeat.max(ROUNDS) {
+        // In turn, so that whatever else the machine does meets all of them.
+        for (peer, loads) in peers.iter().zip(&mut loads) {
+            // Doing nothing has no sets to learn follows from.
+            let more: Vec<&str> =
+                if peer.name == "nothing" { [&more[..], &["--negative", "100"]].concat() } else { more.into() };
+            loads.push(ask(peer, question.command, CONNECTIONS, question.pipeline, &more)?);
+        }
+    }
+    let [null, redis, own] = loads;
+    let pick = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).collect::<Vec<f64>>();
+    let ratios = |of: fn(&Load) -> f64| own.iter().zip(&redis).map(|(own, redis)| of(own) / of(redis)).collect();
+    let said = |name: &str, loads: &[Load]| {
+        let (rate, processor) = (median(&pick(loads, |load| load.rate)), median(&pick(loads, |load| load.processor)));
+        let p99 = median(&pick(loads, |load| load.p99));
+        format!("{name} {:.0}/s, {processor:.2} µs, p99 {:.1} ms", rate, p99 / 1e3)
+    };
+    let note = [said("Entourage", &own), said("Redis", &redis), said("nothing", &null)].join("; ");
+    let name = question.name;
+    let mut rows = vec![
+        Row::new(format!("{name}: processor time of Redis's"), "×", ratios(|load| load.processor))
+            .at_most(question.processor)
+            .note(note),
+    ];
+    let throughput = Row::new(format!("{name}: throughput of Redis's"), "×", ratios(|load| load.rate));
+    rows.push(match question.throughput {
+        Some(goal) => throughput.at_least(goal),
+        None => throughput,
+    });
+    let rate = Row::new(name, "/s", pick(&own, |load| load.rate));
+    rows.push(match question.rate {
+        Some(goal) => rate.at_least(goal),
+        None if question.each > 1.0 => rate.note(format!("{} checks in each", question.each)),
+        None => rate,
+    });
+    Ok(rows)
+}
+
+/// Durable follows: one fsync covers whoever waits for it, here as in Redis with `appendfsync always`.
+fn follows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
+    let own = Peer::entourage(subject.folder)?;
+    let redis = Peer::redis(bench.place.fresh("redis-durable")?, true)?;
+    let script = redis.follow_script()?;
+    let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil().to_string());
+    let mut rows = Vec::new();
+    for (pipeline, goal) in [(1, None), (16, Some(60e3))] {
+        let [mut mine, mut theirs] = [Vec::new(), Vec::new()];
+        for round in 0..bench.arguments.repeat.max(ROUNDS) {
+            let seed = (round + pipeline * 100).to_string();
+            let more = ["--users", &users, "--seconds", &seconds, "--negative", "100", "--seed", &seed];
+            mine.push(ask(&own, "SADD following:{user} {other}", CONNECTIONS, pipeline, &more)?);
+            theirs.push(ask(&redis, &format!("{script} {{user}} {{other}}"), CONNECTIONS, pipeline, &more)?);
+        }
+        let rates = |loads: &[Load]| loads.iter().map(|load| load.rate).collect::<Vec<f64>>();
+        let p99 = median(&mine.iter().map(|load| load.p99 / 1e3).collect::<Vec<f64>>());
+        let row = Row::new(format!("durable follows over RESP, {pipeline} at once"), "/s", rates(&mine));
+        let note = format!("{CONNECTIONS} connections, p99 {p99:.1} ms; Redis {:.0}/s", median(&rates(&theirs)));
+        let row = row.note(note);
+        rows.push(match goal {
+            Some(goal) => row.at_least(goal),
+            None => row,
+        });
+        let ratios = mine.iter().zip(&theirs).map(|(mine, theirs)| mine.rate / theirs.rate).collect();
+        rows.push(Row::new(format!("durable follows, {pipeline} at once: of Redis's"), "×", ratios).at_least(2.0));
+    }
+    own.stop()?;
+    redis.stop()?;
+    Ok(rows)
+}
