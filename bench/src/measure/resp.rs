@@ -10,8 +10,8 @@ use crate::{
 
 /// As many as the usual client opens.
 const CONNECTIONS: usize = 50;
-/// Requests of each connection that are drawn before.
-const PREPARED: &str = "20000";
+/// Checks of each connection that are drawn before.
+const PREPARED: f64 = 20_000.0;
 /// Medians are of at least so many.
 const ROUNDS: usize = 5;
 
@@ -88,7 +88,8 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
 
 fn compare(bench: &Bench<'_>, subject: &Subject<'_>, question: &Question, peers: [&Peer; 3]) -> Result<Vec<Row>> {
     let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil().to_string());
-    let more = ["--users", &users, "--seconds", &seconds, "--prepare", PREPARED];
+    let prepared = (PREPARED / question.each).to_string();
+    let more = ["--users", &users, "--seconds", &seconds, "--prepare", &prepared];
     let mut loads: [Vec<Load>; 3] = Default::default();
     for _ in 0..bench.arguments.repeat.max(ROUNDS) {
         // In turn, so that whatever else the machine does meets all of them.

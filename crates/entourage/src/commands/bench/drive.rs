@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    sync::{Barrier, OnceLock},
     thread,
     time::{Duration, Instant},
 };
@@ -18,8 +19,6 @@ use super::{
     wire::Protocol,
 };
 
-/// Time for every connection to be made before the schedule begins.
-const PREPARE: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(60);
 const DIGITS: u8 = 3;
 
@@ -93,12 +92,17 @@ impl Stats {
 }
 
 pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watched<'_>) -> Result<(Stats, Seen)> {
-    let start = Instant::now() + PREPARE;
-    let began = start + plan.warm_up;
-    let end = began + plan.measured;
+    let (ready, times) = (&Barrier::new(plan.connections + 1), &OnceLock::new());
     thread::scope(|scope| {
-        let lane = |index| scope.spawn(move || Lane { draw, plan, index, start, began, end }.run(protocol));
+        let lane = |index| scope.spawn(move || Lane { draw, plan, index }.run(protocol, ready, times));
         let lanes: Vec<_> = (0..plan.connections).map(lane).collect();
+        ready.wait();
+        // Everybody is connected and looks at this behind the second wait.
+        let start = Instant::now();
+        let began = start + plan.warm_up;
+        let end = began + plan.measured;
+        times.get_or_init(|| Times { start, began, end });
+        ready.wait();
         sleep_until(began);
         let before = watched.look();
         sleep_until(end);
@@ -111,37 +115,45 @@ pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watch
     })
 }
 
-/// One connection and its share of the schedule.
-struct Lane<'a> {
-    draw: &'a Draw,
-    plan: &'a Plan,
-    index: usize,
+/// When the schedule begins, when what is measured begins, and when no more is due.
+#[derive(Clone, Copy)]
+struct Times {
     start: Instant,
     began: Instant,
     end: Instant,
 }
 
+/// One connection and its share of the schedule.
+struct Lane<'a> {
+    draw: &'a Draw,
+    plan: &'a Plan,
+    index: usize,
+}
+
 impl Lane<'_> {
-    fn run(&self, protocol: &Protocol) -> Result<Stats> {
+    fn run(&self, protocol: &Protocol, ready: &Barrier, times: &OnceLock<Times>) -> Result<Stats> {
         let random = SmallRng::seed_from_u64(self.plan.seed ^ (self.index as u64 + 1) << 32);
-        let mut supply = Supply::new(protocol, self.draw, random, self.plan.prepare)?;
-        let mut connection = protocol.connect()?;
-        let mut stats = Stats::new(self.began)?;
+        let supply = Supply::new(protocol, self.draw, random, self.plan.prepare);
+        let connection = protocol.connect();
+        ready.wait();
+        ready.wait();
+        let times = *times.get().context("the schedule was not made")?;
+        let (mut supply, mut connection, mut stats) = (supply?, connection?, Stats::new(times.began)?);
         let mut sent = 0;
         loop {
-            let first = self.due(sent);
-            if first >= self.end {
+            let first = self.due(&times, sent);
+            if first >= times.end {
                 return Ok(stats);
             }
             sleep_until(first);
             let now = Instant::now();
-            let batch = supply.take(self.due_by(now, sent))?;
+            let batch = supply.take(self.due_by(&times, now, sent))?;
             connection.send(batch.bytes)?;
             for (ahead, &kind) in (0..).zip(batch.kinds) {
                 let answer = connection.answer().context("while load was made")?;
-                let due = if self.plan.rate == 0 { now } else { self.due(sent + ahead) };
+                let due = if self.plan.rate == 0 { now } else { self.due(&times, sent + ahead) };
                 let answered = Instant::now();
-                if due >= self.began {
+                if due >= times.began {
                     stats.record(kind, answered.saturating_duration_since(due), answer.error);
                     stats.last = Some(answered);
                 }
@@ -151,25 +163,25 @@ impl Lane<'_> {
     }
 
     /// How many requests of this connection are due by now, as far as they may go together: at least one.
-    fn due_by(&self, now: Instant, sent: u64) -> usize {
+    fn due_by(&self, times: &Times, now: Instant, sent: u64) -> usize {
         if self.plan.rate == 0 {
             return self.plan.pipeline;
         }
         let more = (1..self.plan.pipeline as u64).take_while(|ahead| {
-            let due = self.due(sent + ahead);
-            due <= now && due < self.end
+            let due = self.due(times, sent + ahead);
+            due <= now && due < times.end
         });
         1 + more.count()
     }
 
     /// When the request after `sent` others of this connection is due.
-    fn due(&self, sent: u64) -> Instant {
+    fn due(&self, times: &Times, sent: u64) -> Instant {
         if self.plan.rate == 0 {
-            return Instant::now().max(self.start);
+            return Instant::now();
         }
         let number = u128::from(sent) * self.plan.connections as u128 + self.index as u128;
         let nanos = number * 1_000_000_000 / u128::from(self.plan.rate);
-        self.start + Duration::from_nanos(nanos as u64)
+        times.start + Duration::from_nanos(nanos as u64)
     }
 }
 
