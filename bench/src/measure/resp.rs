@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::{Bench, Subject};
 use crate::{
-    peers::{Load, Peer, ask},
-    table::{Row, median},
+    peers::{Load, Peer, Postgres, ask, ask_anyway},
+    table::{Row, median, number},
 };
 
 /// As many as the usual client opens.
@@ -129,34 +129,67 @@ fn compare(bench: &Bench<'_>, subject: &Subject<'_>, question: &Question, peers:
     Ok(rows)
 }
 
-/// Durable follows: one fsync covers whoever waits for it, here as in Redis with `appendfsync always`.
+/// Durable follows: one fsync covers whoever waits for it, here as in Redis with `appendfsync always`. PostgreSQL does
+/// the same work in a function, with one commit each; it has no pipelines.
 fn follows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
     let own = Peer::entourage(subject.folder)?;
     let redis = Peer::redis(bench.place.fresh("redis-durable")?, true)?;
+    let postgres = Postgres::start(&bench.place.fresh("postgres")?, subject.graph.users)?;
     let script = redis.follow_script()?;
-    let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil().to_string());
+    let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil() as u64);
+    let rounds = bench.arguments.repeat.max(ROUNDS);
     let mut rows = Vec::new();
-    for (pipeline, goal) in [(1, None), (16, Some(60e3))] {
-        let [mut mine, mut theirs] = [Vec::new(), Vec::new()];
-        for round in 0..bench.arguments.repeat.max(ROUNDS) {
-            let seed = (round + pipeline * 100).to_string();
-            let more = ["--users", &users, "--seconds", &seconds, "--negative", "100", "--seed", &seed];
-            mine.push(ask(&own, "SADD following:{user} {other}", CONNECTIONS, pipeline, &more)?);
-            theirs.push(ask(&redis, &format!("{script} {{user}} {{other}}"), CONNECTIONS, pipeline, &more)?);
+    for pipeline in [1, 16] {
+        let mut rates: [Vec<f64>; 3] = Default::default();
+        let mut p99 = Vec::new();
+        for round in 0..rounds {
+            let (seed, lasting) = ((round + pipeline * 100).to_string(), seconds.to_string());
+            let more = ["--users", &users, "--seconds", &lasting, "--negative", "100", "--seed", &seed];
+            let load = ask(&own, "SADD following:{user} {other}", CONNECTIONS, pipeline, &more)?;
+            p99.push(load.p99 / 1e3);
+            rates[0].push(load.rate);
+            rates[1].push(ask(&redis, &format!("{script} {{user}} {{other}}"), CONNECTIONS, pipeline, &more)?.rate);
+            rates[2].push(postgres.follows(None, seconds)?);
         }
-        let rates = |loads: &[Load]| loads.iter().map(|load| load.rate).collect::<Vec<f64>>();
-        let p99 = median(&mine.iter().map(|load| load.p99 / 1e3).collect::<Vec<f64>>());
-        let row = Row::new(format!("durable follows over RESP, {pipeline} at once"), "/s", rates(&mine));
-        let note = format!("{CONNECTIONS} connections, p99 {p99:.1} ms; Redis {:.0}/s", median(&rates(&theirs)));
-        let row = row.note(note);
-        rows.push(match goal {
-            Some(goal) => row.at_least(goal),
-            None => row,
-        });
-        let ratios = mine.iter().zip(&theirs).map(|(mine, theirs)| mine.rate / theirs.rate).collect();
-        rows.push(Row::new(format!("durable follows, {pipeline} at once: of Redis's"), "×", ratios).at_least(2.0));
+        let name = format!("durable follows over RESP, {pipeline} at once");
+        let note = format!("{CONNECTIONS} connections, p99 {:.1} ms", median(&p99));
+        rows.extend(beside(&name, &note, &rates, pipeline > 1));
     }
+    let mut rates: [Vec<f64>; 3] = Default::default();
+    for round in 0..rounds {
+        // Somebody else each time, for a second: there are only so many who can follow one.
+        let target = 1_000 + round as u32;
+        let more = ["--users", &users, "--seconds", "1", "--warm-up", "0", "--negative", "100"];
+        let mine = followers_a_second(&own, "SCARD", target, &format!("SADD following:{{user}} {target}"), &more)?;
+        rates[0].push(mine);
+        let call = format!("{script} {{user}} {target}");
+        rates[1].push(followers_a_second(&redis, "ZCARD", target, &call, &more)?);
+        rates[2].push(postgres.follows(Some(target), seconds)?);
+    }
+    let note = format!("{CONNECTIONS} connections, counted by the followers it has afterwards");
+    rows.extend(beside("durable follows of one target over RESP, 16 at once", &note, &rates, true));
     own.stop()?;
     redis.stop()?;
+    postgres.stop()?;
     Ok(rows)
+}
+
+/// How many followers one user gains in a second.
+fn followers_a_second(peer: &Peer, count: &str, target: u32, command: &str, more: &[&str]) -> Result<f64> {
+    let count = || peer.number(&[count, &format!("followers:{target}")]);
+    let before = count()?;
+    ask_anyway(peer, command, CONNECTIONS, 16, more)?;
+    Ok((count()? - before) as f64)
+}
+
+/// Follows a second here, and how many times those of Redis and PostgreSQL that is.
+fn beside(name: &str, note: &str, [own, redis, postgres]: &[Vec<f64>; 3], has_goal: bool) -> [Row; 3] {
+    let times = |others: &[f64]| own.iter().zip(others).map(|(own, other)| own / other).collect();
+    let (of_redis, of_postgres) = (number(median(redis)), number(median(postgres)));
+    let row = Row::new(name, "/s", own.clone()).note(format!("{note}; Redis {of_redis}/s, PostgreSQL {of_postgres}/s"));
+    [
+        if has_goal { row.at_least(60e3) } else { row },
+        Row::new(format!("{name}: of Redis's"), "×", times(redis)).at_least(2.0),
+        Row::new(format!("{name}: of PostgreSQL's"), "×", times(postgres)).at_least(8.0),
+    ]
 }

@@ -1,7 +1,8 @@
-//! Servers that are measured side by side, each a process of its own on loopback: Entourage, Redis, and one that does
-//! nothing.
+//! Servers that are measured side by side, each a process of its own on loopback: Entourage, Redis, PostgreSQL,
+//! and one that does nothing.
 
 mod null;
+mod postgres;
 mod redis;
 
 use std::{
@@ -12,9 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-pub(crate) use self::null::run as run_null;
+pub(crate) use self::{null::run as run_null, postgres::Postgres};
 use crate::place;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -124,24 +125,37 @@ pub(crate) struct Load {
     pub(crate) p99: f64,
 }
 
-/// The same client for every server: `entourage bench`, as fast as answers come.
+/// The same client for every server: `entourage bench`, as fast as answers come. Nothing may be refused.
 pub(crate) fn ask(peer: &Peer, command: &str, connections: usize, pipeline: usize, more: &[&str]) -> Result<Load> {
+    let (load, errors) = ask_anyway(peer, command, connections, pipeline, more)?;
+    ensure!(errors.is_empty(), "{} refused: {errors}", peer.name);
+    Ok(load)
+}
+
+/// The same where some are refused, as whoever is asked to follow themselves is; and what was refused.
+pub(crate) fn ask_anyway(
+    peer: &Peer,
+    command: &str,
+    connections: usize,
+    pipeline: usize,
+    more: &[&str],
+) -> Result<(Load, String)> {
     let output = binary()?
         .args(["bench", "--json", "--rate", "0", "--resp", &peer.address, "--command", command])
         .args(["--connections", &connections.to_string(), "--pipeline", &pipeline.to_string()])
-        .args(["--pid", &peer.id().to_string(), "--warm-up", "1"])
+        .args(["--pid", &peer.id().to_string()])
         .args(more)
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{} under load: {said}", peer.name);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    if let Some(errors) = report["total"]["errors"].as_object().filter(|errors| !errors.is_empty()) {
-        bail!("{} refused: {errors:?}", peer.name);
-    }
+    let errors = report["total"]["errors"].as_object().filter(|errors| !errors.is_empty());
+    let errors = errors.map(|errors| format!("{errors:?}")).unwrap_or_default();
     let number = |value: &serde_json::Value| value.as_f64().context("the client told nothing");
-    Ok(Load {
+    let load = Load {
         rate: number(&report["rate"])?,
         processor: number(&report["server"]["processor"])?,
         p99: number(&report["total"]["p99"])?,
-    })
+    };
+    Ok((load, errors))
 }

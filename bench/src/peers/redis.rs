@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::Peer;
 use crate::graph::Graph;
@@ -42,6 +42,16 @@ impl Peer {
             }
         }
         Ok(())
+    }
+
+    /// What a command that answers with a number says.
+    pub(crate) fn number(&self, words: &[&str]) -> Result<i64> {
+        let stream = TcpStream::connect(&self.address)?;
+        let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), stream);
+        command(&mut out, words)?;
+        let answer = line(&mut answers)?;
+        let number = answer.strip_prefix(':').and_then(|number| number.parse().ok());
+        number.with_context(|| format!("{words:?}: {answer}"))
     }
 
     /// Loads the script of a follow; the command that calls it, for anybody and anybody.
