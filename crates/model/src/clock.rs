@@ -1,12 +1,21 @@
 //! Where time comes from: a trait, so that a test can turn the clock and a seed can replay a failure.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use crate::Millis;
 
 /// Wall-clock time. It may jump either way; versions made from it may not.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Millis;
+}
+
+/// Time that only passes, whatever is done to the clock on the wall.
+pub trait Uptime: Send + Sync + 'static {
+    /// Since some moment that stays the same.
+    fn elapsed(&self) -> Duration;
 }
 
 /// A clock that stands still until it is told to move.
@@ -30,5 +39,11 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Millis {
         Millis::from_since_2000(self.0.load(Ordering::SeqCst))
+    }
+}
+
+impl Uptime for ManualClock {
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.now().since_2000())
     }
 }

@@ -22,7 +22,7 @@ mod token;
 mod user;
 mod version;
 
-pub use clock::{Clock, ManualClock};
+pub use clock::{Clock, ManualClock, Uptime};
 pub use code::Code;
 pub use cursor::{Cursor, CursorScope, Selection};
 pub use decide::{View, decide, resolve};

@@ -49,7 +49,7 @@ pub use group::{GROUP_NAME_MAX_CHARS, GROUPS_MAX, GroupWritten, MemberAdded, Use
 pub use history::{Ending, HistoryPage, HistoryRow};
 pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState};
 pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
-pub use limits::{Limits, Standing, SystemUptime, Uptime};
+pub use limits::{Limits, Standing};
 pub use list::{Limit, UserPage, UserRow};
 pub use notification::{
     ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,

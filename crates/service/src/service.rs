@@ -5,12 +5,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 use entourage_log::EventLog;
 use entourage_model::{
     Clock, Code, Error, IdempotencyKey, Key, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Space,
-    Token, Version, Write,
+    Token, Uptime, Version, Write,
 };
-use entourage_store::{Health, Maintenance, Store, SystemClock};
+use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Credential, Limits, Retry, Standing, SystemUptime, Uptime,
+    Actor, Call, Caller, Credential, Limits, Retry, Standing,
     audit::Auditor,
     jobs::Jobs,
     leaderboard::Leaderboard,

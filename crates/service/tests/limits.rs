@@ -5,8 +5,8 @@
 use std::{sync::Arc, time::Duration};
 
 use entourage_log::backends::in_store;
-use entourage_model::{Code, ManualClock, Millis, Secret, UserId, UserPatch};
-use entourage_service::{Actor, Call, Caller, Credential, Limits, Retry, Rules, Service, Uptime};
+use entourage_model::{Code, ManualClock, Millis, Secret, Uptime, UserId, UserPatch};
+use entourage_service::{Actor, Call, Caller, Credential, Limits, Retry, Rules, Service};
 use entourage_store::{Identity, Store, backends::memory};
 
 const HOUR: u64 = 3_600_000;

@@ -1,8 +1,8 @@
 //! The system's clock: the one place that asks what time it is.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use entourage_model::{Clock, Millis};
+use entourage_model::{Clock, Millis, Uptime};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
@@ -12,5 +12,21 @@ impl Clock for SystemClock {
     fn now(&self) -> Millis {
         let since_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Millis::from_unix(i64::try_from(since_unix.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// Since the process, or nearly, began.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemUptime(Instant);
+
+impl SystemUptime {
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Uptime for SystemUptime {
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }

@@ -9,7 +9,7 @@ mod report;
 mod retention;
 mod store;
 
-pub use clock::SystemClock;
+pub use clock::{SystemClock, SystemUptime};
 pub use maintenance::{Maintenance, Recounted};
 pub use report::{Problem, Report};
 pub use store::{Answer, Health, Identity, Profile, Store};

@@ -2,20 +2,16 @@
 //! a restart begins anew.
 
 mod quota;
-mod uptime;
 mod window;
 mod write;
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Code, Error, Key, Result, UserId};
+use entourage_model::{Code, Error, Key, Result, Uptime, UserId};
 
+pub use self::quota::Standing;
 pub(crate) use self::write::Limited;
 use self::{quota::Quota, window::Window};
-pub use self::{
-    quota::Standing,
-    uptime::{SystemUptime, Uptime},
-};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
