@@ -12,4 +12,4 @@ mod store;
 pub use clock::{SystemClock, SystemUptime};
 pub use maintenance::{Maintenance, Recounted};
 pub use report::{Problem, Report};
-pub use store::{Answer, Health, Identity, Profile, Store};
+pub use store::{Answer, Health, Identity, Profile, Progress, Store};

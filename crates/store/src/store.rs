@@ -45,6 +45,17 @@ pub enum Health {
     Degraded(String),
 }
 
+/// How far the events had come at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Events up to here are listed.
+    pub listed: Sequence,
+    /// Every outcome up to this watermark has all its events among those.
+    pub covered: Sequence,
+    /// Every outcome that was acked before the question is listed, or has a watermark up to this one.
+    pub newest: Sequence,
+}
+
 /// Where truth lives.
 ///
 /// # Writes
@@ -71,7 +82,8 @@ pub enum Health {
 /// # Events
 /// - **C12** Each change has exactly one event; no-ops and refusals have none. Sequences count 1, 2, 3 … without a gap.
 /// - **C13** An event is listed only when every earlier one is. Events past retention give `events_expired` with the
-///   sequence to resume from.
+///   sequence to resume from. `progress` says which outcomes a reader of the events has seen, and whether any are
+///   still to come: once nobody writes, `covered` reaches `newest`.
 ///
 /// # Life
 /// - **C14** After `close`, or after a crash, a store opened on the same place has every acked write.
@@ -133,6 +145,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The last event that is listed: [`Self::events`] after it has none yet.
     async fn last_event(&self) -> Result<Sequence>;
+
+    /// Lists what can be listed, and says how far that is. Does not wait for writers.
+    async fn progress(&self) -> Result<Progress>;
 
     /// Whether a read that starts now sees everything up to this watermark of an [`Outcome`].
     async fn covers(&self, watermark: Sequence) -> Result<bool>;

@@ -13,7 +13,7 @@ use entourage_model::{
     Code, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
     Sequence, Space, User, Version, Write,
 };
-use entourage_store::{Answer, Health, Identity, Profile, Report, Store};
+use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store};
 use tokio::sync::Semaphore;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,6 +151,10 @@ impl Store for Faulty {
 
     async fn last_event(&self) -> Result<Sequence> {
         self.inner.last_event().await
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        self.inner.progress().await
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {

@@ -8,7 +8,7 @@ use entourage_model::{
     Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence, Space,
     User, Version, Write,
 };
-use entourage_store::{Answer, Health, Identity, Profile, Report, Store};
+use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store};
 
 type Commit = (Write, Result<Outcome>);
 
@@ -121,6 +121,10 @@ impl Store for Recorded {
 
     async fn last_event(&self) -> Result<Sequence> {
         self.inner.last_event().await
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        self.inner.progress().await
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {

@@ -14,7 +14,7 @@ use entourage_model::{
 };
 use entourage_server::Stopped;
 use entourage_service::{Limits, Rules};
-use entourage_store::{Answer, Health, Identity, Profile, Report, Store, conformance::Fixture};
+use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store, conformance::Fixture};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -321,6 +321,10 @@ impl Store for RestStore {
 
     async fn last_event(&self) -> Result<Sequence> {
         self.store.last_event().await
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        self.store.progress().await
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {

@@ -198,3 +198,44 @@ pub(super) async fn watermarks_cover_their_outcome(world: World) {
     let far = Sequence(u64::MAX >> 2);
     assert!(!world.store.covers(far).await.expect("watermarks can be compared"), "nobody has written that far");
 }
+
+pub(super) async fn progress_tells_which_outcomes_are_listed(world: World) {
+    let users = world.many_users(16).await;
+    let seen = world
+        .race(8, |index, store| {
+            let (a, b) = (users[index * 2], users[index * 2 + 1]);
+            async move {
+                let mut seen = Vec::new();
+                for round in 0..12 {
+                    let operation = if round % 2 == 0 { follow(a, b) } else { unfollow(a, b) };
+                    let outcome = store.commit(operation.into()).await.expect("the write is taken");
+                    let progress = store.progress().await.expect("progress can be asked for");
+                    seen.push((outcome, progress));
+                }
+                seen
+            }
+        })
+        .await;
+    let seen: Vec<_> = seen.into_iter().flatten().collect();
+    let events = pages::read_events(&*world.store, Sequence::ZERO).await.expect("events can be read");
+    let sequences: HashMap<Version, Sequence> = events.iter().map(|event| (event.version, event.sequence)).collect();
+    for (acked, progress) in &seen {
+        let is_listed = sequences.get(&acked.version).is_some_and(|last| *last <= progress.listed);
+        assert!(is_listed || acked.watermark <= progress.newest, "C13: {progress:?} forgets {acked:?}");
+        for (outcome, _) in seen.iter().filter(|(outcome, _)| outcome.watermark <= progress.covered) {
+            let listed = sequences.get(&outcome.version).is_some_and(|last| *last <= progress.listed);
+            assert!(listed, "C13: {progress:?} covers {outcome:?}");
+        }
+    }
+    let mut last = world.store.progress().await.expect("progress can be asked for");
+    // Somebody else's transaction may hold the end back for a moment.
+    for _ in 0..200 {
+        if seen.iter().all(|(outcome, _)| outcome.watermark <= last.covered) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        last = world.store.progress().await.expect("progress can be asked for");
+    }
+    assert!(seen.iter().all(|(outcome, _)| outcome.watermark <= last.covered), "C13: never covered by {last:?}");
+    assert!(events.last().is_some_and(|event| event.sequence <= last.listed));
+}

@@ -104,6 +104,7 @@ macro_rules! conformance_cases {
                 order_on_each_edge_is_version_order [C4 C12];
                 pages_of_events_go_on_where_they_ended [C13];
                 watermarks_cover_their_outcome [C2 C12];
+                progress_tells_which_outcomes_are_listed [C13];
             }
             races {
                 equal_follows_create_once [C5];

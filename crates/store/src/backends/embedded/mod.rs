@@ -62,7 +62,7 @@ use self::{
     sequencer::{Job, Queue, Sequencer},
     shelf::{Named, Shelf, ShelfKey},
 };
-use crate::{Answer, Health, Identity, Profile, Report, disk::Disk};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, disk::Disk};
 
 /// A store in one folder of one machine.
 pub struct Store {
@@ -348,6 +348,11 @@ impl crate::Store for Store {
 
     async fn last_event(&self) -> Result<Sequence> {
         Ok(self.engine.state.published())
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        let published = self.engine.state.published();
+        Ok(Progress { listed: published, covered: published, newest: published })
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {

@@ -14,7 +14,7 @@ use entourage_model::{
 use parking_lot::RwLock;
 
 pub use self::graph::Graph;
-use crate::{Answer, Health, Identity, Profile, Report, retention};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, retention};
 
 /// Everything behind one lock; gone with the process.
 pub struct Store {
@@ -152,6 +152,11 @@ impl crate::Store for Store {
 
     async fn last_event(&self) -> Result<Sequence> {
         Ok(Sequence(self.inner.read().events.len() as u64))
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        let last = Sequence(self.inner.read().events.len() as u64);
+        Ok(Progress { listed: last, covered: last, newest: last })
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {

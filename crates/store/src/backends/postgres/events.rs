@@ -15,7 +15,7 @@ use super::{
     lock::Name,
     row,
 };
-use crate::retention::events_expired;
+use crate::{Progress, retention::events_expired};
 
 /// How long `events` waits for older transactions before it lists what is certain.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -34,6 +34,10 @@ const STEP: &str = "WITH due AS (\
          FROM (SELECT count(*) AS moved, max(version) AS version FROM moved) sums) \
      INSERT INTO events (sequence, version, change) \
      SELECT (SELECT sequence FROM relay) + row_number() OVER (ORDER BY xid, id), version, change FROM moved";
+/// Below the oldest transaction that runs everything is decided, and numbered once it has left the outbox.
+const PROGRESS: &str = "SELECT relay.sequence, pg_snapshot_xmin(pg_current_snapshot())::text, \
+     (SELECT xid::text FROM outbox ORDER BY xid LIMIT 1), (SELECT xid::text FROM outbox ORDER BY xid DESC LIMIT 1) \
+     FROM relay";
 /// What is dropped and what is left, as of one moment: between two statements a step could come.
 const READ: &str = "SELECT relay.dropped, found.sequence, found.version, found.change::text FROM relay LEFT JOIN (\
          SELECT * FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2) found ON true ORDER BY found.sequence";
@@ -93,6 +97,32 @@ impl Store {
         let client = self.client().await?;
         let statement = client.prepare_cached("SELECT sequence FROM relay").await?;
         Ok(Sequence(client.query_one(&statement, &[]).await?.get::<_, i64>(0).unsigned_abs()))
+    }
+
+    pub(super) async fn read_progress(&self) -> Result<Progress, Failure> {
+        loop {
+            let (progress, is_more_due) = self.look_at_progress().await?;
+            if !is_more_due || self.relay_step().await? == 0 {
+                return Ok(progress);
+            }
+        }
+    }
+
+    /// With whether a step of the relay would find something.
+    async fn look_at_progress(&self) -> Result<(Progress, bool), Failure> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(PROGRESS).await?;
+        let row = client.query_one(&statement, &[]).await?;
+        let number = |column| {
+            let text: Option<&str> = row.get(column);
+            text.map(|text| text.parse::<u64>().map_err(|_| unreadable("transaction number"))).transpose()
+        };
+        let (horizon, oldest) = (number(1)?.unwrap_or_default(), number(2)?);
+        let covered = oldest.map_or(horizon, |oldest| oldest.min(horizon)).saturating_sub(1);
+        let newest = number(3)?.unwrap_or(covered);
+        let listed = Sequence(row.get::<_, i64>(0).unsigned_abs());
+        let progress = Progress { listed, covered: Sequence(covered), newest: Sequence(newest) };
+        Ok((progress, oldest.is_some_and(|oldest| oldest < horizon)))
     }
 
     pub(super) async fn read_events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>, Failure> {

@@ -42,7 +42,7 @@ use self::{
     lease::Lease,
     lock::Locks,
 };
-use crate::{Answer, Health, Identity, Profile, Report};
+use crate::{Answer, Health, Identity, Profile, Progress, Report};
 
 const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
@@ -194,6 +194,10 @@ impl crate::Store for Store {
     async fn last_event(&self) -> Result<Sequence> {
         retrying(|| self.relay()).await?;
         Ok(retrying(|| self.read_last_event()).await?)
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        Ok(retrying(|| self.read_progress()).await?)
     }
 
     /// The watermark is a transaction's number: it is covered when a snapshot taken now sees that transaction.

@@ -85,6 +85,8 @@ enum Bug {
     RepeatsRecordOfCursor,
     /// Erasing edges begins with one end and forgets the other.
     ErasesOneDirection,
+    /// Progress covers one outcome more than is listed.
+    ProgressRunsAhead,
 }
 
 /// Which case notices which bug.
@@ -137,6 +139,7 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::MutesKeepTheirEnd, "blocks::a_mute_may_end_by_itself"),
     (Bug::RepeatsRecordOfCursor, "records::listed_by_id_from_anywhere"),
     (Bug::ErasesOneDirection, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
+    (Bug::ProgressRunsAhead, "events::progress_tells_which_outcomes_are_listed"),
 ];
 
 /// The same for stores that are closed and opened again.
@@ -148,8 +151,13 @@ const CAUGHT_BY_REOPENING: &[(Bug, &str)] = &[
 ];
 
 /// Bugs that only show when writers meet: one writer at a time cannot notice.
-const NEEDS_CONCURRENCY: &[Bug] =
-    &[Bug::BlockCheckedOutside, Bug::CapCheckedOutside, Bug::EdgeCheckedOutside, Bug::KeyCheckedOutside];
+const NEEDS_CONCURRENCY: &[Bug] = &[
+    Bug::BlockCheckedOutside,
+    Bug::CapCheckedOutside,
+    Bug::EdgeCheckedOutside,
+    Bug::KeyCheckedOutside,
+    Bug::ProgressRunsAhead,
+];
 
 /// Races and random histories may miss a bug by luck, though rarely.
 const TRIES: usize = 5;

@@ -14,7 +14,7 @@ use entourage_model::{
 use parking_lot::RwLock;
 
 use super::Bug;
-use crate::{Answer, Health, Identity, Profile, Report, Store, SystemClock, backends::memory::Graph};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, Store, SystemClock, backends::memory::Graph};
 
 pub(super) struct Planted {
     pub(super) bug: Bug,
@@ -406,6 +406,13 @@ impl Store for Planted {
 
     async fn last_event(&self) -> Result<Sequence> {
         Ok(Sequence(self.inner.read().events.len() as u64))
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        let inner = self.inner.read();
+        let ahead = u64::from(self.bug == Bug::ProgressRunsAhead);
+        let [listed, covered] = [inner.events.len() as u64, inner.changes + ahead].map(Sequence);
+        Ok(Progress { listed, covered, newest: covered })
     }
 
     async fn covers(&self, watermark: Sequence) -> Result<bool> {
