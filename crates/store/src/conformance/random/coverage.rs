@@ -53,6 +53,7 @@ fn a_run_meets_every_refusal_and_every_event() {
         "group.removed",
         "group.member_added",
         "group.member_removed",
+        "import.finished",
         "record.changed",
     ];
     assert_eq!(names, HashSet::from(expected));
