@@ -1,9 +1,11 @@
 //! Where truth lives: the store trait, its backends, and the conformance suite they all pass.
 
+mod adjacency;
 pub mod backends;
 mod clock;
 pub mod conformance;
 pub mod disk;
+pub mod layers;
 mod maintenance;
 mod report;
 mod retention;

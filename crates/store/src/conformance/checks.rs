@@ -136,3 +136,29 @@ pub(super) async fn common_follows_are_in_both_lists(world: World) {
     world.done(unfollow(other, users[6])).await;
     assert!(!common(one, other, 1_000).contains(&users[6]));
 }
+
+/// Readers fill what caches there are while a writer changes what they read; what memory says afterwards stays.
+pub(super) async fn a_row_that_is_read_while_it_changes_is_not_believed(world: World) {
+    for _ in 0..40 {
+        let [a, b, c] = world.users().await;
+        world.done(follow(a, c)).await;
+        world
+            .race(4, |index, store| async move {
+                if index == 0 {
+                    for operation in [follow(a, b), unfollow(a, b), follow(a, b), unfollow(a, c)] {
+                        store.commit(operation.into()).await.expect("the write is taken");
+                        tokio::task::yield_now().await;
+                    }
+                    return;
+                }
+                for _ in 0..6 {
+                    store.get_edges(Kind::Follow, &[(a, b), (a, c)]).await.expect("edges can be read");
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+        assert_ne!(world.store.peek(Kind::Follow, a, b), Answer::No, "the last write made it");
+        assert_ne!(world.store.peek(Kind::Follow, a, c), Answer::Yes, "the last write took it away");
+        assert!(world.follows(a, b).await && !world.follows(a, c).await);
+    }
+}

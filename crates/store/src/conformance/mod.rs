@@ -40,6 +40,7 @@ mod erasing;
 mod events;
 mod follows;
 pub mod history;
+pub mod hooked;
 mod idempotency;
 mod life;
 mod list;

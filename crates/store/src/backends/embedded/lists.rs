@@ -2,6 +2,8 @@
 
 use entourage_model::Place;
 
+use crate::adjacency::row;
+
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockRef {
@@ -118,23 +120,15 @@ pub(super) struct Lists {
 
 impl Lists {
     pub(super) fn has(&self, target: u32) -> bool {
-        self.row.binary_search(&target).is_ok()
+        row::has(&self.row, target)
     }
 
     pub(super) fn insert(&mut self, target: u32) {
-        if let Err(at) = self.row.binary_search(&target) {
-            // Growing by an eighth keeps slack small: rows are many and mostly stand still.
-            if self.row.len() == self.row.capacity() {
-                self.row.reserve_exact((self.row.len() / 8).max(4));
-            }
-            self.row.insert(at, target);
-        }
+        row::insert(&mut self.row, target);
     }
 
     pub(super) fn remove(&mut self, target: u32) {
-        if let Ok(at) = self.row.binary_search(&target) {
-            self.row.remove(at);
-        }
+        row::remove(&mut self.row, target);
     }
 
     pub(super) fn side(&self, side: entourage_model::Side) -> &Blocks {

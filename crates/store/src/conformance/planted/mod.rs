@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+mod cache;
 mod distort;
 mod durable;
 mod store;

@@ -1,0 +1,7 @@
+//! Who points at whom in memory: rows of dense 32-bit ordinals, and the ordinals of keys. The embedded store keeps its
+//! state in them, the `cached` layer what it holds of another store.
+
+mod ordinals;
+pub(crate) mod row;
+
+pub(crate) use self::ordinals::Ordinals;

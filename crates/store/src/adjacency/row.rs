@@ -1,0 +1,48 @@
+//! A row: the ordinals of everyone that a user's edges of one kind point at, in ascending order.
+
+pub(crate) fn has(row: &[u32], ordinal: u32) -> bool {
+    row.binary_search(&ordinal).is_ok()
+}
+
+pub(crate) fn insert(row: &mut Vec<u32>, ordinal: u32) {
+    if let Err(at) = row.binary_search(&ordinal) {
+        // Growing by an eighth keeps slack small: rows are many and mostly stand still.
+        if row.len() == row.capacity() {
+            row.reserve_exact((row.len() / 8).max(4));
+        }
+        row.insert(at, ordinal);
+    }
+}
+
+pub(crate) fn remove(row: &mut Vec<u32>, ordinal: u32) {
+    if let Ok(at) = row.binary_search(&ordinal) {
+        row.remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_row_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..200)) {
+            let (mut row, mut set) = (Vec::new(), BTreeSet::new());
+            for (add, ordinal) in steps {
+                if add {
+                    insert(&mut row, ordinal);
+                    set.insert(ordinal);
+                } else {
+                    remove(&mut row, ordinal);
+                    set.remove(&ordinal);
+                }
+                prop_assert!(row.iter().eq(set.iter()));
+                prop_assert_eq!(has(&row, ordinal), add);
+            }
+        }
+    }
+}

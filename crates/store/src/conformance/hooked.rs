@@ -1,0 +1,141 @@
+//! A store around a store in which a test can come between: to pause, to count, to lie.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use entourage_model::{
+    Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence, Space,
+    User, Version, Write,
+};
+
+use crate::{Answer, Health, Identity, Profile, Progress, Report, Store};
+
+/// Where a test comes between; whatever it leaves out goes straight through.
+#[async_trait]
+pub trait Hooks: Send + Sync + 'static {
+    fn peek(&self, inner: &dyn Store, kind: Kind, follower: Key, target: Key) -> Answer {
+        inner.peek(kind, follower, target)
+    }
+
+    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
+        inner.commit(write).await
+    }
+
+    async fn get_edges(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        inner.get_edges(kind, pairs).await
+    }
+
+    async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        inner.scan(list, after, limit).await
+    }
+
+    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        inner.events(after, limit).await
+    }
+
+    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
+        inner.progress().await
+    }
+}
+
+pub struct Hooked<H> {
+    inner: Arc<dyn Store>,
+    pub hooks: H,
+}
+
+impl<H> Hooked<H> {
+    pub const fn new(inner: Arc<dyn Store>, hooks: H) -> Self {
+        Self { inner, hooks }
+    }
+}
+
+#[async_trait]
+impl<H: Hooks> Store for Hooked<H> {
+    fn profile(&self) -> Profile {
+        Profile { peeks: false, ..self.inner.profile() }
+    }
+
+    fn identity(&self) -> &Identity {
+        self.inner.identity()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.hooks.commit(&*self.inner, write).await
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in writes {
+            outcomes.push(self.commit(write).await);
+        }
+        outcomes
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        self.hooks.peek(&*self.inner, kind, follower, target)
+    }
+
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        self.hooks.get_edges(&*self.inner, kind, pairs).await
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.inner.get_users(keys).await
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        self.inner.get_counts(user).await
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.hooks.scan(&*self.inner, list, after, limit).await
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        self.inner.sweep_users(after, limit).await
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        self.inner.get_record(space, owner, id).await
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        self.inner.scan_records(space, owner, after, limit).await
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        self.inner.count_records(space, owner).await
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        self.inner.scan_history(follower, before, limit).await
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        self.hooks.events(&*self.inner, after, limit).await
+    }
+
+    async fn last_event(&self) -> Result<Sequence> {
+        self.inner.last_event().await
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        self.hooks.progress(&*self.inner).await
+    }
+
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        self.inner.covers(watermark).await
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        self.inner.verify().await
+    }
+
+    async fn health(&self) -> Health {
+        self.inner.health().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,164 @@
+//! Caches with the mistakes that caches make, each in front of a store without one.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use entourage_model::{EdgeValue, Key, Kind, List, Outcome, Result, Secret, State, Write};
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
+
+use super::passes;
+use crate::{
+    Answer, Identity, Store, SystemClock,
+    backends::memory,
+    conformance::{
+        block_on,
+        hooked::{Hooked, Hooks},
+        random,
+    },
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// Who is not in the cache is not followed.
+    MissingIsNo,
+    /// What was read is put in, whatever was written meanwhile.
+    UnversionedFill,
+    /// Rows change as was asked, not as was done.
+    ChangesWhatWasAsked,
+    /// Rows change after the write is acked: at the next one.
+    ChangesLate,
+}
+
+/// Rows of follows in a map, without a bound.
+struct Cache {
+    mistake: Mistake,
+    rows: Mutex<HashMap<Key, HashSet<Key>>>,
+    changes: Mutex<Changes>,
+}
+
+#[derive(Default)]
+struct Changes {
+    /// A fill that began before the last one is stale.
+    made: u64,
+    late: Vec<(Key, Key, bool)>,
+}
+
+fn cached(mistake: Mistake) -> Arc<dyn Store> {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([5; 32]) };
+    let store = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
+    Arc::new(Hooked::new(store, Cache { mistake, rows: Mutex::default(), changes: Mutex::default() }))
+}
+
+impl Cache {
+    fn set(&self, follower: Key, target: Key, active: bool) {
+        if let Some(row) = self.rows.lock().get_mut(&follower) {
+            if active {
+                row.insert(target);
+            } else {
+                row.remove(&target);
+            }
+        }
+    }
+
+    async fn fill(&self, inner: &dyn Store, follower: Key) -> Result<()> {
+        let began = self.changes.lock().made;
+        let page = inner.scan(List::following(follower), None, usize::MAX - 1).await?;
+        // Time for others to come between.
+        for _ in 0..16 {
+            tokio::task::yield_now().await;
+        }
+        let changes = self.changes.lock();
+        if changes.made == began || self.mistake == Mistake::UnversionedFill {
+            let row = page.edges.iter().map(|edge| edge.target).collect();
+            self.rows.lock().insert(follower, row);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Hooks for Cache {
+    fn peek(&self, inner: &dyn Store, kind: Kind, follower: Key, target: Key) -> Answer {
+        if kind != Kind::Follow {
+            return inner.peek(kind, follower, target);
+        }
+        match self.rows.lock().get(&follower) {
+            Some(row) if row.contains(&target) => Answer::Yes,
+            Some(_) => Answer::No,
+            None if self.mistake == Mistake::MissingIsNo => Answer::No,
+            None => Answer::Unknown,
+        }
+    }
+
+    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
+        let outcome = inner.commit(write.clone()).await?;
+        let mut changes = self.changes.lock();
+        changes.made += 1;
+        if self.mistake == Mistake::ChangesWhatWasAsked {
+            use entourage_model::Operation::{Follow, Unfollow};
+            match write.operation {
+                Follow { follower, target, .. } => self.set(follower, target, true),
+                Unfollow { follower, target } => self.set(follower, target, false),
+                _ => {}
+            }
+            return Ok(outcome);
+        }
+        let mut news = Vec::new();
+        for change in &outcome.changes {
+            if let entourage_model::Change::Edge(edge) = change
+                && edge.kind == Kind::Follow
+            {
+                news.push((edge.follower, edge.target, edge.after.state == State::Active));
+            }
+        }
+        if self.mistake == Mistake::ChangesLate {
+            std::mem::swap(&mut news, &mut changes.late);
+        }
+        news.into_iter().for_each(|(follower, target, active)| self.set(follower, target, active));
+        Ok(outcome)
+    }
+
+    async fn get_edges(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        if kind == Kind::Follow {
+            for (follower, _) in pairs {
+                if !self.rows.lock().contains_key(follower) {
+                    self.fill(inner, *follower).await?;
+                }
+            }
+        }
+        inner.get_edges(kind, pairs).await
+    }
+}
+
+const CAUGHT_BY_CASES: &[(Mistake, &str)] = &[
+    (Mistake::MissingIsNo, "checks::peek_agrees_while_others_write"),
+    (Mistake::ChangesWhatWasAsked, "checks::peek_agrees_with_the_exact_read"),
+    (Mistake::ChangesLate, "checks::peek_agrees_with_the_exact_read"),
+    (Mistake::UnversionedFill, "checks::a_row_that_is_read_while_it_changes_is_not_believed"),
+];
+
+#[test]
+fn each_mistake_fails_its_case_and_only_the_mistake_does() {
+    for &(mistake, case) in CAUGHT_BY_CASES {
+        assert!(passes(case, cached(Mistake::None)), "{case} fails without a mistake");
+        let noticed = (0..super::TRIES).any(|_| !passes(case, cached(mistake)));
+        assert!(noticed, "{case} does not notice {mistake:?}");
+    }
+}
+
+#[test]
+fn random_runs_notice_rows_that_do_not_change_as_the_store_does() {
+    let passes = |mistake| {
+        let run = || block_on(random::run(cached(mistake), random::Plan::new(3, 1_500), random::straight_on));
+        catch_unwind(AssertUnwindSafe(run)).is_ok_and(|run| run.is_ok())
+    };
+    assert!(passes(Mistake::None));
+    for mistake in [Mistake::ChangesWhatWasAsked, Mistake::ChangesLate] {
+        assert!(!passes(mistake), "{mistake:?}");
+    }
+}

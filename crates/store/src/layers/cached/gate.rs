@@ -1,0 +1,127 @@
+//! When memory may answer: while the news are young, and no read has asked for more than they cover.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use entourage_model::{Sequence, Uptime};
+use tokio::sync::watch;
+
+pub(super) struct Gate {
+    uptime: Arc<dyn Uptime>,
+    lag_max_millis: u64,
+    /// Everything acked up to this moment is in memory; 0 before the first news.
+    fresh: AtomicU64,
+    /// Every outcome up to this watermark is in memory.
+    covered: AtomicU64,
+    /// A read carried this one, and memory is not asked before it is covered.
+    required: AtomicU64,
+    moved: watch::Sender<u64>,
+}
+
+impl Gate {
+    pub(super) fn new(uptime: Arc<dyn Uptime>, lag_max: Duration) -> Self {
+        Self {
+            uptime,
+            lag_max_millis: millis(lag_max),
+            fresh: AtomicU64::new(0),
+            covered: AtomicU64::new(0),
+            required: AtomicU64::new(0),
+            moved: watch::Sender::new(0),
+        }
+    }
+
+    /// Milliseconds on a clock that never goes back, never 0.
+    #[inline]
+    pub(super) fn now(&self) -> u64 {
+        millis(self.uptime.elapsed()).saturating_add(1)
+    }
+
+    /// Whether memory may answer at this moment, which is `now`.
+    #[inline]
+    pub(super) fn is_open(&self, now: u64) -> bool {
+        let fresh = self.fresh.load(Ordering::Acquire);
+        fresh != 0
+            && now.saturating_sub(fresh) <= self.lag_max_millis
+            && self.required.load(Ordering::Acquire) <= self.covered.load(Ordering::Acquire)
+    }
+
+    pub(super) fn covered(&self) -> Sequence {
+        Sequence(self.covered.load(Ordering::Acquire))
+    }
+
+    pub(super) fn is_required(&self, watermark: Sequence) -> bool {
+        self.required.load(Ordering::Acquire) >= watermark.0
+    }
+
+    /// Memory has everything up to here.
+    pub(super) fn cover(&self, watermark: Sequence) {
+        self.covered.fetch_max(watermark.0, Ordering::AcqRel);
+        self.moved.send_replace(watermark.0);
+    }
+
+    /// Memory is not asked until it has this.
+    pub(super) fn require(&self, watermark: Sequence) {
+        self.required.fetch_max(watermark.0, Ordering::AcqRel);
+    }
+
+    /// Whether memory has everything up to here, now or before `patience` is over.
+    pub(super) async fn wait(&self, watermark: Sequence, patience: Duration) -> bool {
+        let mut moved = self.moved.subscribe();
+        let covered = async { while self.covered() < watermark && moved.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(patience, covered).await;
+        self.covered() >= watermark
+    }
+
+    /// Everything acked before this moment of [`Self::now`] is in memory.
+    pub(super) fn refresh(&self, moment: u64) {
+        self.fresh.fetch_max(moment, Ordering::AcqRel);
+    }
+
+    /// For good: nothing keeps memory up to date any more.
+    pub(super) fn close(&self) {
+        self.required.store(u64::MAX, Ordering::Release);
+    }
+
+    pub(super) fn lag(&self) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(self.fresh.load(Ordering::Acquire)))
+    }
+}
+
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::{ManualClock, Millis};
+
+    use super::*;
+
+    #[test]
+    fn it_is_open_while_the_news_are_young_and_cover_what_was_asked_for() {
+        let clock = Arc::new(ManualClock::new(Millis::from_since_2000(0)));
+        let gate = Gate::new(Arc::clone(&clock) as _, Duration::from_secs(2));
+        let is_open = || gate.is_open(gate.now());
+        assert!(!is_open(), "nothing is known yet");
+        gate.refresh(gate.now());
+        assert!(is_open());
+        clock.advance(2_000);
+        assert!(is_open());
+        clock.advance(1);
+        assert!(!is_open(), "two seconds are over");
+        gate.refresh(gate.now());
+        gate.require(Sequence(7));
+        gate.cover(Sequence(6));
+        assert!(!is_open());
+        gate.cover(Sequence(7));
+        assert!(is_open());
+        gate.close();
+        gate.cover(Sequence(1_000));
+        assert!(!is_open());
+    }
+}

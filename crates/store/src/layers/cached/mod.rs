@@ -1,0 +1,264 @@
+//! The following side of another store in memory: checks without a round trip, for as long as memory is known to be
+//! up to date. Taking the layer out changes speed, never an answer.
+//!
+//! A check looks at a held row ([`rows`]) while the [`gate`] is open; a miss reads the whole row once, whoever asks
+//! ([`fill`]). Writes through the layer change rows before they are acked, writes of other servers when the [`tail`]
+//! hears of them. A [`snapshot`] spares a restart the misses.
+
+mod erased;
+mod fill;
+mod gate;
+mod held;
+mod measures;
+mod options;
+mod row;
+mod rows;
+mod snapshot;
+mod tail;
+mod warm;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use entourage_model::{
+    Clock, Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence,
+    Space, Uptime, User, Version, Write,
+};
+use tokio::{
+    sync::{Mutex, Notify, Semaphore},
+    task::JoinHandle,
+};
+
+pub use self::options::Options;
+use self::{
+    gate::Gate,
+    measures::Measures,
+    rows::{Look, Rows},
+    tail::Position,
+};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, SystemClock, SystemUptime, disk::Disk};
+
+/// What a layer needs besides the store it stands around.
+pub struct Surroundings {
+    pub clock: Arc<dyn Clock>,
+    pub uptime: Arc<dyn Uptime>,
+    /// Where snapshots are; `None`: none are made.
+    pub disk: Option<Arc<dyn Disk>>,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), uptime: Arc::new(SystemUptime::start()), disk: None }
+    }
+}
+
+/// A store around a store that answers nothing without waiting.
+pub struct Store {
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    inner: Arc<dyn crate::Store>,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    disk: Option<Arc<dyn Disk>>,
+    rows: Rows,
+    gate: Gate,
+    position: Mutex<Position>,
+    /// Somebody waits for news.
+    wanted: Notify,
+    fills: Arc<Semaphore>,
+    measures: Arc<Measures>,
+}
+
+impl Store {
+    /// Needs a runtime, on which the tail goes on until the layer is dropped.
+    pub async fn open(inner: Arc<dyn crate::Store>, options: Options, surroundings: Surroundings) -> Self {
+        let Surroundings { clock, uptime, disk } = surroundings;
+        let measures = Arc::new(Measures::default());
+        let shared = Arc::new(Shared {
+            inner,
+            options,
+            clock,
+            disk,
+            rows: Rows::new(&options, Arc::clone(&measures)),
+            gate: Gate::new(uptime, options.lag_max),
+            position: Mutex::default(),
+            wanted: Notify::new(),
+            fills: Arc::new(Semaphore::new(options.fills_max)),
+            measures,
+        });
+        shared.load_snapshot().await;
+        if let Err(error) = shared.pass().await {
+            tracing::warn!(%error, "the cache begins without news of the store");
+        }
+        let tail = tokio::spawn(Arc::clone(&shared).follow_events());
+        let snapshots = tokio::spawn(Arc::clone(&shared).save_snapshots());
+        Self { shared, tasks: vec![tail, snapshots] }
+    }
+
+    /// Hears the news at once, which otherwise come at intervals.
+    pub async fn catch_up(&self) -> Result<()> {
+        self.shared.pass().await
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+#[inline]
+fn answer(look: Look) -> Answer {
+    match look {
+        Look::Active => Answer::Yes,
+        Look::Waiting | Look::Absent => Answer::No,
+        Look::Missing | Look::TooLarge => Answer::Unknown,
+    }
+}
+
+#[async_trait]
+impl crate::Store for Store {
+    fn profile(&self) -> Profile {
+        Profile { peeks: false, ..self.shared.inner.profile() }
+    }
+
+    fn identity(&self) -> &Identity {
+        self.shared.inner.identity()
+    }
+
+    async fn commit(&self, write: Write) -> Result<Outcome> {
+        let outcome = self.shared.inner.commit(write).await?;
+        self.shared.committed(&outcome);
+        Ok(outcome)
+    }
+
+    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let outcomes = self.shared.inner.commit_all(writes).await;
+        outcomes.iter().flatten().for_each(|outcome| self.shared.committed(outcome));
+        outcomes
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        let answer = answer(self.shared.look(kind, follower, target));
+        let hit = u64::from(answer != Answer::Unknown);
+        self.shared.measures.checked(follower, hit, 1 - hit);
+        answer
+    }
+
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let Shared { rows, gate, measures, .. } = &*self.shared;
+        let (now, before) = (gate.now(), answers.len());
+        if !gate.is_open(now) {
+            answers.extend(pairs.iter().map(|_| Answer::Unknown));
+        } else {
+            let look = |&(follower, target): &(Key, Key)| rows.look_between_users(kind, follower, target, now);
+            answers.extend(pairs.iter().map(look).map(answer));
+        }
+        let misses = answers.iter().skip(before).filter(|answer| **answer == Answer::Unknown).count() as u64;
+        if let Some((first, _)) = pairs.first() {
+            measures.checked(*first, pairs.len() as u64 - misses, misses);
+        }
+    }
+
+    /// Only edges that are there ask the store, for their values; most are not, and memory knows that.
+    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        let shared = &self.shared;
+        if !shared.gate.is_open(shared.gate.now()) {
+            return shared.inner.get_edges(kind, pairs).await;
+        }
+        let look = |&(follower, target): &(Key, Key)| shared.look(kind, follower, target);
+        let mut looks: Vec<Look> = pairs.iter().map(look).collect();
+        let is_missing = |(_, look): &(&(Key, Key), &Look)| **look == Look::Missing;
+        let missing: Vec<(Key, Key)> = pairs.iter().zip(&looks).filter(is_missing).map(|(pair, _)| *pair).collect();
+        if !missing.is_empty() {
+            shared.bring_in(kind, &missing).await;
+            looks = pairs.iter().map(look).collect();
+        }
+        let asked: Vec<(Key, Key)> =
+            pairs.iter().zip(&looks).filter(|(_, look)| **look != Look::Absent).map(|(pair, _)| *pair).collect();
+        let found = if asked.is_empty() { Vec::new() } else { shared.inner.get_edges(kind, &asked).await? };
+        let mut found = found.into_iter();
+        let answer = |look: &Look| if *look == Look::Absent { None } else { found.next().flatten() };
+        Ok(looks.iter().map(answer).collect())
+    }
+
+    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.shared.inner.get_users(keys).await
+    }
+
+    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+        self.shared.inner.get_counts(user).await
+    }
+
+    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.shared.inner.scan(list, after, limit).await
+    }
+
+    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
+        self.shared.inner.sweep_users(after, limit).await
+    }
+
+    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
+        self.shared.inner.get_record(space, owner, id).await
+    }
+
+    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
+        self.shared.inner.scan_records(space, owner, after, limit).await
+    }
+
+    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
+        self.shared.inner.count_records(space, owner).await
+    }
+
+    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
+        self.shared.inner.scan_history(follower, before, limit).await
+    }
+
+    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        self.shared.inner.events(after, limit).await
+    }
+
+    async fn last_event(&self) -> Result<Sequence> {
+        self.shared.inner.last_event().await
+    }
+
+    async fn progress(&self) -> Result<Progress> {
+        self.shared.inner.progress().await
+    }
+
+    /// Memory has it, or will not be asked before it has.
+    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+        let Shared { inner, gate, options, wanted, .. } = &*self.shared;
+        if watermark <= gate.covered() {
+            return Ok(true);
+        }
+        if !inner.covers(watermark).await? {
+            return Ok(false);
+        }
+        if !gate.is_required(watermark) {
+            wanted.notify_one();
+            if !gate.wait(watermark, options.patience).await {
+                gate.require(watermark);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn verify(&self) -> Result<Report> {
+        self.shared.inner.verify().await
+    }
+
+    async fn health(&self) -> Health {
+        self.shared.inner.health().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.shared.gate.close();
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.shared.save_snapshot().await;
+        self.shared.inner.close().await
+    }
+}

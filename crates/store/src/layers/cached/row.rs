@@ -1,0 +1,133 @@
+//! One held row: whom a user's edges of one kind point at, or who points at them, as of the last change.
+
+use std::hash::{Hash, Hasher};
+
+use entourage_model::{Cause, Key, Kind, Side, State, Version};
+
+use crate::adjacency::{Ordinals, row};
+
+/// An entry's own bytes: the row's fields, its two counts of references, its place in the tables.
+const BYTES_PER_ROW: u64 = 240;
+const BYTES_PER_EDGE: u64 = 4;
+
+/// Names a row. Follows and mutes are held from their follower's side only: that one is bounded. Blocks are few, and
+/// whoever looks at a list asks for them in both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RowKey {
+    pub(super) user: Key,
+    pub(super) kind: Kind,
+    pub(super) side: Side,
+}
+
+impl Hash for RowKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let tag = (self.kind as u64) << 1 | self.side as u64;
+        state.write_u64(self.user.0 as u64 ^ tag << 60);
+    }
+}
+
+impl RowKey {
+    pub(super) const fn new(user: Key, kind: Kind, side: Side) -> Self {
+        Self { user, kind, side }
+    }
+
+    /// The rows that can answer for an edge, with the member to look for in each.
+    pub(super) fn of_edge(kind: Kind, follower: Key, target: Key) -> impl Iterator<Item = (Self, Key)> {
+        let backward = (kind == Kind::Block).then_some((Self::new(target, kind, Side::Followers), follower));
+        std::iter::once((Self::new(follower, kind, Side::Following), target)).chain(backward)
+    }
+}
+
+/// One edge as it became.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) kind: Kind,
+    pub(super) follower: Key,
+    pub(super) target: Key,
+    pub(super) state: State,
+    pub(super) version: Version,
+    pub(super) cause: Cause,
+}
+
+/// What the store said of a row.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) active: Vec<Key>,
+    /// Pending or parked.
+    pub(super) waiting: Vec<Key>,
+    /// Who of the active has no user any more.
+    pub(super) left_behind: Vec<Key>,
+    pub(super) owner_there: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// Ordinals mean something in their generation only.
+    pub(super) generation: u64,
+    /// On the clock of the gate.
+    pub(super) expires: u64,
+    /// Not held: what is known is only that it is not worth reading again.
+    pub(super) too_large: bool,
+    pub(super) owner_there: bool,
+    pub(super) active: Vec<u32>,
+    pub(super) waiting: Vec<u32>,
+    pub(super) left_behind: Vec<u32>,
+}
+
+impl Row {
+    pub(super) fn too_large(generation: u64, expires: u64) -> Self {
+        let (active, waiting, left_behind) = (Vec::new(), Vec::new(), Vec::new());
+        Self { generation, expires, too_large: true, owner_there: false, active, waiting, left_behind }
+    }
+
+    pub(super) fn of(contents: &Contents, ordinals: &Ordinals, generation: u64, expires: u64) -> Self {
+        let sorted = |keys: &[Key]| {
+            let mut row: Vec<u32> = keys.iter().map(|key| ordinals.get_or_add(*key)).collect();
+            row.sort_unstable();
+            row.dedup();
+            row.shrink_to_fit();
+            row
+        };
+        Self {
+            generation,
+            expires,
+            too_large: false,
+            owner_there: contents.owner_there,
+            active: sorted(&contents.active),
+            waiting: sorted(&contents.waiting),
+            left_behind: sorted(&contents.left_behind),
+        }
+    }
+
+    pub(super) const fn edges(&self) -> usize {
+        self.active.len() + self.waiting.len()
+    }
+
+    pub(super) fn set(&mut self, member: u32, state: State, cause: Cause) {
+        match state {
+            State::Active => {
+                row::remove(&mut self.waiting, member);
+                row::insert(&mut self.active, member);
+                // Nobody begins to follow whom there is not. But a request is accepted whoever made it is there or not.
+                if matches!(cause, Cause::Follower | Cause::Import) {
+                    row::remove(&mut self.left_behind, member);
+                    self.owner_there = true;
+                }
+            }
+            State::Pending | State::Parked => {
+                row::remove(&mut self.active, member);
+                row::insert(&mut self.waiting, member);
+            }
+            State::Removed => {
+                row::remove(&mut self.active, member);
+                row::remove(&mut self.waiting, member);
+                row::remove(&mut self.left_behind, member);
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let edges = self.active.capacity() + self.waiting.capacity() + self.left_behind.capacity();
+        BYTES_PER_ROW + edges as u64 * BYTES_PER_EDGE
+    }
+}

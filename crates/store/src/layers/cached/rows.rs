@@ -1,0 +1,382 @@
+//! Everything that is held, within its budget: looked at without waiting, changed in the order of versions.
+//!
+//! Changes come twice, from the write that made them and from the events, and in any order; rows come from reads that
+//! began before or after a change. A change is remembered until the events have passed it, so an older one does
+//! nothing, and a row that was being read meanwhile is not held.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use entourage_model::{Key, Kind, Sequence, State, Version};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{
+    Options,
+    erased::Erased,
+    gate::{Gate, millis},
+    held::{self, Held},
+    measures::Measures,
+    row::{Change, Contents, Row, RowKey},
+};
+use crate::adjacency::{Ordinals, row};
+
+const STRIPES: usize = 64;
+/// Past so many erased users whom nobody followed again, everything is read anew.
+const ERASED_MAX: usize = 100_000;
+/// Past so many changes that no event has passed, everything is read anew.
+const RECENT_MAX: usize = 1_000_000;
+
+/// What memory knows of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Active,
+    /// Pending or parked.
+    Waiting,
+    Absent,
+    /// Nothing: the row would have to be read.
+    Missing,
+    /// Nothing, and reading the row would not help.
+    TooLarge,
+}
+
+/// Where a change comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A write of this process, with its outcome's watermark.
+    Outcome(Sequence, &'a Gate),
+    /// The events, which will have covered this watermark when they are through.
+    Events(Sequence),
+}
+
+/// Who reads a row that many want.
+pub(super) enum Begun {
+    /// The caller, until it lets go of the sender.
+    Lead(Reading, watch::Sender<()>),
+    /// Somebody else, until the sender is gone.
+    Join(watch::Receiver<()>),
+    /// Nobody has to.
+    Held,
+}
+
+/// A row that is being read.
+#[derive(Clone, Copy)]
+pub(super) struct Reading {
+    key: RowKey,
+    generation: u64,
+}
+
+/// What a change means to one row.
+struct Part<'a> {
+    key: RowKey,
+    member: Key,
+    change: &'a Change,
+}
+
+struct Recent {
+    version: Version,
+    /// When the events have covered this one, no older change of the edge is still on its way.
+    until: Sequence,
+}
+
+struct Filling {
+    changed: bool,
+    done: watch::Receiver<()>,
+}
+
+/// What guards the rows of some users against changing in two ways at once.
+#[derive(Default)]
+struct Stripe {
+    recent: HashMap<(RowKey, Key), Recent>,
+    filling: HashMap<RowKey, Filling>,
+}
+
+/// What is held at some moment.
+pub(super) struct Everything {
+    pub(super) rows: Vec<(RowKey, Arc<Row>)>,
+    /// At the place of their ordinals.
+    pub(super) keys: Vec<Option<Key>>,
+}
+
+pub(super) struct Rows {
+    held: Held,
+    ordinals: Ordinals,
+    pub(super) erased: Erased,
+    stripes: Vec<Mutex<Stripe>>,
+    recent: AtomicUsize,
+    /// Even; odd while everything is being cleared.
+    generation: AtomicU64,
+    clearing: Mutex<()>,
+    budget: u64,
+    ttl_millis: u64,
+    edges_max: usize,
+    measures: Arc<Measures>,
+}
+
+impl Rows {
+    pub(super) fn new(options: &Options, measures: Arc<Measures>) -> Self {
+        Self {
+            held: held::with_room(options.budget_bytes),
+            ordinals: Ordinals::default(),
+            erased: Erased::default(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            recent: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
+            clearing: Mutex::new(()),
+            budget: options.budget_bytes,
+            ttl_millis: millis(options.ttl),
+            edges_max: options.row_edges_max,
+            measures,
+        }
+    }
+
+    fn stripe(&self, key: RowKey) -> &Mutex<Stripe> {
+        let hash = (key.user.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        &self.stripes[hash as usize % STRIPES]
+    }
+
+    /// What is known of an edge at this moment, which is `now`.
+    #[inline]
+    pub(super) fn look(&self, kind: Kind, follower: Key, target: Key, now: u64) -> Look {
+        let mut known = Look::TooLarge;
+        for (key, member) in RowKey::of_edge(kind, follower, target) {
+            match self.look_in(key, now, |row| self.find(row, member)) {
+                found @ (Look::Active | Look::Waiting | Look::Absent) => return found,
+                Look::Missing => known = Look::Missing,
+                Look::TooLarge => {}
+            }
+        }
+        known
+    }
+
+    /// As `look`, but of an edge that may stand between users of whom one is gone nothing is known.
+    #[inline]
+    pub(super) fn look_between_users(&self, kind: Kind, follower: Key, target: Key, now: u64) -> Look {
+        let mut known = Look::TooLarge;
+        for (key, member) in RowKey::of_edge(kind, follower, target) {
+            let mut is_sure = true;
+            let found = self.look_in(key, now, |row| {
+                let found = self.find(row, member);
+                is_sure = found != Look::Active || self.are_users(row, member);
+                found
+            });
+            match found {
+                Look::Active if !is_sure || self.erased.has(follower) || self.erased.has(target) => {
+                    return Look::TooLarge;
+                }
+                Look::Active | Look::Waiting | Look::Absent => return found,
+                Look::Missing => known = Look::Missing,
+                Look::TooLarge => {}
+            }
+        }
+        known
+    }
+
+    /// Whether both ends of an active edge were there when the row was read or the edge was made.
+    fn are_users(&self, held: &Row, member: Key) -> bool {
+        let is_left_behind = |ordinal| row::has(&held.left_behind, ordinal);
+        held.owner_there && (held.left_behind.is_empty() || !self.ordinals.get(member).is_some_and(is_left_behind))
+    }
+
+    #[inline]
+    fn look_in(&self, key: RowKey, now: u64, find: impl FnOnce(&Row) -> Look) -> Look {
+        let generation = self.generation.load(Ordering::Acquire);
+        let Some(row) = self.held.get(&key).filter(|row| row.generation == generation && now < row.expires) else {
+            return Look::Missing;
+        };
+        if row.too_large {
+            return Look::TooLarge;
+        }
+        let found = find(&row);
+        // Ordinals of another generation say nothing.
+        if self.generation.load(Ordering::Acquire) == generation { found } else { Look::Missing }
+    }
+
+    fn find(&self, held: &Row, member: Key) -> Look {
+        match self.ordinals.get(member) {
+            Some(ordinal) if row::has(&held.active, ordinal) => Look::Active,
+            Some(ordinal) if row::has(&held.waiting, ordinal) => Look::Waiting,
+            _ => Look::Absent,
+        }
+    }
+
+    pub(super) fn apply(&self, changes: &[Change], source: Source<'_>) {
+        let mut parts = Vec::with_capacity(changes.len());
+        for change in changes {
+            let rows = RowKey::of_edge(change.kind, change.follower, change.target);
+            parts.extend(rows.map(|(key, member)| Part { key, member, change }));
+        }
+        // Stable: changes of one edge stay in their order.
+        parts.sort_by_key(|part| part.key);
+        for of_row in parts.chunk_by(|one, other| one.key == other.key) {
+            self.apply_to_row(of_row, source);
+        }
+    }
+
+    fn apply_to_row(&self, parts: &[Part<'_>], source: Source<'_>) {
+        let Some(&Part { key, .. }) = parts.first() else { return };
+        let mut stripe = self.stripe(key).lock();
+        let until = match source {
+            // The events have brought it already, and maybe what came after it.
+            Source::Outcome(watermark, gate) if watermark <= gate.covered() => return,
+            Source::Outcome(watermark, _) | Source::Events(watermark) => watermark,
+        };
+        let before = stripe.recent.len();
+        let mut is_news = |part: &&Part<'_>| {
+            let (edge, version) = ((key, part.member), part.change.version);
+            let is_new = stripe.recent.get(&edge).is_none_or(|known| known.version < version);
+            if is_new {
+                stripe.recent.insert(edge, Recent { version, until });
+            }
+            is_new
+        };
+        let news: Vec<&Part<'_>> = parts.iter().filter(|part| is_news(part)).collect();
+        self.recent.fetch_add(stripe.recent.len() - before, Ordering::Relaxed);
+        if news.is_empty() {
+            return;
+        }
+        if let Some(filling) = stripe.filling.get_mut(&key) {
+            filling.changed = true;
+        }
+        let Some(held) = self.held.peek(&key).filter(|row| !row.too_large) else { return };
+        if held.generation != self.generation.load(Ordering::Acquire) {
+            return;
+        }
+        let mut changed = (*held).clone();
+        for &&Part { member, change, .. } in &news {
+            let ordinal = match change.state {
+                State::Removed => self.ordinals.get(member),
+                _ => Some(self.ordinals.get_or_add(member)),
+            };
+            if let Some(ordinal) = ordinal {
+                changed.set(ordinal, change.state, change.cause);
+            }
+        }
+        self.hold(key, changed);
+    }
+
+    /// With the stripe of the row locked.
+    fn hold(&self, key: RowKey, row: Row) {
+        let row = if row.edges() > self.edges_max || row.bytes() > self.held.shard_capacity() / 2 {
+            Row::too_large(row.generation, row.expires)
+        } else {
+            row
+        };
+        let gone = self.held.insert_with_lifecycle(key, Arc::new(row));
+        let evicted = gone.iter().filter(|(other, _)| *other != key).count();
+        self.measures.evictions.increment(evicted as u64);
+    }
+
+    pub(super) fn is_too_large(&self, key: RowKey, now: u64) -> bool {
+        self.look_in(key, now, |_| Look::Absent) == Look::TooLarge
+    }
+
+    /// Who reads the row, when somebody has to.
+    pub(super) fn begin(&self, key: RowKey, now: u64) -> Begun {
+        let mut stripe = self.stripe(key).lock();
+        if let Some(filling) = stripe.filling.get(&key) {
+            return Begun::Join(filling.done.clone());
+        }
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.held.peek(&key).is_some_and(|row| row.generation == generation && now < row.expires) {
+            return Begun::Held;
+        }
+        let (sender, done) = watch::channel(());
+        stripe.filling.insert(key, Filling { changed: false, done });
+        Begun::Lead(Reading { key, generation }, sender)
+    }
+
+    /// The row as it was read since `begin`; `None` when it is too large. Held only if nothing came between.
+    pub(super) fn fill(&self, reading: Reading, contents: Option<&Contents>, now: u64) {
+        let Reading { key, generation } = reading;
+        let expires = now.saturating_add(self.ttl_millis);
+        let row = match contents {
+            Some(contents) => Row::of(contents, &self.ordinals, generation, expires),
+            None => Row::too_large(generation, expires),
+        };
+        let mut stripe = self.stripe(key).lock();
+        let unchanged = stripe.filling.get_mut(&key).is_some_and(|filling| !filling.changed);
+        if unchanged && self.generation.load(Ordering::Acquire) == generation && generation.is_multiple_of(2) {
+            self.hold(key, row);
+            self.measures.fills.increment(1);
+        }
+    }
+
+    /// Whatever came of it: the next who wants the row may read it.
+    pub(super) fn end(&self, reading: Reading) {
+        self.stripe(reading.key).lock().filling.remove(&reading.key);
+    }
+
+    /// A row out of a snapshot, before anything else happens.
+    pub(super) fn restore(&self, key: RowKey, contents: &Contents, expires: u64) {
+        let row = Row::of(contents, &self.ordinals, self.generation.load(Ordering::Acquire), expires);
+        let _stripe = self.stripe(key).lock();
+        self.hold(key, row);
+    }
+
+    /// The events have covered this watermark: changes up to it need not be remembered.
+    pub(super) fn passed(&self, covered: Sequence) {
+        let mut left = 0;
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock();
+            if !stripe.recent.is_empty() {
+                stripe.recent.retain(|_, recent| recent.until > covered);
+                if stripe.recent.is_empty() {
+                    stripe.recent.shrink_to(64);
+                }
+                left += stripe.recent.len();
+            }
+        }
+        self.recent.store(left, Ordering::Relaxed);
+        self.make_room();
+    }
+
+    /// Keys take room that eviction does not give back: past half of the budget everything begins anew.
+    fn make_room(&self) {
+        let keys = self.ordinals.bytes();
+        let is_full = keys > self.budget / 2 || self.ordinals.are_used_up();
+        if is_full || self.erased.len() > ERASED_MAX || self.recent.load(Ordering::Relaxed) > RECENT_MAX {
+            self.clear();
+        }
+        let room = self.budget.saturating_sub(self.ordinals.bytes());
+        // Not for every few keys: it looks at all that is held.
+        if room.abs_diff(self.held.capacity()) > self.budget / 32 {
+            self.held.set_capacity(room);
+        }
+    }
+
+    /// Lets go of everything, also of what is being read.
+    pub(super) fn clear(&self) {
+        let _alone = self.clearing.lock();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.held.clear();
+        self.ordinals.clear();
+        self.erased.clear();
+        for stripe in &self.stripes {
+            stripe.lock().filling.values_mut().for_each(|filling| filling.changed = true);
+        }
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.measures.clears.increment(1);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.held.weight() + self.ordinals.bytes()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Every row that can answer; `None` when everything was cleared meanwhile.
+    pub(super) fn all(&self) -> Option<Everything> {
+        let generation = self.generation.load(Ordering::Acquire);
+        let rows = self.held.iter().filter(|(_, row)| row.generation == generation && !row.too_large).collect();
+        // After the rows: whoever they name has an ordinal by now.
+        let keys = self.ordinals.keys();
+        let is_same = self.generation.load(Ordering::Acquire) == generation && generation.is_multiple_of(2);
+        is_same.then_some(Everything { rows, keys })
+    }
+}

@@ -1,0 +1,150 @@
+//! News of other servers' writes: the store's events, applied in their order, and how old they are.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use entourage_model::{Change as Changed, Code, Error, Event, EventBody, Outcome, Result, Sequence, State};
+
+use super::{Shared, gate::millis, row::Change, rows::Source};
+use crate::Progress;
+
+/// Moments that are kept until the events have caught up with them, spread over twice the lag that counts.
+const MOMENTS_MAX: usize = 64;
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Where the tail stands.
+#[derive(Default)]
+pub(super) struct Position {
+    /// Everything up to here is in memory. `None`: nothing is, and nothing is held.
+    pub(super) applied: Option<Sequence>,
+    /// When the store was asked, and the newest watermark there could be then.
+    moments: VecDeque<(u64, Sequence)>,
+}
+
+impl Shared {
+    /// Until the process or the layer ends.
+    pub(super) async fn follow_events(self: Arc<Self>) {
+        let mut failures = 0u32;
+        loop {
+            let wait = match failures {
+                0 => self.options.interval,
+                _ => self.options.interval.saturating_mul(1 << failures.min(10)).min(RETRY_MAX),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.wanted.notified() => {}
+            }
+            failures = match self.pass().await {
+                Ok(()) => 0,
+                Err(error) => {
+                    if failures == 0 {
+                        tracing::warn!(%error, "the cache hears nothing of the store; reads will ask it instead");
+                    }
+                    failures.saturating_add(1)
+                }
+            };
+            self.measures.tell(&self.rows, &self.gate);
+        }
+    }
+
+    /// Takes in what is new, and learns how new that is.
+    pub(super) async fn pass(&self) -> Result<()> {
+        let mut position = self.position.lock().await;
+        let moment = self.gate.now();
+        let progress = self.inner.progress().await?;
+        match self.catch_up(&mut position, progress).await {
+            Ok(()) => {}
+            Err(error) if error.code() == Code::EventsExpired => self.begin_anew(&mut position, progress, &error),
+            Err(error) => return Err(error),
+        }
+        self.gate.cover(progress.covered);
+        self.rows.passed(progress.covered);
+        let spread = millis(self.options.lag_max) * 2 / MOMENTS_MAX as u64;
+        if position.moments.back().is_none_or(|(last, _)| moment >= last.saturating_add(spread)) {
+            position.moments.push_back((moment, progress.newest));
+        }
+        if progress.newest <= progress.covered {
+            self.gate.refresh(moment);
+        }
+        while let Some(&(moment, newest)) = position.moments.front() {
+            if newest <= progress.covered {
+                self.gate.refresh(moment);
+            } else if position.moments.len() <= MOMENTS_MAX {
+                break;
+            }
+            position.moments.pop_front();
+        }
+        Ok(())
+    }
+
+    async fn catch_up(&self, position: &mut Position, progress: Progress) -> Result<()> {
+        let mut applied = match position.applied {
+            Some(applied) if applied <= progress.listed => applied,
+            Some(_) => return Err(Error::new(Code::EventsExpired, "the store has fewer events than before")),
+            None => {
+                position.applied = Some(progress.listed);
+                progress.listed
+            }
+        };
+        if progress.listed.0 - applied.0 > self.options.replay_max {
+            return Err(Error::new(Code::EventsExpired, "more events are waiting than are worth reading"));
+        }
+        while applied < progress.listed {
+            let left = usize::try_from(progress.listed.0 - applied.0).unwrap_or(usize::MAX);
+            let events = self.inner.events(applied, left.min(self.options.batch_events)).await?;
+            let is_gapless = (applied.0 + 1..).zip(&events).all(|(next, event)| event.sequence == Sequence(next));
+            let Some(last) = events.last().filter(|_| is_gapless) else {
+                return Err(Error::new(Code::EventsExpired, "events are missing"));
+            };
+            applied = last.sequence;
+            self.take_in(&events, progress.covered);
+            position.applied = Some(applied);
+        }
+        Ok(())
+    }
+
+    /// Events are gone that were never seen: nothing that is held can be trusted.
+    fn begin_anew(&self, position: &mut Position, progress: Progress, reason: &Error) {
+        tracing::warn!(%reason, "the cache begins anew");
+        self.rows.clear();
+        position.applied = Some(progress.listed);
+    }
+
+    fn take_in(&self, events: &[Event], covered: Sequence) {
+        let mut changes = Vec::with_capacity(events.len());
+        for Event { version, body, .. } in events {
+            match *body {
+                EventBody::Edge { kind, follower, target, cause, after, .. } => {
+                    let state = after.unwrap_or(State::Removed);
+                    changes.push(Change { kind, follower, target, state, version: *version, cause });
+                }
+                EventBody::User { key, after: None, .. } => self.rows.erased.insert(key, *version),
+                EventBody::User { key, .. } => self.rows.erased.exists(key, *version),
+                EventBody::Record { .. } => {}
+            }
+        }
+        self.rows.apply(&changes, Source::Events(covered));
+    }
+
+    /// What a write of this process changed, before anybody hears of it.
+    pub(super) fn committed(&self, outcome: &Outcome) {
+        let mut changes = Vec::with_capacity(outcome.changes.len());
+        for change in &outcome.changes {
+            match change {
+                Changed::Edge(edge) => changes.push(Change {
+                    kind: edge.kind,
+                    follower: edge.follower,
+                    target: edge.target,
+                    state: edge.after.state,
+                    version: edge.after.version,
+                    cause: edge.cause,
+                }),
+                Changed::User(user) if user.after.is_none() => self.rows.erased.insert(user.key, outcome.version),
+                Changed::User(user) => self.rows.erased.exists(user.key, outcome.version),
+                Changed::Record(_) => {}
+            }
+        }
+        if !changes.is_empty() {
+            self.rows.apply(&changes, Source::Outcome(outcome.watermark, &self.gate));
+        }
+    }
+}

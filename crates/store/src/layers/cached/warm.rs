@@ -1,0 +1,82 @@
+//! When snapshots are made, and which are believed.
+
+use std::sync::Arc;
+
+use entourage_model::Sequence;
+
+use super::{
+    Shared,
+    snapshot::{self, Mark, Snapshot, Unusable},
+};
+
+/// A row takes at most so many times its bytes in memory on the disk.
+const LARGER_ON_DISK: u64 = 3;
+
+impl Shared {
+    /// At intervals, for as long as the layer is there.
+    pub(super) async fn save_snapshots(self: Arc<Self>) {
+        if self.disk.is_none() {
+            return;
+        }
+        loop {
+            tokio::time::sleep(self.options.snapshot_interval).await;
+            self.save_snapshot().await;
+        }
+    }
+
+    /// Failing costs only time at the next start.
+    pub(super) async fn save_snapshot(self: &Arc<Self>) {
+        let Some(disk) = self.disk.clone() else { return };
+        let Some(sequence) = self.position.lock().await.applied else { return };
+        let mark = match self.mark_at(sequence).await {
+            Some(mark) => mark,
+            None => return,
+        };
+        let (shared, now, time) = (Arc::clone(self), self.gate.now(), self.clock.now());
+        let saved = tokio::task::spawn_blocking(move || snapshot::write(&*disk, &shared.rows, mark, now, time)).await;
+        match saved {
+            Ok(Ok(rows)) => tracing::debug!(rows, "a snapshot of the cache was written"),
+            Ok(Err(error)) => tracing::warn!(%error, "no snapshot of the cache was written"),
+            Err(error) => tracing::warn!(%error, "no snapshot of the cache was written"),
+        }
+    }
+
+    /// What the store says of this place in its events; `None` if it is not there any more, or never was.
+    async fn mark_at(&self, sequence: Sequence) -> Option<Mark> {
+        let before = Sequence(sequence.0.checked_sub(1)?);
+        let events = self.inner.events(before, 1).await.ok()?;
+        let event = events.first().filter(|event| event.sequence == sequence)?;
+        Some(Mark { epoch: self.inner.identity().epoch, sequence, version: event.version })
+    }
+
+    /// Before anything else: what the last process held, if it can be brought up to date.
+    pub(super) async fn load_snapshot(self: &Arc<Self>) {
+        let Some(disk) = self.disk.clone() else { return };
+        let epoch = self.inner.identity().epoch;
+        let most = self.options.budget_bytes.saturating_mul(LARGER_ON_DISK).max(1 << 20);
+        let read = tokio::task::spawn_blocking(move || Snapshot::read(&*disk, epoch, most)).await;
+        let snapshot = match read {
+            Ok(Ok(snapshot)) => snapshot,
+            Ok(Err(Unusable::Missing)) => return,
+            Ok(Err(reason)) => return tracing::warn!(%reason, "the snapshot of the cache is not used"),
+            Err(error) => return tracing::warn!(%error, "the snapshot of the cache is not used"),
+        };
+        let mark = snapshot.mark;
+        if self.mark_at(mark.sequence).await != Some(mark) {
+            return tracing::warn!("the snapshot of the cache is not used: the store's events go on from elsewhere");
+        }
+        let (shared, now, time) = (Arc::clone(self), self.gate.now(), self.clock.now());
+        let restored = tokio::task::spawn_blocking(move || snapshot.restore(&shared.rows, now, time)).await;
+        match restored {
+            Ok(Ok(rows)) => {
+                self.position.lock().await.applied = Some(mark.sequence);
+                tracing::info!(rows, "the cache begins with its snapshot");
+            }
+            other => {
+                self.rows.clear();
+                let reason = other.map_or_else(|error| error.to_string(), |_| Unusable::Damaged.to_string());
+                tracing::warn!(reason, "the snapshot of the cache is not used");
+            }
+        }
+    }
+}

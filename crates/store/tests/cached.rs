@@ -1,0 +1,123 @@
+//! The cached layer under the whole suite: with room, without, restarted, restarted with a damaged snapshot.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod cached_kit;
+
+use std::sync::Arc;
+
+use cached_kit::{memory, over, over_with_disk, tiny};
+use entourage_store::{
+    Store,
+    conformance::{block_on, random},
+    disk::{Disk as _, crash::CrashDisk},
+    layers::cached::Options,
+};
+
+async fn roomy() -> Arc<dyn Store> {
+    Arc::new(over(memory(), Options::default()).await)
+}
+
+async fn cramped() -> Arc<dyn Store> {
+    Arc::new(over(memory(), tiny()).await)
+}
+
+mod with_room {
+    use super::roomy;
+
+    entourage_store::conformance!(
+        fresh = roomy,
+        skips = [
+            "races::cap_is_exact_at_9_999",
+            "records::a_large_group_goes_in_chunks",
+            "records::records_survive_reopening",
+            "erasing::erasing_survives_reopening",
+            "life::a_closed_store_refuses_writes",
+            "life::acked_writes_survive_reopening",
+            "life::retries_are_recognised_after_reopening",
+            "life::versions_and_sequences_go_on_after_reopening",
+        ]
+    );
+}
+
+mod evicting_all_the_time {
+    use super::cramped;
+
+    entourage_store::conformance!(
+        fresh = cramped,
+        skips = [
+            "races::cap_is_exact_at_9_999",
+            "records::a_large_group_goes_in_chunks",
+            "records::records_survive_reopening",
+            "erasing::erasing_survives_reopening",
+            "life::a_closed_store_refuses_writes",
+            "life::acked_writes_survive_reopening",
+            "life::retries_are_recognised_after_reopening",
+            "life::versions_and_sequences_go_on_after_reopening",
+        ]
+    );
+}
+
+#[test]
+fn random_operations_agree_with_the_reference() {
+    random::run_seeds(8, 1_500, roomy);
+}
+
+#[test]
+fn random_operations_agree_while_everything_is_evicted() {
+    random::run_seeds(6, 1_200, cramped);
+}
+
+/// What happens to the snapshot between two lives of the layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meanwhile {
+    Nothing,
+    Damaged,
+    Cut,
+    /// Writes go to the store without the layer's knowledge.
+    OldSnapshot,
+}
+
+#[test]
+fn the_same_operations_have_the_same_answers_on_off_and_restarted() {
+    for seed in 0..4 {
+        let plan = random::Plan::new(seed, 1_000);
+        let bare = block_on(random::run(memory(), plan, random::straight_on)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        assert!(!bare.outcomes.is_empty());
+        for meanwhile in [Meanwhile::Nothing, Meanwhile::Damaged, Meanwhile::Cut, Meanwhile::OldSnapshot] {
+            let met = block_on(restarted_now_and_then(plan, meanwhile));
+            assert_eq!(met, bare.outcomes.len(), "{meanwhile:?}");
+        }
+    }
+}
+
+async fn restarted_now_and_then(plan: random::Plan, meanwhile: Meanwhile) -> usize {
+    let (inner, disk) = (memory(), CrashDisk::new());
+    let open = async |disk: &CrashDisk| -> Arc<dyn Store> {
+        let layer = over_with_disk(Arc::clone(&inner), Options::default(), Arc::new(disk.clone())).await;
+        Arc::new(layer) as Arc<dyn Store>
+    };
+    let first = open(&disk).await;
+    let mut kept: Option<Vec<u8>> = None;
+    let run = random::run(first, plan, async |step, store| {
+        if step % 60 != 59 {
+            return store;
+        }
+        store.close().await.unwrap();
+        drop(store);
+        let bytes = disk.contents("cache.snapshot").unwrap();
+        let put = |bytes: &[u8]| disk.create("cache.snapshot").unwrap().write_at(bytes, 0).unwrap();
+        match meanwhile {
+            Meanwhile::Nothing => {}
+            Meanwhile::Damaged => {
+                let mut bytes = bytes;
+                let at = (step * 7_919) % bytes.len();
+                bytes[at] ^= 1 << (step % 8);
+                put(&bytes);
+            }
+            Meanwhile::Cut => put(&bytes[..bytes.len() * (step % 7) / 7]),
+            Meanwhile::OldSnapshot => put(kept.get_or_insert(bytes)),
+        }
+        open(&disk).await
+    });
+    run.await.unwrap_or_else(|wrong| panic!("{meanwhile:?}: {wrong}")).outcomes.len()
+}

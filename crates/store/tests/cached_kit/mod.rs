@@ -1,0 +1,195 @@
+//! A cached layer over a store in which the test can come between.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use entourage_model::{
+    Clock, Code, Error, Event, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Overwrite, Page, Place,
+    Result, Secret, Sequence, State, UserId, UserPatch,
+};
+use entourage_store::{
+    Answer, Identity, Progress, Store, SystemClock,
+    backends::memory,
+    conformance::hooked::{Hooked, Hooks},
+    disk::Disk,
+    layers::cached::{self, Options, Surroundings},
+};
+use tokio::sync::Semaphore;
+
+pub fn memory() -> Arc<dyn Store> {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([7; 32]) };
+    Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))
+}
+
+/// Nothing comes unless it is asked for.
+pub fn by_hand() -> Options {
+    Options { interval: Duration::from_secs(3_600), patience: Duration::from_secs(5), ..Options::default() }
+}
+
+/// Room for one small row or two, so that nearly every look is a miss.
+pub fn tiny() -> Options {
+    Options { budget_bytes: 1_200, ..Options::default() }
+}
+
+pub async fn over(store: Arc<dyn Store>, options: Options) -> cached::Store {
+    cached::Store::open(store, options, Surroundings::default()).await
+}
+
+pub async fn over_with_disk(store: Arc<dyn Store>, options: Options, disk: Arc<dyn Disk>) -> cached::Store {
+    let surroundings = Surroundings { disk: Some(disk), ..Surroundings::default() };
+    cached::Store::open(store, options, surroundings).await
+}
+
+/// A layer whose time stands still.
+pub async fn on_clock(store: Arc<dyn Store>, options: Options, clock: &Arc<ManualClock>) -> cached::Store {
+    let surroundings =
+        Surroundings { clock: Arc::clone(clock) as Arc<dyn Clock>, uptime: Arc::clone(clock) as _, disk: None };
+    cached::Store::open(store, options, surroundings).await
+}
+
+pub fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Millis::from_since_2000(1_000_000)))
+}
+
+/// A store that pauses, counts and fails as it is told.
+#[derive(Default)]
+pub struct Between {
+    pub scans: AtomicU64,
+    pub edge_reads: AtomicU64,
+    /// While set, a scan has read and waits for a permit before it returns.
+    pub hold_scans: AtomicBool,
+    pub go_on: Semaphores,
+    pub events_fail: AtomicBool,
+    /// Events up to here are gone.
+    pub dropped: AtomicU64,
+    /// Events are listed up to here only.
+    pub listed_to: AtomicU64,
+}
+
+/// How many scans have read, and how many may return.
+pub struct Semaphores {
+    pub arrived: Semaphore,
+    pub released: Semaphore,
+}
+
+impl Default for Semaphores {
+    fn default() -> Self {
+        Self { arrived: Semaphore::new(0), released: Semaphore::new(0) }
+    }
+}
+
+impl Between {
+    pub fn over(store: Arc<dyn Store>) -> Arc<Hooked<Self>> {
+        let between = Self { listed_to: AtomicU64::new(u64::MAX), ..Self::default() };
+        Arc::new(Hooked::new(store, between))
+    }
+
+    pub fn scans(&self) -> u64 {
+        self.scans.load(Ordering::SeqCst)
+    }
+
+    pub fn edge_reads(&self) -> u64 {
+        self.edge_reads.load(Ordering::SeqCst)
+    }
+
+    pub fn hold_scans(&self, hold: bool) {
+        self.hold_scans.store(hold, Ordering::SeqCst);
+    }
+
+    pub async fn scan_has_read(&self) {
+        self.go_on.arrived.acquire().await.unwrap().forget();
+    }
+
+    pub fn release_scans(&self) {
+        self.hold_scans(false);
+        self.go_on.released.add_permits(1_000);
+    }
+}
+
+#[async_trait]
+impl Hooks for Between {
+    fn peek(&self, _: &dyn Store, _: Kind, _: Key, _: Key) -> Answer {
+        Answer::Unknown
+    }
+
+    async fn get_edges(
+        &self,
+        inner: &dyn Store,
+        kind: Kind,
+        pairs: &[(Key, Key)],
+    ) -> Result<Vec<Option<entourage_model::EdgeValue>>> {
+        self.edge_reads.fetch_add(1, Ordering::SeqCst);
+        inner.get_edges(kind, pairs).await
+    }
+
+    async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.scans.fetch_add(1, Ordering::SeqCst);
+        let page = inner.scan(list, after, limit).await;
+        if self.hold_scans.load(Ordering::SeqCst) {
+            self.go_on.arrived.add_permits(1);
+            self.go_on.released.acquire().await.unwrap().forget();
+        }
+        page
+    }
+
+    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        if self.events_fail.load(Ordering::SeqCst) {
+            return Err(Error::unavailable("no events today"));
+        }
+        let dropped = self.dropped.load(Ordering::SeqCst);
+        if after.0 < dropped {
+            return Err(Error::new(Code::EventsExpired, "gone").resume_from(dropped.to_string()));
+        }
+        inner.events(after, limit).await
+    }
+
+    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
+        if self.events_fail.load(Ordering::SeqCst) {
+            return Err(Error::unavailable("no events today"));
+        }
+        let Progress { listed, covered, newest } = inner.progress().await?;
+        let most = Sequence(self.listed_to.load(Ordering::SeqCst));
+        Ok(Progress { listed: listed.min(most), covered: covered.min(most), newest })
+    }
+}
+
+pub async fn people(store: &dyn Store, keys: std::ops::RangeInclusive<i64>) {
+    for key in keys {
+        let (id, patch, overwrite) = (UserId::from(key), UserPatch::default(), Overwrite::Replace);
+        done(store, Operation::PutUser { key: Key(key), id, patch, overwrite }).await;
+    }
+}
+
+pub async fn done(store: &dyn Store, operation: Operation) -> Outcome {
+    store.commit(operation.into()).await.unwrap()
+}
+
+pub fn follow(follower: i64, target: i64) -> Operation {
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: false, cap: None }
+}
+
+pub fn unfollow(follower: i64, target: i64) -> Operation {
+    Operation::Unfollow { follower: Key(follower), target: Key(target) }
+}
+
+pub fn block(actor: i64, target: i64) -> Operation {
+    Operation::Block { actor: Key(actor), target: Key(target) }
+}
+
+pub fn peek(store: &dyn Store, follower: i64, target: i64) -> Answer {
+    store.peek(Kind::Follow, Key(follower), Key(target))
+}
+
+pub async fn follows(store: &dyn Store, follower: i64, target: i64) -> bool {
+    let edge = store.get_edges(Kind::Follow, &[(Key(follower), Key(target))]).await.unwrap()[0];
+    edge.is_some_and(|edge| edge.state == State::Active)
+}

@@ -1,0 +1,341 @@
+//! What makes a cache wrong: reads that a write overtakes, news that do not come, news that are lost.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod cached_kit;
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use cached_kit::*;
+use entourage_model::{Key, Kind, Operation};
+use entourage_store::{Answer, Store, conformance::block_on, layers::cached::Options};
+
+#[test]
+fn what_is_missing_is_unknown_and_what_was_read_is_known() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=3).await;
+        done(&*store, follow(1, 2)).await;
+        let layer = over(Arc::clone(&store) as _, by_hand()).await;
+        assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
+        assert_eq!(peek(&layer, 1, 3), Answer::Unknown);
+        assert!(!follows(&layer, 1, 3).await);
+        assert_eq!((peek(&layer, 1, 2), peek(&layer, 1, 3)), (Answer::Yes, Answer::No));
+        let asked = store.hooks.edge_reads();
+        assert!(!follows(&layer, 1, 3).await && !follows(&layer, 1, 99).await);
+        assert_eq!(store.hooks.edge_reads(), asked, "a no costs nothing");
+        assert!(follows(&layer, 1, 2).await);
+        assert_eq!(store.hooks.edge_reads(), asked + 1, "a yes asks for its value");
+    });
+}
+
+#[test]
+fn a_fill_that_a_write_overtakes_is_not_held() {
+    block_on(async {
+        for through_layer in [true, false] {
+            let store = Between::over(memory());
+            people(&*store, 1..=3).await;
+            done(&*store, follow(1, 3)).await;
+            let layer = Arc::new(over(Arc::clone(&store) as _, by_hand()).await);
+            store.hooks.hold_scans(true);
+            let reader = tokio::spawn({
+                let layer = Arc::clone(&layer);
+                async move { follows(&*layer, 1, 2).await }
+            });
+            store.hooks.scan_has_read().await;
+            // Between the read and the fill.
+            if through_layer {
+                done(&*layer, follow(1, 2)).await;
+                done(&*layer, unfollow(1, 3)).await;
+            } else {
+                done(&*store, follow(1, 2)).await;
+                done(&*store, unfollow(1, 3)).await;
+                layer.catch_up().await.unwrap();
+            }
+            store.hooks.release_scans();
+            assert!(reader.await.unwrap(), "the read ends after the write, and asks the store");
+            assert_eq!((peek(&*layer, 1, 2), peek(&*layer, 1, 3)), (Answer::Unknown, Answer::Unknown));
+            assert!(follows(&*layer, 1, 2).await && !follows(&*layer, 1, 3).await);
+            assert_eq!((peek(&*layer, 1, 2), peek(&*layer, 1, 3)), (Answer::Yes, Answer::No));
+        }
+    });
+}
+
+#[test]
+fn many_misses_are_one_read() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=60).await;
+        done(&*store, follow(1, 2)).await;
+        let layer = Arc::new(over(Arc::clone(&store) as _, by_hand()).await);
+        store.hooks.hold_scans(true);
+        let readers: Vec<_> = (3..=52)
+            .map(|target| {
+                let layer = Arc::clone(&layer);
+                tokio::spawn(async move { follows(&*layer, 1, target).await })
+            })
+            .collect();
+        store.hooks.scan_has_read().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(store.hooks.scans(), 1, "nobody else reads while one does");
+        store.hooks.release_scans();
+        for reader in readers {
+            assert!(!reader.await.unwrap());
+        }
+        // One list of follows, one of requests, one of parked ones.
+        assert_eq!((store.hooks.scans(), store.hooks.edge_reads()), (3, 0));
+    });
+}
+
+#[test]
+fn a_reader_that_gives_up_leaves_nobody_waiting() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=3).await;
+        let layer = Arc::new(over(Arc::clone(&store) as _, by_hand()).await);
+        store.hooks.hold_scans(true);
+        let reader = tokio::spawn({
+            let layer = Arc::clone(&layer);
+            async move { follows(&*layer, 1, 2).await }
+        });
+        store.hooks.scan_has_read().await;
+        reader.abort();
+        let other = tokio::spawn({
+            let layer = Arc::clone(&layer);
+            async move { follows(&*layer, 1, 3).await }
+        });
+        store.hooks.release_scans();
+        assert!(!tokio::time::timeout(Duration::from_secs(5), other).await.unwrap().unwrap());
+    });
+}
+
+#[test]
+fn late_and_early_outcomes_of_one_edge_end_as_the_last_one() {
+    block_on(async {
+        let layer =
+            Arc::new(over(memory(), Options { interval: Duration::from_millis(1), ..Options::default() }).await);
+        people(&*layer, 1..=20).await;
+        for round in 0..30 {
+            let tasks: Vec<_> = (0..8)
+                .map(|task| {
+                    let layer = Arc::clone(&layer);
+                    tokio::spawn(async move {
+                        for step in 0..20 {
+                            let operation = match (task + step + round) % 4 {
+                                0 => unfollow(1, 2),
+                                1 => block(2, 1),
+                                2 => Operation::Unblock { actor: Key(2), target: Key(1) },
+                                _ => follow(1, 2),
+                            };
+                            let _ = layer.commit(operation.into()).await;
+                            layer.get_edges(Kind::Follow, &[(Key(1), Key(2))]).await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            for kind in [Kind::Follow, Kind::Block] {
+                for (a, b) in [(1, 2), (2, 1)] {
+                    let exact =
+                        layer.scan(entourage_model::List { user: Key(a), plane: plane(kind), side: SIDE }, None, 9);
+                    let active = exact.await.unwrap().edges.iter().any(|edge| edge.target == Key(b));
+                    let wrong = if active { Answer::No } else { Answer::Yes };
+                    assert_ne!(layer.peek(kind, Key(a), Key(b)), wrong, "{kind:?} {a} → {b} in round {round}");
+                    layer.get_edges(kind, &[(Key(a), Key(b))]).await.unwrap();
+                }
+            }
+        }
+    });
+}
+
+const SIDE: entourage_model::Side = entourage_model::Side::Following;
+
+const fn plane(kind: Kind) -> entourage_model::Plane {
+    match kind {
+        Kind::Follow => entourage_model::Plane::Follow,
+        Kind::Block => entourage_model::Plane::Block,
+        Kind::Mute => entourage_model::Plane::Mute,
+    }
+}
+
+#[test]
+fn past_two_seconds_without_news_nobody_is_told_from_memory() {
+    block_on(async {
+        let (store, clock) = (Between::over(memory()), clock());
+        people(&*store, 1..=3).await;
+        let layer = on_clock(Arc::clone(&store) as _, by_hand(), &clock).await;
+        assert!(!follows(&layer, 1, 2).await);
+        store.hooks.events_fail.store(true, Ordering::SeqCst);
+        // Another server's write, of which nothing is heard.
+        done(&*store, follow(1, 2)).await;
+        layer.catch_up().await.unwrap_err();
+        clock.advance(2_000);
+        assert_eq!(peek(&layer, 1, 2), Answer::No, "as old as it may be");
+        clock.advance(1);
+        assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
+        let mut many = Vec::new();
+        layer.peek_all(Kind::Follow, &[(Key(1), Key(2)), (Key(1), Key(3))], &mut many);
+        assert_eq!(many, [Answer::Unknown; 2]);
+        assert!(follows(&layer, 1, 2).await, "the store is asked");
+        store.hooks.events_fail.store(false, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&layer, 1, 2), Answer::Yes);
+    });
+}
+
+#[test]
+fn events_that_wait_behind_an_open_transaction_are_no_news() {
+    block_on(async {
+        let (store, clock) = (Between::over(memory()), clock());
+        people(&*store, 1..=3).await;
+        let layer = on_clock(Arc::clone(&store) as _, by_hand(), &clock).await;
+        assert!(!follows(&layer, 1, 2).await);
+        store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+        done(&*store, follow(1, 2)).await;
+        for _ in 0..5 {
+            clock.advance(500);
+            layer.catch_up().await.unwrap();
+        }
+        assert_eq!(peek(&layer, 1, 2), Answer::Unknown, "asking often does not make old news new");
+        assert!(follows(&layer, 1, 2).await);
+        store.hooks.listed_to.store(u64::MAX, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&layer, 1, 2), Answer::Yes);
+    });
+}
+
+#[test]
+fn a_token_that_memory_does_not_cover_sends_reads_to_the_store() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=3).await;
+        let options = Options { patience: Duration::from_millis(20), ..by_hand() };
+        let layer = over(Arc::clone(&store) as _, options).await;
+        assert!(!follows(&layer, 1, 2).await);
+        let stuck = store.last_event().await.unwrap().0;
+        store.hooks.listed_to.store(stuck, Ordering::SeqCst);
+        let outcome = done(&*store, follow(1, 2)).await;
+        assert_eq!(peek(&layer, 1, 2), Answer::No, "without a token it may be two seconds old");
+        assert!(layer.covers(outcome.watermark).await.unwrap());
+        assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
+        assert!(follows(&layer, 1, 2).await);
+        store.hooks.listed_to.store(u64::MAX, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&layer, 1, 2), Answer::Yes);
+        assert!(layer.covers(outcome.watermark).await.unwrap());
+        assert!(!layer.covers(outcome.watermark.plus(5)).await.unwrap(), "nobody has written that");
+    });
+}
+
+#[test]
+fn two_servers_see_each_others_writes_within_an_interval_and_at_once_with_the_token() {
+    block_on(async {
+        let store = memory();
+        let options = Options { interval: Duration::from_millis(20), ..Options::default() };
+        let (one, other) = (over(Arc::clone(&store), options).await, over(Arc::clone(&store), options).await);
+        people(&one, 1..=3).await;
+        assert!(!follows(&one, 1, 2).await && !follows(&other, 1, 2).await);
+        for round in 0..50 {
+            let (operation, now, wrong) = match round % 2 {
+                0 => (follow(1, 2), Answer::Yes, Answer::No),
+                _ => (unfollow(1, 2), Answer::No, Answer::Yes),
+            };
+            let outcome = done(&one, operation).await;
+            assert_ne!(peek(&one, 1, 2), wrong, "the writing server sees it at once");
+            if round % 3 == 0 {
+                assert!(other.covers(outcome.watermark).await.unwrap());
+                assert_ne!(peek(&other, 1, 2), wrong, "with the token so does every other");
+                assert_eq!(follows(&other, 1, 2).await, now == Answer::Yes);
+            } else {
+                let began = std::time::Instant::now();
+                while peek(&other, 1, 2) != now {
+                    assert!(began.elapsed() < Duration::from_secs(2), "never heard of");
+                    follows(&other, 1, 2).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn lost_events_clear_everything() {
+    block_on(async {
+        for lost in [true, false] {
+            let store = Between::over(memory());
+            people(&*store, 1..=3).await;
+            let options = Options { replay_max: 5, ..by_hand() };
+            let layer = over(Arc::clone(&store) as _, options).await;
+            assert!(!follows(&layer, 1, 2).await);
+            done(&*store, follow(1, 2)).await;
+            if lost {
+                store.hooks.dropped.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+            } else {
+                // More than is worth reading.
+                for _ in 0..3 {
+                    done(&*store, unfollow(1, 2)).await;
+                    done(&*store, follow(1, 2)).await;
+                }
+            }
+            layer.catch_up().await.unwrap();
+            assert_eq!(peek(&layer, 1, 2), Answer::Unknown, "nothing is held any more");
+            assert!(follows(&layer, 1, 2).await);
+            assert_eq!(peek(&layer, 1, 2), Answer::Yes);
+        }
+    });
+}
+
+#[test]
+fn rows_past_their_time_and_rows_too_large_are_unknown() {
+    block_on(async {
+        let (store, clock) = (Between::over(memory()), clock());
+        people(&*store, 1..=10).await;
+        let options = Options { row_edges_max: 3, ttl: Duration::from_secs(60), ..by_hand() };
+        let layer = on_clock(Arc::clone(&store) as _, options, &clock).await;
+        assert!(!follows(&layer, 1, 2).await);
+        clock.advance(59_999);
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&layer, 1, 2), Answer::No);
+        clock.advance(1);
+        assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
+        assert!(!follows(&layer, 1, 2).await);
+        for target in 2..=4 {
+            done(&layer, follow(1, target)).await;
+        }
+        assert_eq!((peek(&layer, 1, 4), peek(&layer, 1, 5)), (Answer::Yes, Answer::No));
+        done(&layer, follow(1, 5)).await;
+        assert_eq!((peek(&layer, 1, 4), peek(&layer, 1, 9)), (Answer::Unknown, Answer::Unknown));
+        let scans = store.hooks.scans();
+        for target in 2..=10 {
+            assert_eq!(follows(&layer, 1, target).await, target <= 5);
+        }
+        assert_eq!(store.hooks.scans(), scans, "it is not read again and again");
+    });
+}
+
+#[test]
+fn blocks_are_known_in_both_directions_from_two_rows() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=200).await;
+        done(&*store, block(7, 1)).await;
+        done(&*store, block(1, 8)).await;
+        let layer = over(Arc::clone(&store) as _, by_hand()).await;
+        let pairs: Vec<_> = (2..=200).flat_map(|other| [(Key(1), Key(other)), (Key(other), Key(1))]).collect();
+        let found = layer.get_edges(Kind::Block, &pairs).await.unwrap();
+        assert_eq!(store.hooks.scans(), 2, "whom the viewer blocks, and who blocks the viewer");
+        for (&(a, b), edge) in pairs.iter().zip(found) {
+            let blocks = (a, b) == (Key(7), Key(1)) || (a, b) == (Key(1), Key(8));
+            assert_eq!(edge.is_some(), blocks);
+            assert_eq!(layer.peek(Kind::Block, a, b), if blocks { Answer::Yes } else { Answer::No });
+        }
+        done(&layer, Operation::Unblock { actor: Key(7), target: Key(1) }).await;
+        done(&layer, block(9, 1)).await;
+        assert_eq!(layer.peek(Kind::Block, Key(7), Key(1)), Answer::No);
+        assert_eq!(layer.peek(Kind::Block, Key(9), Key(1)), Answer::Yes);
+    });
+}
