@@ -8,7 +8,8 @@ use entourage_service::{Rules, Service};
 use entourage_store::{
     Maintenance, Store, SystemClock,
     backends::{embedded, memory, postgres},
-    disk::RealDisk,
+    disk::{Disk, RealDisk},
+    layers::cached,
 };
 
 use crate::{config::Settings, metrics};
@@ -25,7 +26,21 @@ pub struct Wired {
 pub async fn wire(settings: &Settings) -> Result<Wired> {
     // Measures that are made before would be lost.
     metrics::install();
-    let Opened { store, maintenance, place } = open_store(settings).await?;
+    Ok(wire_over(settings, open_store(settings).await?))
+}
+
+/// For a process that answers many: in front of a store that is not on this machine it remembers what it was told.
+pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
+    metrics::install();
+    let mut opened = open_store(settings).await?;
+    if opened.is_remote {
+        opened.store = with_cache(settings, opened.store).await;
+    }
+    Ok(wire_over(settings, opened))
+}
+
+fn wire_over(settings: &Settings, opened: Opened) -> Wired {
+    let Opened { store, maintenance, place, .. } = opened;
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules = Rules {
         auto_create: settings.auto_create,
@@ -35,13 +50,15 @@ pub async fn wire(settings: &Settings) -> Result<Wired> {
         audit_interval: settings.audit_interval,
     };
     let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
-    Ok(Wired { store, service, place })
+    Wired { store, service, place }
 }
 
 struct Opened {
     store: Arc<dyn Store>,
     maintenance: Option<Arc<dyn Maintenance>>,
     place: String,
+    /// Whether every answer is a round trip.
+    is_remote: bool,
 }
 
 async fn open_store(settings: &Settings) -> Result<Opened> {
@@ -49,13 +66,13 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
         Some(("embedded", "")) => {
             let place = settings.data_dir.display().to_string();
             let store = Arc::new(open_embedded(settings, &place)?);
-            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place })
+            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place, is_remote: false })
         }
         Some(("memory", "")) => {
             let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock))
                 .keeping_history(settings.history_retention);
             let place = "memory (gone when the process ends)".to_owned();
-            Ok(Opened { store: Arc::new(store), maintenance: None, place })
+            Ok(Opened { store: Arc::new(store), maintenance: None, place, is_remote: false })
         }
         Some(("postgres" | "postgresql", _)) => {
             let options = postgres::Options {
@@ -67,7 +84,7 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
             let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
             let store = Arc::new(store);
-            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place })
+            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place, is_remote: true })
         }
         // The rest of the text may hold a password.
         other => {
@@ -77,6 +94,27 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             )))
         }
     }
+}
+
+async fn with_cache(settings: &Settings, store: Arc<dyn Store>) -> Arc<dyn Store> {
+    if settings.cache_budget_bytes == 0 {
+        return store;
+    }
+    let options = cached::Options {
+        budget_bytes: settings.cache_budget_bytes,
+        ttl: settings.cache_ttl,
+        ..cached::Options::default()
+    };
+    let folder = settings.data_dir.join("cache");
+    let disk = match RealDisk::new(&folder) {
+        Ok(disk) => Some(Arc::new(disk) as Arc<dyn Disk>),
+        Err(error) => {
+            tracing::warn!(folder = %folder.display(), %error, "the cache will not outlive the process");
+            None
+        }
+    };
+    let surroundings = cached::Surroundings { disk, ..cached::Surroundings::default() };
+    Arc::new(cached::Store::open(store, options, surroundings).await)
 }
 
 fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {

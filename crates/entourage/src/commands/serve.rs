@@ -8,7 +8,7 @@ use entourage_server::{
     Front, Stopped, bind,
     config::Settings,
     serve,
-    wire::{Wired, wire},
+    wire::{Wired, wire_to_serve},
     work,
 };
 use entourage_store::SystemClock;
@@ -47,7 +47,7 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
             reloading.reload();
         }
     });
-    let Wired { store, service, place } = wire(settings).await?;
+    let Wired { store, service, place } = wire_to_serve(settings).await?;
     let demo = if with_demo { Some(demo::load(&service).await?) } else { None };
     let address = listener.local_addr()?.to_string();
     print_banner(&address, &place, &front)?;

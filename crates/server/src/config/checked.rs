@@ -50,6 +50,9 @@ pub struct Settings {
     /// `None` is never.
     pub audit_interval: Option<Duration>,
     pub memory_budget_bytes: u64,
+    /// 0 is no cache.
+    pub cache_budget_bytes: u64,
+    pub cache_ttl: Duration,
 }
 
 impl Settings {
@@ -104,6 +107,8 @@ impl Settings {
             audit_interval: raw
                 .checked("audit.interval", "a time such as 1h, 0s for never", duration)
                 .map(|interval| Some(interval).filter(above_zero))?,
+            cache_budget_bytes: raw.checked("cache.budget", "a size such as 256MiB, 0 for none", bytes)?,
+            cache_ttl: raw.checked("cache.ttl", "a time such as 1h", |text| duration(text).filter(above_zero))?,
             memory_budget_bytes: raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
                 "auto" => Some(half_of_memory()),
                 _ => bytes(text).filter(|size| *size > 0),

@@ -61,6 +61,14 @@ fn describe() {
     describe_gauge!("entourage_memory_bytes", "Bytes that the store holds in memory, by its own estimate");
     describe_gauge!("entourage_users", "Users of the store");
     describe_gauge!("entourage_edges", "Edges of the store that are in a list");
+    describe_counter!("entourage_cache_hits_total", "Checks that the cache answered");
+    describe_counter!("entourage_cache_misses_total", "Checks that the cache did not answer");
+    describe_counter!("entourage_cache_fills_total", "Rows that the cache read from the store");
+    describe_counter!("entourage_cache_evictions_total", "Rows that the cache let go of for others");
+    describe_counter!("entourage_cache_clears_total", "How often the cache let go of everything");
+    describe_gauge!("entourage_cache_bytes", "Bytes that the cache holds, by its own estimate");
+    describe_gauge!("entourage_cache_rows", "Rows that the cache holds");
+    describe_gauge!("entourage_cache_lag_seconds", "How old what the cache knows may be");
     describe_counter!("entourage_audit_users_total", "Users whose lists and counts were compared");
     describe_histogram!("entourage_audit_seconds", "Time of an audit of everybody");
     describe_gauge!("entourage_audit_drifted_users", "Users of whom something did not agree in the last audit");
