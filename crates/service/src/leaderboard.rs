@@ -9,7 +9,7 @@ use std::{
 };
 
 use entourage_model::{
-    Change, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, UserId, Version,
+    Change, Counts, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, UserId, Version,
 };
 use parking_lot::Mutex;
 
@@ -160,10 +160,11 @@ impl Service {
             self.sweep(board).await?;
             board.pending.extend(self.leaderboard.touched.lock().drain());
             // Taken away only when done: the request may end at any await.
-            while let Some(&key) = board.pending.last() {
-                let followers = self.public_followers(key).await?;
-                board.set(key, followers);
-                board.pending.pop();
+            while !board.pending.is_empty() {
+                let first = board.pending.len().saturating_sub(SWEEP_CHUNK);
+                let ranked = self.public_followers(board.pending.get(first..).unwrap_or_default()).await?;
+                ranked.into_iter().for_each(|(key, followers)| board.set(key, followers));
+                board.pending.truncate(first);
             }
             if !board.is_short() {
                 return Ok(board.ranks.iter().take(LEADERBOARD_MAX).copied().collect());
@@ -185,17 +186,17 @@ impl Service {
                 }
             };
             let users = self.store.sweep_users(after, SWEEP_CHUNK).await?;
-            for user in &users {
-                let followers = self.public_followers(user.key).await?;
-                board.set(user.key, followers);
-            }
+            let keys: Vec<Key> = users.iter().map(|user| user.key).collect();
+            let ranked = self.public_followers(&keys).await?;
+            ranked.into_iter().for_each(|(key, followers)| board.set(key, followers));
             board.sweep = users.last().map_or(Sweep::Done, |last| Sweep::Above(last.key));
         }
     }
 
-    async fn public_followers(&self, key: Key) -> Result<u64> {
-        let counts = self.store.get_counts(key).await?.unwrap_or_default();
-        Ok(counts.followers.saturating_sub(counts.followers_quiet))
+    async fn public_followers(&self, keys: &[Key]) -> Result<Vec<(Key, u64)>> {
+        let counts = self.store.get_all_counts(keys).await?;
+        let public = |counts: Counts| counts.followers.saturating_sub(counts.followers_quiet);
+        Ok(keys.iter().zip(counts).map(|(key, counts)| (*key, public(counts.unwrap_or_default()))).collect())
     }
 }
 

@@ -77,7 +77,8 @@ pub struct Progress {
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
 ///   empty list.
-/// - **C11** Counts equal the lists at every moment and are never negative.
+/// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` is `get_counts` of each
+///   user in the order asked, each as of some moment of the call.
 ///
 /// # Events
 /// - **C12** Each change has exactly one event; no-ops and refusals have none. Sequences count 1, 2, 3 … without a gap.
@@ -124,6 +125,15 @@ pub trait Store: Send + Sync + 'static {
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>>;
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>>;
+
+    /// In one go where each would be a round trip.
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        let mut counts = Vec::with_capacity(users.len());
+        for &user in users {
+            counts.push(self.get_counts(user).await?);
+        }
+        Ok(counts)
+    }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
 

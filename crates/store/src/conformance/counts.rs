@@ -88,3 +88,21 @@ pub(super) async fn unknown_users_have_no_counts(world: World) {
     let user = world.user().await;
     assert_eq!(world.counts(user).await, Counts::default());
 }
+
+pub(super) async fn counts_of_many_are_those_of_each(world: World) {
+    let users = world.many_users(9).await;
+    for (index, &user) in users.iter().enumerate() {
+        for other in users.iter().take(index) {
+            world.done(follow(user, *other)).await;
+        }
+    }
+    let stranger = world.stranger();
+    let asked: Vec<_> = users.iter().rev().chain(&[stranger, users[3], users[3]]).copied().collect();
+    let mut expected = Vec::new();
+    for &user in &asked {
+        expected.push(world.store.get_counts(user).await.expect("counts can be read"));
+    }
+    assert!(expected.contains(&None) && expected.iter().flatten().any(|counts| counts.followers == 8));
+    assert_eq!(world.store.get_all_counts(&asked).await.expect("counts can be read"), expected);
+    assert_eq!(world.store.get_all_counts(&[]).await.expect("counts can be read"), Vec::new());
+}

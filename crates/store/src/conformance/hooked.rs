@@ -87,6 +87,10 @@ impl<H: Hooks> Store for Hooked<H> {
         self.inner.get_counts(user).await
     }
 
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        self.inner.get_all_counts(users).await
+    }
+
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.hooks.scan(&*self.inner, list, after, limit).await
     }

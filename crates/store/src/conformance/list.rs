@@ -75,6 +75,7 @@ macro_rules! conformance_cases {
                 counts_equal_lists_while_others_write [C11];
                 repeated_removals_never_count_twice [C11];
                 unknown_users_have_no_counts [C11];
+                counts_of_many_are_those_of_each [C11];
             }
             checks {
                 answers_come_in_the_order_asked [C9];

@@ -158,7 +158,12 @@ impl crate::Store for Store {
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        Ok(retrying(|| self.read_counts(user)).await?)
+        let users = [user];
+        Ok(retrying(|| self.read_counts(&users)).await?.pop().flatten())
+    }
+
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        Ok(retrying(|| self.read_counts(users)).await?)
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {

@@ -14,10 +14,10 @@ const EDGES: &str = "SELECT e.state, e.quiet, e.version, e.position, e.accepted,
      LEFT JOIN edges e ON e.follower = asked.follower AND e.target = asked.target AND e.kind = $1 AND e.state <> 3 \
      ORDER BY asked.place";
 /// No row: no user. One row without a plane: a user without edges.
-const COUNTS: &str = "SELECT c.plane, c.side, c.total, c.quiet FROM users u \
+const COUNTS: &str = "SELECT u.key, c.plane, c.side, c.total, c.quiet FROM users u \
      LEFT JOIN LATERAL (SELECT plane, side, sum(total)::bigint AS total, sum(quiet)::bigint AS quiet \
          FROM count_parts WHERE user_key = u.key GROUP BY plane, side) c ON true \
-     WHERE u.key = $1";
+     WHERE u.key = ANY($1)";
 const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
 
 /// A page and the totals of its list. Without edges there is one row that has only the totals.
@@ -62,17 +62,16 @@ impl Store {
         Ok(keys.iter().map(|key| found.get(key).map(|&user| user.clone())).collect())
     }
 
-    pub(super) async fn read_counts(&self, user: Key) -> Result<Option<Counts>, Failure> {
+    pub(super) async fn read_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>, Failure> {
+        let asked: Vec<i64> = users.iter().map(|user| user.0).collect();
         let client = self.client().await?;
         let statement = client.prepare_cached(COUNTS).await?;
-        let rows = client.query(&statement, &[&user.0]).await?;
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        let mut counts = Counts::default();
-        for row in rows.iter().filter(|row| row.get::<_, Option<i16>>(0).is_some()) {
-            let (plane, side): (i16, i16) = (row.get(0), row.get(1));
-            let (total, quiet) = (count(row, 2)?, count(row, 3)?);
+        let mut found: hashbrown::HashMap<Key, Counts> = hashbrown::HashMap::new();
+        for row in client.query(&statement, &[&asked]).await? {
+            let counts = found.entry(Key(row.get(0))).or_default();
+            let Some(plane) = row.get::<_, Option<i16>>(1) else { continue };
+            let side: i16 = row.get(2);
+            let (total, quiet) = (count(&row, 3)?, count(&row, 4)?);
             let plane = u8::try_from(plane).ok().and_then(Plane::from_number);
             match (plane, side == Side::Followers as i16) {
                 (Some(Plane::Follow), true) => (counts.followers, counts.followers_quiet) = (total, quiet),
@@ -82,7 +81,7 @@ impl Store {
                 _ => {}
             }
         }
-        Ok(Some(counts))
+        Ok(users.iter().map(|user| found.get(user).copied()).collect())
     }
 
     pub(super) async fn read_page(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page, Failure> {

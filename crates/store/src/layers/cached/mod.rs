@@ -193,6 +193,10 @@ impl crate::Store for Store {
         self.shared.inner.get_counts(user).await
     }
 
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        self.shared.inner.get_all_counts(users).await
+    }
+
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.shared.inner.scan(list, after, limit).await
     }
