@@ -45,6 +45,7 @@ impl Comparison {
         let crossed: Vec<(Key, Key)> =
             self.everyone.iter().flat_map(|&a| self.everyone.iter().map(move |&b| (a, b))).collect();
         pairs(store, reference, &crossed).await?;
+        crossed.iter().try_for_each(|&(one, other)| self.common(store, reference, one, other))?;
         self.lists(store, reference).await?;
         self.users(store, reference).await?;
         self.records(store, reference).await?;
@@ -54,6 +55,25 @@ impl Comparison {
             Ok(report) if report.is_clean() => Ok(()),
             other => Err(format!("C15: verify says {other:?}")),
         }
+    }
+
+    fn common(&self, store: &dyn Store, reference: &Reference, one: Key, other: Key) -> Result<(), String> {
+        let mut found = Vec::new();
+        if !store.peek_common(one, other, usize::MAX, &mut found) {
+            return Ok(());
+        }
+        let follows = |from, to| {
+            let edge = reference.edge(Kind::Follow, from, to);
+            edge.is_some_and(|edge| edge.state == State::Active) && reference.user(from).is_some()
+        };
+        let is_common = |key: &Key| follows(one, *key) && follows(other, *key) && reference.user(*key).is_some();
+        let mut expected: Vec<Key> = self.everyone.iter().copied().filter(is_common).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        if found != expected {
+            return Err(format!("C8: {one} and {other} both follow {expected:?}, not {found:?}"));
+        }
+        Ok(())
     }
 
     async fn lists(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
