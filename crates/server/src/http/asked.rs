@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     answer::{Failure, TOKEN},
-    body,
+    body, escapes,
 };
 use crate::front::Front;
 
@@ -73,19 +73,35 @@ impl Asked {
     }
 
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {
-        let invalid = |text: String| {
+        let pairs = self.uri.query().into_iter().flat_map(|query| query.split('&'));
+        for pair in pairs.filter(|pair| !escapes::are_valid(pair)) {
+            let name = pair.split('=').next().filter(|name| escapes::are_valid(name)).unwrap_or_default();
+            return Err(invalid_query(name, "its escapes are not UTF-8 in percent-encoding"));
+        }
+        let Query(query) = Query::try_from_uri(&self.uri).map_err(|error| {
+            let text = error.body_text();
             let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-            Error::invalid(format!("the query is not valid: {detail}"))
-        };
-        let Query(query) = Query::try_from_uri(&self.uri).map_err(|error| invalid(error.body_text()))?;
+            // With the parameter's name in front, where one was read.
+            let said = detail.split_once(": ").map_or(detail, |(_, said)| said);
+            match body::named_field(detail).or_else(|| body::named_field(said)) {
+                Some(name) => invalid_query(name, detail),
+                None => Error::invalid(format!("the query is not valid: {detail}")),
+            }
+        })?;
         Ok(query)
     }
 }
 
+fn invalid_query(name: &str, detail: &str) -> Error {
+    Error::invalid("the query is not valid").at(format!("/{}", body::escape(name)), detail)
+}
+
 async fn path_ids<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Vec<UserId>> {
-    let params = RawPathParams::from_request_parts(parts, state)
-        .await
-        .map_err(|_| Error::new(Code::InvalidId, "an id in the path is not UTF-8 once decoded"))?;
+    let undecodable = || Error::new(Code::InvalidId, "an id in the path is not UTF-8 in percent-encoding");
+    if !escapes::are_valid(parts.uri.path()) {
+        return Err(undecodable());
+    }
+    let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| undecodable())?;
     params.iter().map(|(_, text)| UserId::try_from(text)).collect()
 }
 

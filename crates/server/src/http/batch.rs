@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{
     answer::{self, Answer, REPLAYED, TOKEN},
     asked::Asked,
-    body::present,
+    body::{Object, present, word},
     follows::{FollowJson, UnfollowJson, follow_reply, unfollow_reply},
     openapi::{Access, Group, post, schema::Id},
 };
@@ -23,14 +23,15 @@ use super::{
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BatchBody {
-    #[schemars(length(max = BATCH_MAX))]
-    operations: Vec<OperationBody>,
+    #[schemars(with = "Vec<OperationBody>", length(max = BATCH_MAX))]
+    operations: Vec<Object<OperationBody>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = json!({ "properties": { "op": { "const": "unfollow" } }, "required": ["quiet"] })))]
 struct OperationBody {
+    #[serde(deserialize_with = "word")]
     op: Verb,
     #[schemars(with = "Id")]
     follower: UserId,
@@ -98,7 +99,7 @@ pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> An
     Ok(response)
 }
 
-fn operation((index, body): (usize, OperationBody)) -> Result<BatchOperation> {
+fn operation((index, Object(body)): (usize, Object<OperationBody>)) -> Result<BatchOperation> {
     let OperationBody { op, follower, target, quiet } = body;
     match (op, quiet) {
         (Verb::Follow, quiet) => Ok(BatchOperation::Follow { follower, target, quiet: quiet.unwrap_or_default() }),

@@ -1,8 +1,13 @@
 //! JSON bodies: one object, no unknown or repeated field, and a pointer to whatever is wrong.
 
+use std::{fmt, marker::PhantomData};
+
 use axum::http::{HeaderMap, header};
 use entourage_model::{Code, Error, Result};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IntoDeserializer, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_path_to_error::Segment;
 
 pub(super) fn parse<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T> {
@@ -33,9 +38,7 @@ fn refuse(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
     }
     let mut pointer: String = error.path().iter().map(segment).collect();
     // These are found at the object, and name the field in their text only.
-    let names_field = ["unknown field `", "duplicate field `", "missing field `"];
-    let named = names_field.iter().find_map(|start| detail.strip_prefix(start)?.split('`').next());
-    if let Some(name) = named.map(escape)
+    if let Some(name) = named_field(&detail).map(escape)
         && !pointer.ends_with(&format!("/{name}"))
     {
         pointer.push('/');
@@ -48,6 +51,12 @@ fn refuse(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
     Error::new(code, "a field of the body is not valid").at(pointer, detail)
 }
 
+/// The field that is too many, too often or not there, as serde says it.
+pub(super) fn named_field(detail: &str) -> Option<&str> {
+    let starts = ["unknown field `", "duplicate field `", "missing field `"];
+    starts.iter().find_map(|start| detail.strip_prefix(start)?.split('`').next())
+}
+
 fn segment(segment: &Segment) -> String {
     match segment {
         Segment::Seq { index } => format!("/{index}"),
@@ -58,8 +67,37 @@ fn segment(segment: &Segment) -> String {
 }
 
 /// As RFC 6901 says.
-fn escape(name: &str) -> String {
+pub(super) fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
+}
+
+/// A part of a body that must be an object as well: serde would take an array for it, field by field.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// One of some words, as text: serde would take an object with one field for it, too.
+pub(super) fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    T::deserialize(text.into_deserializer())
 }
 
 /// A field that may be missing but not `null`.

@@ -9,6 +9,7 @@ mod body;
 mod checks;
 mod derived;
 mod docs;
+mod escapes;
 mod events;
 mod follows;
 mod gate;

@@ -130,5 +130,10 @@ fn query_ids(asked: &Asked) -> Result<Vec<UserId>> {
             .map_err(|error| Error::new(error.code(), error.detail().to_owned()).at("/id", error.detail())),
         _ => Err(Error::invalid("the query is not valid").at(format!("/{name}"), "only id is known here")),
     };
-    pairs.into_iter().map(id).collect()
+    let ids: Vec<_> = pairs.into_iter().map(id).collect::<Result<_>>()?;
+    if ids.len() > RELATIONSHIPS_MAX {
+        let most = format!("at most {RELATIONSHIPS_MAX}");
+        return Err(Error::invalid("too many ids in one request").at("/id", most));
+    }
+    Ok(ids)
 }

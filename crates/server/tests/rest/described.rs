@@ -85,6 +85,10 @@ fn compare_request(sent: &Sent<'_>, query: &str, [path, method]: [&str; 2], plac
 
 /// The path of the document that an address belongs to; fixed words win over names.
 fn template(path: &str) -> Option<&'static str> {
+    // Nothing at the end is no id, and no route.
+    if path.ends_with('/') {
+        return None;
+    }
     let paths = DOCUMENT["paths"].as_object().unwrap().keys().map(String::as_str);
     let fits = |template: &&str| {
         template.split('/').count() == path.split('/').count()

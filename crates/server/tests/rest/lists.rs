@@ -102,7 +102,7 @@ fn limits_and_cursors_are_checked() {
     }
     server.check_all(&[
         ("GET /users/star/followers?limit=200", "200"),
-        ("GET /users/star/followers?limit=1&limit=2", "400 invalid_request"),
-        ("GET /users/star/followers?offset=3", "400 invalid_request"),
+        ("GET /users/star/followers?limit=1&limit=2", "400 invalid_request /limit"),
+        ("GET /users/star/followers?offset=3", "400 invalid_request /offset"),
     ]);
 }

@@ -27,10 +27,10 @@ enum Who {
 const EVERYBODY: [Who; 7] =
     [Who::Anonymous, Who::Own, Who::Other, Who::Blocked, Who::Follower, Who::Service, Who::Admin];
 
-const NAMES: [&str; 7] = ["own", "other", "foe", "fan", "asker", "pal", "boss"];
+pub(crate) const NAMES: [&str; 7] = ["own", "other", "foe", "fan", "asker", "pal", "boss"];
 
 /// An operation, a request for it, and what each of `EVERYBODY` gets: a status, with a code or a part of the body.
-type Row = (&'static str, &'static str, [&'static str; 7]);
+pub(crate) type Row = (&'static str, &'static str, [&'static str; 7]);
 
 const NOBODY: &str = "401 unauthenticated";
 const NO: &str = "403 forbidden";
@@ -52,7 +52,7 @@ const SHOWN: [&str; 7] = [NOBODY, "200", HIDDEN, HIDDEN, "200", "200", HIDDEN];
 const SERVICE: [&str; 7] = [NOBODY, NO, NO, NO, NO, "200", "200"];
 const ADMIN: [&str; 7] = [NOBODY, NO, NO, NO, NO, NO, "200"];
 
-const MATRIX: &[Row] = &[
+pub(crate) const MATRIX: &[Row] = &[
     ("put_user", r#"PUT /users/{own} {"private": true}"#, OWN),
     ("patch_user", r#"PATCH /users/{own} {"name": "Own"}"#, OWN),
     ("get_user", "GET /users/{own}", ANYONE),

@@ -30,6 +30,7 @@ mod probes;
 mod quotas;
 mod random;
 mod recorded;
+mod refused;
 mod relationships;
 mod requests;
 #[path = "../../../service/tests/rules/mod.rs"]

@@ -76,7 +76,8 @@ impl Server {
 
     pub(crate) fn check(&self, request: &str, expected: &str) -> Reply {
         let reply = self.ask(request);
-        let fail = |why: &str| panic!("{request}\nexpected {expected}\nbut {why}\ngot {} {}", reply.status, reply.text);
+        let asked: String = request.chars().take(1_000).collect();
+        let fail = |why: &str| panic!("{asked}\nexpected {expected}\nbut {why}\ngot {} {}", reply.status, reply.text);
         let (status, rest) = expected.split_once(' ').unwrap_or((expected, ""));
         if reply.status.to_string() != status {
             fail("the status differs");
