@@ -152,10 +152,15 @@ pub(crate) struct Client {
 pub(crate) struct Heard {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<String>,
+    pub(crate) headers: ureq::http::HeaderMap,
     pub(crate) body: Value,
 }
 
 impl Heard {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
     pub(crate) fn code(&self) -> &str {
         self.body["code"].as_str().unwrap_or_default()
     }
@@ -170,17 +175,22 @@ impl Client {
 
     /// `None` when no whole answer came: whatever was asked may or may not have happened.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Option<Heard> {
-        let request = ureq::http::Request::builder()
+        self.ask_with(&[], method, path, body)
+    }
+
+    pub(crate) fn ask_with(&self, headers: &[(&str, &str)], method: &str, path: &str, body: &str) -> Option<Heard> {
+        let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
-            .header("content-type", "application/json")
-            .body(body.to_owned())
-            .unwrap();
-        let mut reply = self.agent.run(request).ok()?;
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut reply = self.agent.run(request.body(body.to_owned()).unwrap()).ok()?;
         let retry_after = reply.headers().get("retry-after").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let text = reply.body_mut().read_to_string().ok()?;
         let body = serde_json::from_str(&text).ok()?;
-        Some(Heard { status: reply.status().as_u16(), retry_after, body })
+        Some(Heard { status: reply.status().as_u16(), retry_after, headers: reply.headers().clone(), body })
     }
 
     pub(crate) fn get(&self, path: &str) -> Heard {
