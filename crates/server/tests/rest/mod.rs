@@ -23,6 +23,9 @@ mod limits;
 mod lists;
 mod matrix;
 mod mutes;
+#[path = "../../../service/tests/notification_kit/mod.rs"]
+#[allow(dead_code, reason = "it serves the tests of the service too")]
+mod notification_kit;
 mod notifications;
 mod openapi;
 mod page;
@@ -42,8 +45,10 @@ mod stopping;
 mod streaming;
 mod streams;
 mod table;
+mod thresholds;
 mod through;
 mod tls;
+mod told;
 mod upkeep;
 mod users;
 mod viewers;

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 use entourage_log::backends::in_store;
 use entourage_model::{Clock, Secret};
 use entourage_server::{Front, Stopped, bind, serve};
-use entourage_service::{Rules, Service};
+use entourage_service::{Rules, Service, Uptime};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
 use tokio::sync::oneshot;
 
@@ -37,10 +37,19 @@ impl Server {
 
     /// With a clock of its own to tell what is over.
     pub(crate) fn at(clock: Arc<dyn Clock>, front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
+        Self::serving(front, store, rules, |service| service.with_clock(clock))
+    }
+
+    /// With limits for which time passes as it is told to.
+    pub(crate) fn limited(passing: &Arc<dyn Uptime>, front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
+        Self::serving(front, store, rules, |service| service.with_uptime(passing))
+    }
+
+    fn serving(front: Front, store: Arc<dyn Store>, rules: Rules, finish: impl FnOnce(Service) -> Service) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (started, address) = std::sync::mpsc::channel();
         let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-        let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_clock(clock));
+        let service = Arc::new(finish(Service::new(Arc::clone(&store), log, rules)));
         let served = Arc::clone(&service);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
