@@ -74,6 +74,51 @@ fn every_setting_is_described_with_its_default() {
     nothing(undescribed(&page, settings).into_iter());
 }
 
+#[test]
+fn every_test_that_the_invariants_name_is_there() {
+    let page = text(&root().join("docs/invariants.md"));
+    let tests: HashSet<String> =
+        files_under(&root().join("crates"), "rs").iter().flat_map(|path| tests_in(&text(path))).collect();
+    assert!(tests.len() > 300, "only {} tests were found", tests.len());
+    assert!(named_tests(&page).len() > 80, "the page names too few tests to mean anything");
+    nothing(named_tests(&page).into_iter().filter(|name| !tests.contains(*name)).map(str::to_owned));
+    let numbers: HashSet<&str> = page.lines().filter_map(|line| line.strip_prefix("| I")?.split(' ').next()).collect();
+    for number in 1..=30_u32 {
+        let holds = |row: &&str| match row.split_once("–I") {
+            Some((first, last)) => (first.parse().unwrap()..=last.parse().unwrap()).contains(&number),
+            None => row.parse() == Ok(number),
+        };
+        assert!(numbers.iter().any(|row| holds(row)), "I{number} has no row");
+    }
+}
+
+/// Names in code spans that look like those of tests.
+fn named_tests(markdown: &str) -> Vec<&str> {
+    let spans = markdown.split('`').skip(1).step_by(2);
+    let is_name = |span: &&str| {
+        span.matches('_').count() >= 2
+            && span.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    spans.filter(is_name).collect()
+}
+
+/// Functions that are marked as tests, and cases of a list that a macro makes tests of: `name [C1 C2];`.
+fn tests_in(source: &str) -> Vec<String> {
+    let (mut found, mut marked) = (Vec::new(), false);
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            marked = true;
+        } else if let Some((_, name)) = line.split_once("fn ").filter(|_| marked && !line.starts_with("//")) {
+            found.extend(name.split('(').next().map(str::to_owned));
+            marked = false;
+        } else if let Some((name, rest)) = line.split_once(" [").filter(|_| line.ends_with(';')) {
+            let is_case = rest.starts_with(|c: char| c.is_ascii_uppercase()) && rest.contains(']');
+            found.extend(is_case.then(|| name.to_owned()));
+        }
+    }
+    found
+}
+
 /// Settings without a row that has their name and default.
 fn undescribed<'a>(page: &str, settings: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let row = |(name, default): (&str, &str)| format!("| `{name}` | `{default}` |");
@@ -278,6 +323,15 @@ mod planted {
         let page = "| setting | default |\n| `a.b` | `1` | one |\n";
         assert_eq!(undescribed(page, [("a.b", "1")].into_iter()), Vec::<String>::new());
         assert_eq!(undescribed(page, [("a.b", "2"), ("a.c", "1")].into_iter()).len(), 2);
+    }
+
+    #[test]
+    fn tests_that_are_not_there_are_found() {
+        let source = "#[test]\nfn one_test_here() {\n}\nfn no_test_here() {}\n#[tokio::test(flavor = \"x\")]\n\
+                      #[ignore]\nasync fn another_test_here() {}\n    a_case_here [C1 C2] if durable;\nlet x = [1];\n";
+        assert_eq!(tests_in(source), ["one_test_here", "another_test_here", "a_case_here"]);
+        let page = "| `one_test_here`, `no_test_here` | `setting.name` `x` |";
+        assert_eq!(named_tests(page), ["one_test_here", "no_test_here"]);
     }
 
     #[test]

@@ -1,0 +1,45 @@
+//! Mistakes of other graphs, tried on memory and on an embedded store in a folder of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+mod mistakes_kit;
+
+use std::{path::PathBuf, sync::Arc};
+
+use entourage_model::Secret;
+use entourage_store::{
+    Identity, SystemClock,
+    backends::{embedded, memory},
+    disk::RealDisk,
+};
+use mistakes_kit::World;
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn memory_world() -> (World, ()) {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    (World::new(Arc::new(memory::Store::new(identity, Arc::new(SystemClock))), None), ())
+}
+
+async fn embedded_world() -> (World, Folder) {
+    let folder = Folder(std::env::temp_dir().join(format!("entourage-mistakes-{:016x}", rand::random::<u64>())));
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let disk = Arc::new(RealDisk::new(&folder.0).unwrap());
+    let options = embedded::Options { checkpoint_entries: 500, ..embedded::Options::default() };
+    let store = Arc::new(embedded::Store::open(disk, "the test's folder", options, Arc::new(SystemClock)).unwrap());
+    (World::new(Arc::clone(&store) as _, Some(store)), folder)
+}
+
+mod on_memory {
+    crate::mistakes_kit::mistakes!(crate::memory_world);
+}
+
+mod on_an_embedded_store {
+    crate::mistakes_kit::mistakes!(crate::embedded_world);
+}
