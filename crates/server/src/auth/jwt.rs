@@ -1,5 +1,8 @@
 //! Users' tokens: JSON Web Tokens whose algorithm, keys, issuer and audience come from the settings and from nowhere else.
 
+#[cfg(test)]
+mod wycheproof;
+
 use std::path::PathBuf;
 
 use entourage_model::{Millis, UserId};
