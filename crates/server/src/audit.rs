@@ -11,7 +11,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::config::ConfigError;
+use crate::{config::ConfigError, strangers::Strangers};
 
 /// Who did what to whom, from where, and what came of it.
 #[derive(Clone, Debug, Serialize)]
@@ -30,12 +30,21 @@ pub(crate) struct Record<'a> {
     pub(crate) result: &'a str,
     pub(crate) request_id: &'a str,
     pub(crate) source: &'a str,
+    /// Records of the same address that were left out since its last.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) left_out: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Without a file the records go to the server's own log, under the target `audit`.
 #[derive(Default)]
 pub struct Audit {
     file: Option<(PathBuf, Mutex<File>)>,
+    pub(crate) strangers: Strangers,
 }
 
 impl Audit {
@@ -44,7 +53,7 @@ impl Audit {
         let broken =
             |error: std::io::Error| ConfigError::File { file: path.display().to_string(), detail: error.to_string() };
         let file = append(path).map_err(broken)?;
-        Ok(Self { file: Some((path.to_owned(), Mutex::new(file))) })
+        Ok(Self { file: Some((path.to_owned(), Mutex::new(file))), strangers: Strangers::default() })
     }
 
     /// After the file was moved away.

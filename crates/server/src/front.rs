@@ -1,6 +1,9 @@
 //! What stands before the routes: who may connect and ask, over what, and where that is written down.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
 
 use entourage_model::Clock;
 
@@ -63,4 +66,12 @@ impl Front {
 /// Whether this is the same machine, however its address is written.
 pub(crate) fn is_this_machine(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
+}
+
+/// Whoever has one address of IPv6 has 2⁶⁴ of them.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
+        four => four,
+    }
 }

@@ -8,6 +8,7 @@ pub mod http;
 mod metrics;
 mod patience;
 mod serve;
+mod strangers;
 mod tls;
 mod watched;
 pub mod wire;

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     future::Future,
     io,
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
@@ -27,7 +27,7 @@ use tokio::{
 use tower::Service as _;
 
 use crate::{
-    front::{Front, is_this_machine},
+    front::{Front, is_this_machine, network},
     http::{self, Peer},
     metrics,
     patience::Patience,
@@ -202,14 +202,6 @@ impl Drop for Place {
                 counts.remove(address);
             }
         }
-    }
-}
-
-/// Whoever has one address of IPv6 has 2⁶⁴ of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
-        four => four,
     }
 }
 

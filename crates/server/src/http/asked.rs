@@ -73,8 +73,8 @@ impl Asked {
     }
 
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {
-        let pairs = self.uri.query().into_iter().flat_map(|query| query.split('&'));
-        for pair in pairs.filter(|pair| !escapes::are_valid(pair)) {
+        let mut pairs = self.uri.query().into_iter().flat_map(|query| query.split('&'));
+        if let Some(pair) = pairs.find(|pair| !escapes::are_valid(pair)) {
             let name = pair.split('=').next().filter(|name| escapes::are_valid(name)).unwrap_or_default();
             return Err(invalid_query(name, "its escapes are not UTF-8 in percent-encoding"));
         }

@@ -1,6 +1,6 @@
 //! Between a request and its handler: who asks, how often they have asked, and a line in the audit log where it matters.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -58,7 +58,12 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     let caller = match gate.caller(&mut request, route) {
         Ok(caller) => caller,
         Err(error) => {
-            Entry::new("authenticate", None, &gate.front, &request).close(error.code().as_str());
+            let address = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
+            if let Some(left_out) = gate.front.audit.strangers.write_down(address, Instant::now()) {
+                let mut entry = Entry::new("authenticate", None, &gate.front, &request);
+                entry.left_out = left_out;
+                entry.close(error.code().as_str());
+            }
             return refuse(error, request).await;
         }
     };
@@ -142,6 +147,7 @@ struct Entry<'a> {
     path: String,
     request_id: Arc<str>,
     source: String,
+    left_out: u64,
     open: bool,
 }
 
@@ -156,6 +162,7 @@ impl<'a> Entry<'a> {
             path: request.uri().path().to_owned(),
             request_id: extensions.get::<RequestId>().map(|id| Arc::clone(&id.0)).unwrap_or_default(),
             source: extensions.get::<Peer>().map(|Peer(address)| address.to_string()).unwrap_or_default(),
+            left_out: 0,
             open: true,
         }
     }
@@ -189,6 +196,7 @@ impl<'a> Entry<'a> {
             result,
             request_id: &self.request_id,
             source: &self.source,
+            left_out: self.left_out,
         });
     }
 }

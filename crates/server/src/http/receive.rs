@@ -17,7 +17,7 @@ use axum::{
 use bytes::BytesMut;
 use entourage_model::{Code, Error};
 use http_body_util::BodyExt;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{
@@ -45,6 +45,9 @@ const CHECKS_BODY_MAX_BYTES: usize = 1024 * 1024;
 const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
+/// After a moment to begin, a body comes at this rate at the least: a few bytes now and then hold nothing for long.
+const BODY_GRACE: Duration = Duration::from_secs(2);
+const BODY_MIN_BYTES_PER_SECOND: usize = 1_024;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// For what looks at everything.
 const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -124,8 +127,13 @@ pub(super) async fn collect_body(request: Request, next: Next) -> Result<Respons
 }
 
 async fn read(mut body: Body, max_bytes: usize) -> Result<Bytes, Error> {
+    let started = Instant::now();
     let mut kept = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    loop {
+        let paid_for = Duration::from_secs_f64(kept.len() as f64 / BODY_MIN_BYTES_PER_SECOND as f64);
+        let frame = timeout_at((started + BODY_GRACE + paid_for).into(), body.frame()).await;
+        let slow = || format!("the body came at less than {BODY_MIN_BYTES_PER_SECOND} bytes a second");
+        let Some(frame) = frame.map_err(|_| Error::invalid(slow()))? else { break };
         let frame = frame.map_err(|_| Error::invalid("the body ended early"))?;
         let Ok(data) = frame.into_data() else { continue };
         if kept.len() + data.len() > max_bytes {

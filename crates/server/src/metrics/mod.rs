@@ -73,6 +73,10 @@ fn describe() {
     describe_histogram!("entourage_audit_seconds", "Time of an audit of everybody");
     describe_gauge!("entourage_audit_drifted_users", "Users of whom something did not agree in the last audit");
     describe_gauge!("entourage_audit_alert", "1 when the last audit found more than 1 % of users drifted");
+    describe_counter!(
+        "entourage_audit_left_out_total",
+        "Callers who were not let in and not written to the audit log, because their address had its share"
+    );
     describe_counter!("entourage_count_clamp_total", "Counts that would have gone below zero; always 0");
 }
 

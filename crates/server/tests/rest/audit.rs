@@ -95,3 +95,29 @@ fn nothing_a_client_sends_makes_a_line() {
     }
     assert_eq!(lines[2]["actor"], r#"x","result":"201"#);
 }
+
+/// Somebody who guesses fills no disk: an address is written so often, and what is left out is counted.
+#[test]
+fn an_address_that_guesses_is_written_down_so_often_and_no_more() {
+    let credentials = Credentials::new();
+    let path = credentials.path("audit.log");
+    let front = credentials.front_with(Audit::open(Some(&path)).unwrap());
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    let left_out = |server: &Server| {
+        let metrics = server.ask("GET //metrics").text;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("entourage_audit_left_out_total "));
+        line.map_or(0, |count| count.parse::<usize>().unwrap())
+    };
+    for number in 0..300 {
+        server.check(&format!("!guess-{number} GET /users/alice"), "401 unauthenticated");
+    }
+    let written = lines(&path).len();
+    // Twenty at once; a slow machine gets one more every ten seconds.
+    assert!((20..30).contains(&written), "{written}");
+    assert!(left_out(&server) >= 300 - written, "{} left out", left_out(&server));
+    // What is let in is written as before.
+    server.check(&format!("!{} PUT /users/alice", credentials.service_key), "201");
+    server.check(&format!("!{} PUT /users/bob", credentials.service_key), "201");
+    server.check(&format!("!{} PUT /users/alice/blocks/bob", credentials.service_key), "201");
+    assert_eq!(lines(&path).last().unwrap()["action"], "block");
+}

@@ -1,7 +1,7 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::server::Server;
@@ -101,35 +101,6 @@ fn a_header_that_stands_twice_is_refused() {
     let server = Server::start();
     server.check("@a @b GET /users/a", "400 invalid_request");
     server.check("@a ^idempotency-key=x ^idempotency-key=y POST /users/b/follow", "400 invalid_request");
-}
-
-/// Clients that never finish their headers are dropped, one that says nothing too, and nobody waits for them.
-#[test]
-fn slow_headers_are_dropped_while_others_are_served() {
-    let server = Server::start();
-    server.check("PUT /users/a", "201");
-    let started = Instant::now();
-    let slow: Vec<TcpStream> =
-        ["", "G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: y"]
-            .map(|sent| {
-                let mut stream = TcpStream::connect(server.address).unwrap();
-                stream.write_all(sent.as_bytes()).unwrap();
-                stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
-                stream
-            })
-            .into();
-    for mut stream in slow {
-        server.check("GET /users/a", "200");
-        let mut rest = Vec::new();
-        // A reset is as good an end as a close; a timeout is not.
-        if let Err(error) = stream.read_to_end(&mut rest) {
-            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-        }
-        server.check("GET /users/a", "200");
-    }
-    // Ten seconds are promised; a loaded machine gets four times that.
-    assert!(started.elapsed() >= Duration::from_secs(5), "{:?}", started.elapsed());
-    assert!(started.elapsed() < Duration::from_secs(40), "{:?}", started.elapsed());
 }
 
 #[test]

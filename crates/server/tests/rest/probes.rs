@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use entourage_server::{
     config::{Origin, Raw, Settings},
     wire::wire,
@@ -20,16 +22,23 @@ fn probes_answer_outside_the_api() {
     ]);
     let metrics = server.ask("GET //metrics");
     assert!(metrics.header("content-type").starts_with("text/plain"));
-    for line in [
+    let lines = [
         r#"entourage_http_requests_total{route="/api/v1/users/{id}/follow",method="POST",status="2xx"}"#,
         r#"entourage_http_request_seconds_bucket{route="/api/v1/users/{id}/follow",method="POST",le="0.001"}"#,
         r#"entourage_commits_total{operation="follow"}"#,
         r#"entourage_refusals_total{code="self_follow"}"#,
         r#"entourage_http_in_flight{route="/metrics",method="GET"} 1"#,
-        r#"entourage_http_in_flight{route="/api/v1/users/{id}/follow",method="POST"} 0"#,
-    ] {
+    ];
+    for line in lines {
         assert!(metrics.text.contains(line), "{line}\n{}", metrics.text);
     }
+    // Tests beside this one have the same recorder.
+    let nobody = r#"entourage_http_in_flight{route="/api/v1/users/{id}/follow",method="POST"} 0"#;
+    let is_free = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        server.ask("GET //metrics").text.contains(nobody)
+    });
+    assert!(is_free, "requests stay in flight");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use entourage_store::{
 
 use super::{
     recorded::Lie,
-    rules::run_seeds as run_rules,
+    rules::{reference::Twist, run as run_one, run_seeds as run_rules},
     rules_front::RestFront,
     server::memory_store,
     through::{RestStore, restarted},
@@ -41,15 +41,39 @@ fn runs_on_an_embedded_store_agree_with_the_reference_across_restarts() {
     });
 }
 
+/// Requests, jobs, groups, mutes that end, suspension, erasing, history, derived lists and the leaderboard, as everybody
+/// may see them, the server stopped and started now and then.
+fn rules_front() -> RestFront {
+    let disk = CrashDisk::new();
+    RestFront::restarted(move || {
+        let options = embedded::Options {
+            segment_bytes: 256 << 10,
+            frame_bytes: 64 << 10,
+            checkpoint_entries: 100,
+            ..embedded::Options::default()
+        };
+        let store = embedded::Store::open(Arc::new(disk.clone()), "the test disk", options, Arc::new(SystemClock));
+        Arc::new(store.unwrap())
+    })
+}
+
 #[tokio::test]
 async fn the_rules_hold_on_an_embedded_store_for_every_viewer() {
-    run_rules(2, 150, async || {
-        let disk = Arc::new(CrashDisk::new());
-        let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
-        let store = embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock));
-        RestFront::new(Arc::new(store.unwrap()))
-    })
-    .await;
+    run_rules(4, 200, async || rules_front()).await;
+}
+
+#[tokio::test]
+async fn a_rule_left_out_is_noticed_over_rest() {
+    for twist in [Twist::QuietIsSeen, Twist::MutesNeverEnd, Twist::ErasedAreListed, Twist::StrangersStayInGroups] {
+        let mut failure = None;
+        for seed in 1..5 {
+            failure = run_one(&rules_front(), seed, 400, Some(twist)).await.err();
+            if failure.is_some() {
+                break;
+            }
+        }
+        assert!(failure.is_some_and(|failure| failure.contains(" must ")), "{twist:?} goes unnoticed");
+    }
 }
 
 #[test]

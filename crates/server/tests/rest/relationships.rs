@@ -28,12 +28,12 @@ fn one_object_comes_back_for_each_asked_id() {
     server.check_all(&[
         ("GET /users/me/relationships", r#"200 {"data": []}"#),
         ("GET /users/me/relationships?id=", "400 invalid_id /id"),
-        ("GET /users/me/relationships?ids=fan", "400 invalid_request /ids"),
+        ("GET /users/me/relationships?ids=fan", "400 invalid_request /id"),
         (r#"POST /users/me/relationships {"ids": ["fan", ""]}"#, "400 invalid_id /ids/1"),
         (r#"POST /users/me/relationships {"id": ["fan"]}"#, "400 invalid_request /id"),
         ("POST /users/me/relationships", "415 unsupported_media_type"),
     ]);
-    for (count, expected) in [(100, "200 {}"), (101, "400 invalid_request /ids")] {
+    for (count, expected) in [(100, "200 {}"), (101, "400 invalid_request /id")] {
         let ids: Vec<String> = (0..count).map(|number| number.to_string()).collect();
         server.check(&format!("GET /users/me/relationships?id={}", ids.join("&id=")), expected);
         let body = serde_json::json!({ "ids": ids });

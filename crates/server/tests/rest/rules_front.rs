@@ -1,6 +1,9 @@
 //! REST as a front for the random runs of the rules.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use entourage_model::{Clock, ManualClock, Millis};
 use entourage_server::Front as Door;
@@ -17,24 +20,45 @@ use super::{
     table::Reply,
 };
 
-pub(crate) struct RestFront(Server, Arc<ManualClock>);
+pub(crate) struct RestFront {
+    server: Mutex<Option<Arc<Server>>>,
+    open: Box<dyn Fn() -> Arc<dyn Store>>,
+    clock: Arc<ManualClock>,
+    writes: AtomicUsize,
+}
 
 const MINUTE: u64 = 60_000;
+/// After so many writes the server is stopped and another one started on the same place.
+const RESTART_AFTER: usize = 40;
 
 impl RestFront {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
+    /// What `open` gives must be what was there when it was closed.
+    pub(crate) fn restarted(open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
         // Mutes end at whole seconds.
         let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
+        let front = Self { server: Mutex::default(), open: Box::new(open), clock, writes: AtomicUsize::new(0) };
+        front.restart();
+        front
+    }
+
+    fn restart(&self) {
+        let mut server = self.server.lock().unwrap();
+        // The one before closes its store first.
+        drop(server.take());
+        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
         let door = Door::development(Arc::new(SystemClock));
-        Self(Server::at(Arc::clone(&clock) as _, door, store, rules), clock)
+        *server = Some(Arc::new(Server::at(Arc::clone(&self.clock) as _, door, (self.open)(), rules)));
+    }
+
+    fn server(&self) -> Arc<Server> {
+        Arc::clone(self.server.lock().unwrap().as_ref().unwrap())
     }
 
     fn ask(&self, actor: Option<Id>, request: &str) -> Reply {
         match actor {
-            Some(actor) => self.0.ask(&format!("@{actor} {request}")),
-            None => self.0.ask(request),
+            Some(actor) => self.server().ask(&format!("@{actor} {request}")),
+            None => self.server().ask(request),
         }
     }
 
@@ -75,6 +99,9 @@ impl RestFront {
 
 impl Front for RestFront {
     async fn write(&self, actor: Option<Id>, write: &Write) -> String {
+        if self.writes.fetch_add(1, Ordering::Relaxed) % RESTART_AFTER == RESTART_AFTER - 1 {
+            self.restart();
+        }
         let request = match write {
             Write::Put { user, private, hide_lists } => {
                 format!("PUT /users/{user} {}", json!({ "private": private, "hide_lists": hide_lists }))
@@ -96,7 +123,7 @@ impl Front for RestFront {
             Write::Block { user, target } => format!("PUT /users/{user}/blocks/{target}"),
             Write::Unblock { user, target } => format!("DELETE /users/{user}/blocks/{target}"),
             Write::Mute { user, target, minutes } => {
-                let until = minutes.map(|minutes| self.1.now().plus(minutes * MINUTE).to_rfc3339());
+                let until = minutes.map(|minutes| self.clock.now().plus(minutes * MINUTE).to_rfc3339());
                 format!("PUT /users/{user}/mutes/{target} {}", json!({ "expires_at": until }))
             }
             Write::Unmute { user, target } => format!("DELETE /users/{user}/mutes/{target}"),
@@ -119,11 +146,11 @@ impl Front for RestFront {
                 format!("{method} {}/members/{member}", self.group(owner, *nth))
             }
             Write::Work => {
-                self.0.work().await;
+                self.server().work().await;
                 return String::new();
             }
             Write::Wait { minutes } => {
-                self.1.advance(minutes * MINUTE);
+                self.clock.advance(minutes * MINUTE);
                 return String::new();
             }
         };

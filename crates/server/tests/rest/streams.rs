@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch, Write};
@@ -17,7 +17,6 @@ use super::{
     credentials::Credentials,
     faulty::{Fault, Faulty},
     server::{Server, memory_store},
-    streaming::Stream,
 };
 
 struct Folder(PathBuf);
@@ -218,52 +217,4 @@ fn notifications_are_streamed_to_whoever_has_a_ticket_or_a_token() {
     // A key acts for whom it names, or for nobody.
     let mut by_service = server.stream(&format!("{service} {stream_path}"));
     assert_eq!(by_service.next().unwrap().data["unseen"], 0);
-}
-
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4_096
-}
-
-#[test]
-fn a_thousand_idle_streams_leave_memory_flat_and_end_when_the_server_stops() {
-    const STREAMS: usize = 1_000;
-    let mut server = Server::start();
-    for user in ["star", "fan", "other"] {
-        server.check(&format!("PUT /users/{user}"), "201");
-    }
-    let before = resident_bytes();
-    let open = |number: usize| match number % 3 {
-        0 => server.stream("/users/star/notifications/stream"),
-        1 => server.stream("/users/other/notifications/stream"),
-        _ => server.stream("/events/stream"),
-    };
-    let mut streams: Vec<Stream> = (0..STREAMS).map(open).collect();
-    assert!(streams.iter().all(|stream| stream.status == 200));
-    let grown = resident_bytes().saturating_sub(before);
-    // Both ends are in this process, beside other tests; the client's buffer alone has 8 KiB.
-    assert!(grown < 64 * 1_024 * STREAMS as u64 + (64 << 20), "{grown} bytes");
-    for (number, stream) in streams.iter_mut().enumerate().filter(|(number, _)| number % 3 < 2) {
-        assert_eq!(stream.next().unwrap().data["unseen"], 0, "{number}");
-    }
-    // Nothing happens, and every one of them has a sign of life.
-    for stream in &mut streams {
-        let line = stream.line().unwrap();
-        assert!(line.starts_with(':'), "{line}");
-    }
-    server.check("@fan POST /users/star/follow", "201");
-    for (number, stream) in streams.iter_mut().enumerate().take(60) {
-        match number % 3 {
-            0 => assert_eq!(stream.next().unwrap().data["actors"][0]["id"], "fan"),
-            1 => assert!(stream.is_silent(Duration::from_millis(5))),
-            _ => assert_eq!(stream.next().unwrap().data["type"], "follow.created"),
-        }
-    }
-    let started = Instant::now();
-    server.ask_to_stop();
-    for stream in &mut streams {
-        while stream.next().is_some() {}
-    }
-    server.wait();
-    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use entourage_log::backends::in_store;
-use entourage_model::{Key, ManualClock, Millis, Operation, State, UserId, UserPatch, Version};
+use entourage_model::{Clock as _, Key, ManualClock, Millis, Operation, State, UserId, UserPatch, Version};
 use entourage_service::{Call, Limit, Limits, NotificationKind, Rules, Service};
 use entourage_store::Store;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
@@ -47,9 +47,9 @@ struct Reference {
 }
 
 /// Kind, actors from the newest on, whether all of it was seen.
-type Told = (NotificationKind, u64, Vec<i64>, bool);
+pub(crate) type Told = (NotificationKind, u64, Vec<i64>, bool);
 
-fn day(at: Version) -> u64 {
+pub(crate) fn day(at: Version) -> u64 {
     at.millis().since_2000() / DAY
 }
 
@@ -115,11 +115,14 @@ impl Reference {
     }
 }
 
+pub(crate) fn rules() -> Rules {
+    let notification_retention = Duration::from_millis(KEPT_DAYS * DAY);
+    Rules { limits: Limits::NONE, notification_retention, audit_interval: None, ..Rules::default() }
+}
+
 pub(crate) fn service(store: &Arc<dyn Store>, clock: &Arc<ManualClock>) -> Service {
     let log = Arc::new(in_store::Log::new(Arc::clone(store)));
-    let notification_retention = Duration::from_millis(KEPT_DAYS * DAY);
-    let rules = Rules { limits: Limits::NONE, notification_retention, audit_interval: None, ..Rules::default() };
-    Service::new(Arc::clone(store), log, rules).with_clock(Arc::clone(clock) as _)
+    Service::new(Arc::clone(store), log, rules()).with_clock(Arc::clone(clock) as _)
 }
 
 /// Everything, in pages of `limit`: kind, day, count, the actors shown, whether seen; and the unseen count.
@@ -142,7 +145,84 @@ pub(crate) async fn pages(service: &Service, user: &UserId, limit: usize) -> (Ve
     }
 }
 
-/// Runs one seed and compares everybody's notifications after each step.
+/// An edge as a front shows it: active or asked for, quiet, since which version.
+pub(crate) type Shown = (bool, bool, Version);
+
+/// Something that takes requests, for nobody in particular.
+pub(crate) trait Front {
+    async fn put(&self, person: i64, private: bool);
+    async fn follow(&self, follower: i64, target: i64, quiet: bool) -> Option<Shown>;
+    async fn unfollow(&self, follower: i64, target: i64);
+    async fn accept(&self, target: i64, follower: i64) -> Version;
+    async fn reject(&self, target: i64, follower: i64);
+    async fn block(&self, actor: i64, target: i64) -> bool;
+    async fn unblock(&self, actor: i64, target: i64);
+    /// Until a time in whole seconds, or for good.
+    async fn mute(&self, actor: i64, target: i64, until: Option<Millis>) -> bool;
+    async fn unmute(&self, actor: i64, target: i64);
+    /// As [`pages`].
+    async fn pages(&self, user: i64, limit: usize) -> (Vec<(Told, String)>, u64);
+    async fn see(&self, user: i64, up_to: Option<&str>);
+}
+
+struct ServiceFront<'a> {
+    service: &'a Service,
+    store: &'a Arc<dyn Store>,
+    call: Call,
+}
+
+impl Front for ServiceFront<'_> {
+    async fn put(&self, person: i64, private: bool) {
+        let patch = UserPatch { private: Some(private), ..UserPatch::default() };
+        self.service.put_user(&self.call, UserId::from(person), patch).await.unwrap();
+    }
+
+    async fn follow(&self, follower: i64, target: i64, quiet: bool) -> Option<Shown> {
+        let (follower, target) = (UserId::from(follower), UserId::from(target));
+        let edge = self.service.follow(&self.call, &follower, &target, quiet).await.ok()?.edge;
+        Some((edge.state == State::Active, edge.quiet, edge.position))
+    }
+
+    async fn unfollow(&self, follower: i64, target: i64) {
+        self.service.unfollow(&self.call, &UserId::from(follower), &UserId::from(target)).await.unwrap();
+    }
+
+    async fn accept(&self, target: i64, follower: i64) -> Version {
+        let accepted = self.service.accept(&self.call, &UserId::from(target), &UserId::from(follower)).await;
+        accepted.unwrap().edge.position
+    }
+
+    async fn reject(&self, target: i64, follower: i64) {
+        self.service.reject(&self.call, &UserId::from(target), &UserId::from(follower)).await.unwrap();
+    }
+
+    async fn block(&self, actor: i64, target: i64) -> bool {
+        self.service.block(&self.call, &UserId::from(actor), &UserId::from(target)).await.is_ok()
+    }
+
+    async fn unblock(&self, actor: i64, target: i64) {
+        self.service.unblock(&self.call, &UserId::from(actor), &UserId::from(target)).await.unwrap();
+    }
+
+    async fn mute(&self, actor: i64, target: i64, until: Option<Millis>) -> bool {
+        let mute = Operation::Mute { actor: Key(actor), target: Key(target), expires_at: until };
+        self.store.commit(mute.into()).await.is_ok()
+    }
+
+    async fn unmute(&self, actor: i64, target: i64) {
+        self.service.unmute(&self.call, &UserId::from(actor), &UserId::from(target)).await.unwrap();
+    }
+
+    async fn pages(&self, user: i64, limit: usize) -> (Vec<(Told, String)>, u64) {
+        pages(self.service, &UserId::from(user), limit).await
+    }
+
+    async fn see(&self, user: i64, up_to: Option<&str>) {
+        self.service.see_notifications(&self.call, &UserId::from(user), up_to).await.unwrap();
+    }
+}
+
+/// Runs one seed through the service.
 pub(crate) async fn run(
     store: Arc<dyn Store>,
     clock: Arc<ManualClock>,
@@ -151,66 +231,75 @@ pub(crate) async fn run(
     twist: Option<Twist>,
 ) -> Result<(), String> {
     let service = service(&store, &clock);
+    let front = ServiceFront { service: &service, store: &store, call: Call::default() };
+    run_through(&front, &clock, seed, steps, twist).await?;
+    let report = service.audit(&Call::default()).await.unwrap();
+    assert_eq!((report.users, report.drifts), (PEOPLE as u64, vec![]));
+    Ok(())
+}
+
+/// Runs one seed and compares everybody's notifications after each step.
+pub(crate) async fn run_through(
+    front: &impl Front,
+    clock: &ManualClock,
+    seed: u64,
+    steps: usize,
+    twist: Option<Twist>,
+) -> Result<(), String> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut reference = Reference { twist, ..Reference::default() };
-    let call = Call::default();
     for person in 0..PEOPLE {
-        let patch = UserPatch { private: Some(person >= FIRST_PRIVATE), ..UserPatch::default() };
-        service.put_user(&call, UserId::from(person), patch).await.unwrap();
+        front.put(person, person >= FIRST_PRIVATE).await;
     }
     for step in 0..steps {
-        let now = entourage_model::Clock::now(&*clock).since_2000();
+        let now = clock.now().since_2000();
         let (a, b) = (random.random_range(0..PEOPLE), random.random_range(0..PEOPLE));
-        let (x, y) = (UserId::from(a), UserId::from(b));
         match random.random_range(0..100) {
             0..35 => {
                 let quiet = random.random_ratio(1, 5);
-                if let Ok(done) = service.follow(&call, &x, &y, quiet).await {
-                    let (active, at) = (done.edge.state == State::Active, done.edge.position);
+                if let Some((active, is_quiet, at)) = front.follow(a, b, quiet).await {
                     let fresh = Follow { active, quiet, accepted: false, at };
-                    reference.follows.entry((a, b)).or_insert(fresh).quiet = done.edge.quiet;
+                    reference.follows.entry((a, b)).or_insert(fresh).quiet = is_quiet;
                 }
             }
             35..50 => {
-                service.unfollow(&call, &x, &y).await.unwrap();
+                front.unfollow(a, b).await;
                 reference.end((a, b), now);
             }
             50..62 => {
                 let waiting: Vec<(i64, i64)> =
                     reference.follows.iter().filter(|(_, follow)| !follow.active).map(|(pair, _)| *pair).collect();
                 let Some(&pair) = waiting.choose(&mut random) else { continue };
-                let (from, to) = (UserId::from(pair.0), UserId::from(pair.1));
                 if random.random_ratio(2, 3) {
-                    let at = service.accept(&call, &to, &from).await.unwrap().edge.position;
+                    let at = front.accept(pair.1, pair.0).await;
                     reference.follows.insert(pair, Follow { active: true, quiet: false, accepted: true, at });
                 } else {
-                    service.reject(&call, &to, &from).await.unwrap();
+                    front.reject(pair.1, pair.0).await;
                     reference.end(pair, now);
                 }
             }
             62..66 => {
-                if service.block(&call, &x, &y).await.is_ok() {
+                if front.block(a, b).await {
                     reference.end((a, b), now);
                     reference.end((b, a), now);
-                    service.unblock(&call, &x, &y).await.unwrap();
+                    front.unblock(a, b).await;
                 }
             }
             66..72 => {
                 // Whole seconds, as they are kept.
                 let expires = random.random_ratio(1, 2).then(|| (now / 1_000 + random.random_range(1..50_000)) * 1_000);
-                let expires_at = expires.map(Millis::from_since_2000);
-                if store.commit(Operation::Mute { actor: Key(a), target: Key(b), expires_at }.into()).await.is_ok() {
+                if front.mute(a, b, expires.map(Millis::from_since_2000)).await {
                     reference.mutes.insert((a, b), expires);
                 }
             }
             72..77 => {
-                service.unmute(&call, &x, &y).await.unwrap();
+                front.unmute(a, b).await;
                 reference.mutes.remove(&(a, b));
             }
             77..85 => {
-                let (all, _) = pages(&service, &x, 50).await;
+                let (all, _) = front.pages(a, 50).await;
                 let chosen = all.choose(&mut random).map(|(_, id)| id.clone());
-                service.see_notifications(&call, &x, chosen.as_deref()).await.unwrap();
+                front.see(a, chosen.as_deref()).await;
                 // Without an id everything that stands, shown or not.
                 let newest =
                     reference.follows.iter().filter(|(pair, follow)| pair.1 == a || (pair.0 == a && follow.active));
@@ -224,9 +313,9 @@ pub(crate) async fn run(
             _ => clock.advance(random.random_range(1..DAY)),
         }
         clock.advance(1);
-        let now = entourage_model::Clock::now(&*clock).since_2000();
+        let now = clock.now().since_2000();
         for person in 0..PEOPLE {
-            let (found, unseen) = pages(&service, &UserId::from(person), random.random_range(1..5)).await;
+            let (found, unseen) = front.pages(person, random.random_range(1..5)).await;
             let mut expected = reference.told(person, now);
             let new = expected.iter().filter(|(.., seen)| !seen).count() as u64;
             expected.iter_mut().for_each(|(_, _, actors, _)| actors.truncate(3));
@@ -238,8 +327,6 @@ pub(crate) async fn run(
             }
         }
     }
-    let report = service.audit(&call).await.unwrap();
-    assert_eq!((report.users, report.drifts), (PEOPLE as u64, vec![]));
     Ok(())
 }
 

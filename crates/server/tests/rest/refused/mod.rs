@@ -165,12 +165,13 @@ impl Sample {
 fn described(id: &str) -> (&'static str, &'static str, &'static Value) {
     let paths = DOCUMENT["paths"].as_object().unwrap().iter();
     let all = paths.flat_map(|(path, methods)| methods.as_object().unwrap().iter().map(move |each| (path, each)));
-    let found = all.filter(|(_, (_, operation))| operation["operationId"] == id).map(|(path, (method, operation))| {
-        let upper =
-            ["GET", "PUT", "POST", "PATCH", "DELETE"].into_iter().find(|name| name.eq_ignore_ascii_case(method));
-        (path.as_str(), upper.unwrap(), operation)
-    });
-    found.last().unwrap_or_else(|| panic!("{id} is not described"))
+    let mut found =
+        all.filter(|(_, (_, operation))| operation["operationId"] == id).map(|(path, (method, operation))| {
+            let upper =
+                ["GET", "PUT", "POST", "PATCH", "DELETE"].into_iter().find(|name| name.eq_ignore_ascii_case(method));
+            (path.as_str(), upper.unwrap(), operation)
+        });
+    found.next().unwrap_or_else(|| panic!("{id} is not described"))
 }
 
 fn portrait_of(store: &dyn Store) -> String {
