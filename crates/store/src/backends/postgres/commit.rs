@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::{
     Store,
     counts::{self, Delta},
-    error::{Failure, retrying, unreadable},
+    error::{Failure, answering, retrying, unreadable},
     records, row,
     view::Loaded,
 };
@@ -38,12 +38,19 @@ impl Store {
     pub(super) async fn commit_one(&self, write: &Write) -> Result<Outcome> {
         self.refuse_when_closed()?;
         refuse_nul(&write.operation)?;
-        retrying(|| self.keep_lease()).await?;
         let version = Mutex::new(Version::ZERO);
-        Ok(retrying(|| self.attempt(write, &version)).await?)
+        let committed = answering(async {
+            retrying(|| self.keep_lease()).await?;
+            retrying(|| self.attempt(write, &version)).await
+        });
+        let (outcome, deltas) = committed.await?;
+        self.fold_sometimes(deltas).await;
+        self.tidy_sometimes().await;
+        Ok(outcome)
     }
 
-    async fn attempt(&self, write: &Write, version: &Mutex<Version>) -> Result<Outcome, Failure> {
+    /// The outcome, and how many count deltas it wrote.
+    async fn attempt(&self, write: &Write, version: &Mutex<Version>) -> Result<(Outcome, u64), Failure> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
         self.locks.take(&transaction, write).await?;
@@ -54,10 +61,7 @@ impl Store {
         let deltas = counts::deltas(&outcome.changes);
         outcome.watermark = put(&transaction, &outcome, &deltas).await?;
         transaction.commit().await.map_err(Failure::of_commit)?;
-        drop(client);
-        self.fold_sometimes(deltas.len() as u64).await;
-        self.tidy_sometimes().await;
-        Ok(outcome)
+        Ok((outcome, deltas.len() as u64))
     }
 
     /// A repeated attempt keeps its version unless somebody has written above it meanwhile.

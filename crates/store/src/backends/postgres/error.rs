@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use deadpool_postgres::PoolError;
 use entourage_model::{Code, Error, Refusal};
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// Less than fronts wait for an answer of their own.
+const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// Why a step failed, and whether the whole of its transaction may simply be run again.
 #[derive(Debug)]
@@ -84,6 +87,11 @@ pub(super) async fn retrying<T, F: Future<Output = Result<T, Failure>>>(attempt:
         pause *= 2;
     }
     attempt().await
+}
+
+/// Gives up on a database that takes a request and says nothing. A write that was given up on may or may not happen.
+pub(super) async fn answering<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    timeout(ANSWER_WITHIN, work).await.unwrap_or_else(|_| Err(Error::unavailable("PostgreSQL does not answer").into()))
 }
 
 /// What is stored does not read as what this version writes.

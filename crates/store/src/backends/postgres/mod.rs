@@ -7,6 +7,7 @@ mod commit;
 mod counts;
 mod error;
 mod events;
+mod forget;
 mod lease;
 mod lock;
 mod options;
@@ -34,11 +35,12 @@ use entourage_model::{
     Sequence, Space, User, Version, VersionClock, Write,
 };
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
 pub use self::options::Options;
 use self::{
-    error::{Failure, retrying},
+    error::{Failure, answering, retrying},
     lease::Lease,
     lock::Locks,
 };
@@ -46,6 +48,10 @@ use crate::{Answer, Health, Identity, Profile, Progress, Report};
 
 const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
+/// Whoever asks whether all is well does not wait for long.
+const HEALTH_WITHIN: Duration = Duration::from_secs(2);
+/// How long the system waits for a sign that what it sent arrived, before it gives a connection up.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 /// What every session is told: where the tables are, and limits on waiting.
 const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock_timeout=10s \
      -c idle_in_transaction_session_timeout=60s";
@@ -76,6 +82,7 @@ impl Store {
         let asked = config.get_options().unwrap_or_default();
         let session = format!("{asked} {SESSION} -c search_path={schema}");
         config.options(session).application_name(format!("entourage {schema}")).connect_timeout(CONNECTION_WAIT);
+        config.tcp_user_timeout(UNACKNOWLEDGED);
         let identity = schema::prepare(&config, schema).await?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
@@ -150,64 +157,64 @@ impl crate::Store for Store {
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        Ok(retrying(|| self.read_edges(kind, pairs)).await?)
+        Ok(answering(retrying(|| self.read_edges(kind, pairs))).await?)
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        Ok(retrying(|| self.read_users(keys)).await?)
+        Ok(answering(retrying(|| self.read_users(keys))).await?)
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
         let users = [user];
-        Ok(retrying(|| self.read_counts(&users)).await?.pop().flatten())
+        Ok(answering(retrying(|| self.read_counts(&users))).await?.pop().flatten())
     }
 
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
-        Ok(retrying(|| self.read_counts(users)).await?)
+        Ok(answering(retrying(|| self.read_counts(users))).await?)
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(retrying(|| self.read_page(list, after, limit)).await?)
+        Ok(answering(retrying(|| self.read_page(list, after, limit))).await?)
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        Ok(retrying(|| self.read_users_above(after, limit)).await?)
+        Ok(answering(retrying(|| self.read_users_above(after, limit))).await?)
     }
 
     async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        Ok(retrying(|| self.read_record(space, owner, id)).await?)
+        Ok(answering(retrying(|| self.read_record(space, owner, id))).await?)
     }
 
     async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        Ok(retrying(|| self.read_records(space, owner, after, limit)).await?)
+        Ok(answering(retrying(|| self.read_records(space, owner, after, limit))).await?)
     }
 
     async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        Ok(retrying(|| self.read_record_count(space, owner)).await?)
+        Ok(answering(retrying(|| self.read_record_count(space, owner))).await?)
     }
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
-        Ok(retrying(|| self.read_history(follower, before, limit)).await?)
+        Ok(answering(retrying(|| self.read_history(follower, before, limit))).await?)
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        retrying(|| self.relay()).await?;
+        answering(retrying(|| self.relay())).await?;
         self.tidy_sometimes().await;
-        Ok(retrying(|| self.read_events(after, limit)).await?)
+        Ok(answering(retrying(|| self.read_events(after, limit))).await?)
     }
 
     async fn last_event(&self) -> Result<Sequence> {
-        retrying(|| self.relay()).await?;
-        Ok(retrying(|| self.read_last_event()).await?)
+        answering(retrying(|| self.relay())).await?;
+        Ok(answering(retrying(|| self.read_last_event())).await?)
     }
 
     async fn progress(&self) -> Result<Progress> {
-        Ok(retrying(|| self.read_progress()).await?)
+        Ok(answering(retrying(|| self.read_progress())).await?)
     }
 
     /// The watermark is a transaction's number: it is covered when a snapshot taken now sees that transaction.
     async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        Ok(retrying(|| self.sees(watermark.0)).await?)
+        Ok(answering(retrying(|| self.sees(watermark.0))).await?)
     }
 
     async fn verify(&self) -> Result<Report> {
@@ -219,10 +226,11 @@ impl crate::Store for Store {
         if let Err(error) = self.refuse_when_closed() {
             return Health::Degraded(error.to_string());
         }
-        match retrying(|| self.ask_whether_writable()).await {
-            Ok(true) => Health::Ready,
-            Ok(false) => Health::Degraded("PostgreSQL only reads".to_owned()),
-            Err(failure) => Health::Degraded(failure.error.to_string()),
+        match timeout(HEALTH_WITHIN, retrying(|| self.ask_whether_writable())).await {
+            Ok(Ok(true)) => Health::Ready,
+            Ok(Ok(false)) => Health::Degraded("PostgreSQL only reads".to_owned()),
+            Ok(Err(failure)) => Health::Degraded(failure.error.to_string()),
+            Err(_) => Health::Degraded("PostgreSQL does not answer".to_owned()),
         }
     }
 

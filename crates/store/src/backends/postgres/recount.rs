@@ -58,7 +58,7 @@ impl Maintenance for Store {
     }
 
     async fn erase_now(&self) -> Result<()> {
-        Err(Error::invalid("PostgreSQL keeps what is deleted until it is vacuumed; see its own manual"))
+        Self::erase_now(self).await
     }
 
     async fn recount(&self, user: Option<Key>) -> Result<Recounted> {

@@ -54,7 +54,8 @@ impl Store {
         }
         // Numbered here too: where nobody reads events, nothing else would ever let go of them.
         self.number_events(&transaction).await?;
-        self.drop_events(&transaction).await?;
+        let expired = row::from_version(self.options.retention_ends(self.clock.now()));
+        self.drop_events_below(&transaction, expired).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -68,10 +69,9 @@ impl Store {
         Ok(())
     }
 
-    async fn drop_events(&self, transaction: &Transaction<'_>) -> Result<(), Failure> {
-        let expired = row::from_version(self.options.retention_ends(self.clock.now()));
+    /// One step of them, for who has the lock of the relay; whether any went.
+    pub(super) async fn drop_events_below(&self, transaction: &Transaction<'_>, expired: i64) -> Result<bool, Failure> {
         let statement = transaction.prepare_cached(DROP).await?;
-        transaction.execute(&statement, &[&expired, &STEP_ROWS]).await?;
-        Ok(())
+        Ok(transaction.execute(&statement, &[&expired, &STEP_ROWS]).await? > 0)
     }
 }
