@@ -65,6 +65,14 @@ impl Store for Recorded {
         self.inner.peek(kind, follower, target)
     }
 
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        self.inner.peek_all(kind, pairs, answers);
+    }
+
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        self.inner.peek_common(one, other, limit, found)
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let mut edges = self.inner.get_edges(kind, pairs).await?;
         for edge in edges.iter_mut().flatten() {

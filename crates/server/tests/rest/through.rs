@@ -241,6 +241,14 @@ impl Store for RestStore {
         answer
     }
 
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        self.store.peek_all(kind, pairs, answers);
+    }
+
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        self.store.peek_common(one, other, limit, found)
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let edges = self.store.get_edges(kind, pairs).await?;
         if kind != Kind::Follow {
