@@ -10,7 +10,10 @@
 
 mod server_kit;
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use entourage_model::Clock as _;
 use entourage_store::SystemClock;
@@ -24,7 +27,7 @@ fn libfaketime() -> PathBuf {
 }
 
 /// Time that passes is not faked, only what the clock on the wall says.
-fn faked<'a>(command: &'a mut Command, library: &PathBuf) -> &'a mut Command {
+fn faked<'a>(command: &'a mut Command, library: &Path) -> &'a mut Command {
     command.env("LD_PRELOAD", library).env("DONT_FAKE_MONOTONIC", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
 }
 

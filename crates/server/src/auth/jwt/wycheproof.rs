@@ -13,6 +13,9 @@ use serde::de::IgnoredAny;
 use super::*;
 
 const VECTORS: &str = include_str!("../../../tests/vectors/json_web_signature.json");
+/// Called valid, and refused here: two are signed with PS384 under a key for PS256, two have letters in them that are
+/// not of base64.
+const STRICTER: [u32; 4] = [346, 350, 372, 373];
 /// An algorithm that no token may have here.
 const NOT_OURS: &str = "ES521";
 
@@ -116,7 +119,7 @@ fn signatures_that_wycheproof_calls_invalid_are_refused() {
             |case: &Case| !case.valid && group.tests.iter().any(|other| other.valid && other.jws == case.jws);
         for case in group.tests.iter().filter(|case| !is_contradicted(case)) {
             let signed = tokens.keys.get().iter().any(|key| is_signed(&case.jws, key, &tokens.validation));
-            if signed != case.valid {
+            if signed != (case.valid && !STRICTER.contains(&case.id)) {
                 wrong.push(format!("{} {} {}: {signed}", group.comment, case.id, case.comment));
             }
             // None of them says who it is for, so that none gets in.
