@@ -10,6 +10,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 const CLIENTS: &str = "64";
+/// Connecting takes its time.
+const SECONDS_MIN: u64 = 3;
 
 const SCHEMA: &str = "
 DROP SCHEMA IF EXISTS bench CASCADE;
@@ -61,7 +63,7 @@ impl Postgres {
         let script = self.folder.join("follow.sql");
         fs::write(&script, format!("\\set a random(0, {last})\n\\set b {target}\nSELECT bench.follow(:a, :b);\n"))?;
         let output = pgbench()?
-            .args(["-n", "-M", "prepared", "-c", CLIENTS, "-j", "2", "-T", &seconds.to_string(), "-f"])
+            .args(["-n", "-M", "prepared", "-c", CLIENTS, "-j", "2", "-T", &seconds.max(SECONDS_MIN).to_string(), "-f"])
             .arg(&script)
             .arg(&self.url)
             .output()?;
