@@ -3,9 +3,9 @@
 use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
 use entourage_log::backends::in_store;
-use entourage_model::{Clock, Secret};
+use entourage_model::{Clock, Secret, Uptime};
 use entourage_server::{Front, Stopped, bind, serve};
-use entourage_service::{Rules, Service, Uptime};
+use entourage_service::{Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
 use tokio::sync::oneshot;
 

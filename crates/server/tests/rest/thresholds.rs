@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use entourage_model::{ManualClock, Millis};
+use entourage_model::{ManualClock, Millis, Uptime};
 use entourage_server::config::{Origin, Raw, Settings};
-use entourage_service::{Rules, Uptime};
+use entourage_service::Rules;
 
 use super::{
     credentials::Credentials,
