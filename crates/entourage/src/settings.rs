@@ -12,6 +12,9 @@ pub(crate) struct SettingsArguments {
     /// Listen for HTTP here (http.listen).
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
+    /// Listen for RESP here (resp.listen).
+    #[arg(long, value_name = "ADDR")]
+    resp: Option<String>,
 }
 
 /// For commands that work on the data alone.
@@ -30,6 +33,9 @@ impl SettingsArguments {
         let mut raw = self.data.raw()?;
         if let Some(text) = &self.http {
             raw.set("http.listen", text, Origin::Flag("--http"))?;
+        }
+        if let Some(text) = &self.resp {
+            raw.set("resp.listen", text, Origin::Flag("--resp"))?;
         }
         Ok(raw)
     }

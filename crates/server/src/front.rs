@@ -11,6 +11,7 @@ use crate::{
     audit::Audit,
     auth::Access,
     config::{ConfigError, Settings},
+    resp::RespLimits,
     tls::Tls,
 };
 
@@ -33,6 +34,7 @@ pub struct Front {
     pub audit: Audit,
     pub tls: Option<Tls>,
     pub connections: Connections,
+    pub resp: RespLimits,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -43,6 +45,7 @@ impl Front {
             audit: Audit::open(settings.audit_file.as_deref())?,
             tls: settings.tls.as_ref().map(Tls::open).transpose()?,
             connections: Connections { max: settings.connections_max, per_address: settings.connections_per_address },
+            resp: settings.resp,
             clock,
         })
     }
@@ -50,7 +53,8 @@ impl Front {
     /// Nothing is configured: everybody on this machine may do everything.
     pub fn development(clock: Arc<dyn Clock>) -> Self {
         let access = Access::development(Arc::clone(&clock));
-        Self { access, audit: Audit::default(), tls: None, connections: Connections::default(), clock }
+        let (connections, resp) = (Connections::default(), RespLimits::default());
+        Self { access, audit: Audit::default(), tls: None, connections, resp, clock }
     }
 
     /// Reads keys and certificates again, and opens the audit log anew.

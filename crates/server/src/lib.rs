@@ -1,5 +1,6 @@
-//! The fronts as a library: HTTP, who may use it, configuration, wiring, serving.
+//! The fronts as a library: HTTP and RESP, who may use it, configuration, wiring, serving.
 
+mod addresses;
 mod audit;
 pub mod auth;
 pub mod config;
@@ -7,6 +8,7 @@ mod front;
 pub mod http;
 mod metrics;
 mod patience;
+mod resp;
 mod serve;
 mod strangers;
 mod tls;
@@ -16,6 +18,7 @@ mod work;
 
 pub use audit::Audit;
 pub use front::{Connections, Front};
-pub use serve::{Stopped, bind, serve};
+pub use resp::RespLimits;
+pub use serve::{Listeners, Stopped, bind, bind_resp, serve};
 pub use tls::Tls;
 pub use work::work;

@@ -1,14 +1,6 @@
 //! Serving: accept connections, answer on each, stop without losing an answer.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    io,
-    net::{IpAddr, SocketAddr},
-    pin::pin,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use entourage_model::Error;
 use entourage_service::Service;
@@ -27,10 +19,12 @@ use tokio::{
 use tower::Service as _;
 
 use crate::{
-    front::{Front, is_this_machine, network},
+    addresses::Addresses,
+    front::{Front, is_this_machine},
     http::{self, Peer},
     metrics,
     patience::Patience,
+    resp::Resp,
 };
 
 const HEADERS_MAX: usize = 64;
@@ -53,8 +47,31 @@ pub enum Stopped {
     CloseFailed(Error),
 }
 
-/// Without credentials anybody who can connect may do anything, so only this machine may connect.
+/// Where a server listens.
+pub struct Listeners {
+    pub http: TcpListener,
+    /// `None` is no RESP.
+    pub resp: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(http: TcpListener) -> Self {
+        Self { http, resp: None }
+    }
+}
+
+/// Listens for HTTP.
 pub async fn bind(address: SocketAddr, front: &Front) -> io::Result<TcpListener> {
+    bind_for(address, front, "--http").await
+}
+
+/// Listens for RESP.
+pub async fn bind_resp(address: SocketAddr, front: &Front) -> io::Result<TcpListener> {
+    bind_for(address, front, "--resp").await
+}
+
+/// Without credentials anybody who can connect may do anything, so only this machine may connect.
+async fn bind_for(address: SocketAddr, front: &Front, flag: &str) -> io::Result<TcpListener> {
     if front.access.is_development() && !is_this_machine(address.ip()) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -62,7 +79,7 @@ pub async fn bind(address: SocketAddr, front: &Front) -> io::Result<TcpListener>
                 "refusing to listen on {address}: no credentials are configured, so anybody who can connect could act \
                  for everybody. Make a service key (entourage key new NAME --file keys) and set auth.service_keys_file, \
                  or set auth.jwt.algorithm, key_file, issuer and audience; or listen on loopback \
-                 (--http 127.0.0.1:{})",
+                 ({flag} 127.0.0.1:{})",
                 address.port()
             ),
         ));
@@ -73,25 +90,29 @@ pub async fn bind(address: SocketAddr, front: &Front) -> io::Result<TcpListener>
 
 /// Answers until `shutdown` completes or the store is poisoned, then finishes what has begun and closes the store.
 pub async fn serve(
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     service: Arc<Service>,
     store: Arc<dyn Store>,
     front: Arc<Front>,
     shutdown: impl Future<Output = ()>,
 ) -> Stopped {
     metrics::install();
+    let listeners = listeners.into();
     let connections = GracefulShutdown::new();
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
     let router = http::router(Arc::clone(&service), Arc::clone(&front));
+    let resp = Resp::new(Arc::clone(&service), Arc::clone(&front));
     let poisoned = tokio::select! {
-        () = accept(&listener, &front, router, &connections) => None,
+        () = accept(&listeners.http, &front, router, &connections) => None,
+        () = accept_resp(listeners.resp.as_ref(), &resp) => None,
         () = shutdown => None,
         reason = poisoning(&*store) => Some(reason),
     };
-    drop(listener);
+    drop(listeners);
     service.end_streams();
-    if timeout(STOP_TIMEOUT, connections.shutdown()).await.is_err() {
+    let finishing = async { tokio::join!(connections.shutdown(), resp.stop()) };
+    if timeout(STOP_TIMEOUT, finishing).await.is_err() {
         tracing::warn!("some connections did not finish within {} s", STOP_TIMEOUT.as_secs());
     }
     // It was told to end; what it has begun is finished before the store is closed.
@@ -103,6 +124,13 @@ pub async fn serve(
         (Some(reason), _) => Stopped::Poisoned(reason),
         (None, Err(error)) => Stopped::CloseFailed(error),
         (None, Ok(())) => Stopped::AsAsked,
+    }
+}
+
+async fn accept_resp(listener: Option<&TcpListener>, resp: &Resp) {
+    match listener {
+        Some(listener) => resp.accept(listener).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -171,40 +199,6 @@ async fn answer(
     Ok(watcher.watch(connection).await?)
 }
 
-/// How many connections each address has.
-#[derive(Default)]
-struct Addresses(Mutex<HashMap<IpAddr, usize>>);
-
-impl Addresses {
-    /// `None` when the address has as many as it may.
-    fn enter(addresses: &Arc<Self>, address: IpAddr, max: Option<usize>) -> Option<Place> {
-        let Some(max) = max.filter(|_| !is_this_machine(address)) else { return Some(Place(None)) };
-        let address = network(address);
-        let mut counts = addresses.0.lock().ok()?;
-        let count = counts.entry(address).or_default();
-        if *count >= max {
-            return None;
-        }
-        *count += 1;
-        Some(Place(Some((Arc::clone(addresses), address))))
-    }
-}
-
-struct Place(Option<(Arc<Addresses>, IpAddr)>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let Some((addresses, address)) = &self.0 else { return };
-        let Ok(mut counts) = addresses.0.lock() else { return };
-        if let Some(count) = counts.get_mut(address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(address);
-            }
-        }
-    }
-}
-
 /// Ends when the store says that it is poisoned; keeps the measures in order meanwhile.
 async fn poisoning(store: &dyn Store) -> String {
     let mut health = interval(HEALTH_INTERVAL);
@@ -228,31 +222,5 @@ async fn fold_metrics() {
     loop {
         every.tick().await;
         metrics::fold();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_has_so_many_places_and_gets_them_back() {
-        let addresses = Arc::new(Addresses::default());
-        let enter = |text: &str| Addresses::enter(&addresses, text.parse().unwrap(), Some(2));
-        let first = enter("192.0.2.1");
-        let second = enter("::ffff:192.0.2.1");
-        assert!(first.is_some() && second.is_some() && enter("192.0.2.1").is_none());
-        assert!(enter("192.0.2.2").is_some());
-        drop(second);
-        assert!(enter("192.0.2.1").is_some());
-        let six = [enter("2001:db8::1"), enter("2001:db8::2")];
-        assert!(
-            six.iter().all(Option::is_some) && enter("2001:db8::3").is_none() && enter("2001:db8:0:1::3").is_some()
-        );
-        let many: Vec<_> = (0..5).map(|_| enter("127.0.0.1")).collect();
-        assert!(many.iter().all(Option::is_some));
-        drop((first, six));
-        assert!(addresses.0.lock().unwrap().is_empty());
-        assert!(Addresses::enter(&addresses, "192.0.2.1".parse().unwrap(), None).is_some());
     }
 }

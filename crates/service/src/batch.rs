@@ -34,7 +34,7 @@ pub struct Batch {
 }
 
 impl BatchOperation {
-    fn ends(&self) -> [&UserId; 2] {
+    pub(crate) fn ends(&self) -> [&UserId; 2] {
         match self {
             Self::Follow { follower, target, .. } | Self::Unfollow { follower, target } => [follower, target],
         }
@@ -115,7 +115,7 @@ impl Service {
         Ok(Batch { results: results.into_iter().flatten().collect(), token, replayed })
     }
 
-    async fn create_all_missing(&self, operations: &[BatchOperation], keys: &[Option<Key>]) -> Result<()> {
+    pub(crate) async fn create_all_missing(&self, operations: &[BatchOperation], keys: &[Option<Key>]) -> Result<()> {
         let mut wanted = Vec::new();
         for (operation, keys) in operations.iter().zip(keys.chunks(2)) {
             let [Some(follower), Some(target)] = *keys else { continue };

@@ -165,6 +165,11 @@ impl Service {
         call.token.as_deref().map(|text| Token::decode(text, &self.signer, self.epoch())).transpose()
     }
 
+    /// Whether the call's token is one of this store's.
+    pub fn check_token(&self, call: &Call) -> Result<()> {
+        self.token(call).map(|_| ())
+    }
+
     /// Every read starts here: it sees what its token saw, or says that it does not.
     pub(crate) async fn catch_up(&self, call: &Call) -> Result<()> {
         match self.token(call)? {

@@ -1,11 +1,11 @@
 //! `entourage serve`: start, say where, stop when asked.
 
-use std::{io::Write, sync::Arc};
+use std::{io::Write, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use entourage_server::{
-    Front, Stopped, bind,
+    Front, Listeners, Stopped, bind, bind_resp,
     config::Settings,
     serve,
     wire::{Wired, wire_to_serve},
@@ -30,14 +30,18 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.settings.raw()?)?;
     let _logs = logs::start(&settings);
-    raise_file_limit(settings.connections_max);
+    raise_file_limit(settings.connections_max + settings.resp_listen.map_or(0, |_| settings.resp.connections.max));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(run_until_stopped(&settings, arguments.demo))
 }
 
 async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Result<()> {
     let front = Arc::new(Front::open(settings, Arc::new(SystemClock))?);
-    let listener = bind(settings.http_listen, &front).await?;
+    let http = bind(settings.http_listen, &front).await?;
+    let resp = match settings.resp_listen {
+        Some(address) => Some(bind_resp(address, &front).await?),
+        None => None,
+    };
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
@@ -49,8 +53,9 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     });
     let Wired { store, service, place } = wire_to_serve(settings).await?;
     let demo = if with_demo { Some(demo::load(&service).await?) } else { None };
-    let address = listener.local_addr()?.to_string();
-    print_banner(&address, &place, &front)?;
+    let address = http.local_addr()?.to_string();
+    let resp_address = resp.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?;
+    print_banner(&address, resp_address, &place, &front)?;
     if let Some(said) = demo {
         demo::print(&said, &address)?;
     }
@@ -71,7 +76,7 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
             tracing::error!(%error, "the worker ended early");
         }
     };
-    match serve(listener, service, store, front, shutdown).await {
+    match serve(Listeners { http, resp }, service, store, front, shutdown).await {
         Stopped::AsAsked => {
             tracing::info!("stopped");
             Ok(())
@@ -95,7 +100,7 @@ fn raise_file_limit(connections_max: usize) {
     }
 }
 
-fn print_banner(address: &str, place: &str, front: &Front) -> std::io::Result<()> {
+fn print_banner(address: &str, resp: Option<SocketAddr>, place: &str, front: &Front) -> std::io::Result<()> {
     let scheme = if front.tls.is_some() { "https" } else { "http" };
     let (mode, header) = match (front.access.is_development(), &front.tls) {
         (true, _) => ("development: loopback only, the header Entourage-Actor names the acting user", ""),
@@ -105,9 +110,11 @@ fn print_banner(address: &str, place: &str, front: &Front) -> std::io::Result<()
             "-H \"Authorization: Bearer $KEY\" ",
         ),
     };
+    let resp = resp.map_or("off".to_owned(), |address| format!("redis://{address}"));
     writeln!(
         std::io::stderr(),
         "entourage {version}\n  \
+         resp   {resp}\n  \
          http   {scheme}://{address}/api/v1\n  \
          data   {place}\n  \
          mode   {mode}\n  \

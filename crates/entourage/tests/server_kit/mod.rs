@@ -46,6 +46,8 @@ pub(crate) fn wrapped(program: &[&str], arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // Several servers run at once.
+    command.env("ENTOURAGE_RESP__LISTEN", "127.0.0.1:0");
     for limit in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
         command.env(format!("ENTOURAGE_LIMITS__{limit}"), "0");
     }

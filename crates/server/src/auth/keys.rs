@@ -90,6 +90,10 @@ impl Keys {
         self.0.reload();
     }
 
+    pub(super) fn hold(&self, key: &ServiceKey) -> bool {
+        self.0.get().contains(key)
+    }
+
     /// Compares with every key, each in constant time.
     pub(super) fn find(&self, secret: &str) -> Option<ServiceKey> {
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();

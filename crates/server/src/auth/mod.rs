@@ -82,9 +82,18 @@ impl Access {
         }
     }
 
+    /// The service key with this text.
+    pub(crate) fn service_key(&self, text: &str) -> Option<ServiceKey> {
+        self.keys.as_ref()?.find(text)
+    }
+
+    /// Whether a key that was good is so still.
+    pub(crate) fn knows(&self, key: &ServiceKey) -> bool {
+        self.keys.as_ref().is_some_and(|keys| keys.hold(key))
+    }
+
     fn service(&self, key: &str, actor: Option<&str>) -> Result<Caller> {
-        let found = self.keys.as_ref().and_then(|keys| keys.find(key));
-        let key = found.ok_or_else(|| refused("the service key is not valid"))?;
+        let key = self.service_key(key).ok_or_else(|| refused("the service key is not valid"))?;
         let actor = named(actor)?;
         // Whoever acts for a user has that user's rights.
         let admin = key.admin && actor == Actor::Service;

@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use entourage_service::Limits;
 use tracing::level_filters::LevelFilter;
 
+use crate::{Connections, RespLimits};
+
 use super::{
     AuthSettings, ConfigError, Raw, TlsSettings, credentials,
     units::{bytes, duration},
@@ -33,6 +35,9 @@ pub struct Settings {
     pub connections_max: usize,
     /// `None` is no limit.
     pub connections_per_address: Option<usize>,
+    /// `None` is nowhere.
+    pub resp_listen: Option<SocketAddr>,
+    pub resp: RespLimits,
     pub tls: Option<TlsSettings>,
     pub audit_file: Option<PathBuf>,
     pub data_dir: PathBuf,
@@ -61,15 +66,38 @@ impl Settings {
         let following_max =
             raw.checked("limits.following_max", "a whole number, 0 for no bound", |text| text.parse().ok())?;
         let auth = AuthSettings::check(raw)?;
-        let per_address =
-            raw.checked("http.connections_per_address", "a whole number, 0 for no limit", |text| text.parse().ok())?;
+        let per_address = |name| {
+            let count = raw.checked(name, "a whole number, 0 for no limit", |text| text.parse().ok())?;
+            Ok((count > 0).then_some(count))
+        };
+        let connections = |name| {
+            raw.checked(name, "a whole number from 1 to 1000000", |text| {
+                text.parse().ok().filter(|count| (1..=1_000_000).contains(count))
+            })
+        };
         Ok(Self {
             limits: limits(raw, &auth)?,
             auth,
-            connections_max: raw.checked("http.connections_max", "a whole number from 1 to 1000000", |text| {
-                text.parse().ok().filter(|count| (1..=1_000_000).contains(count))
+            connections_max: connections("http.connections_max")?,
+            connections_per_address: per_address("http.connections_per_address")?,
+            resp_listen: raw.checked("resp.listen", "an address such as 127.0.0.1:7071, or nothing", |text| {
+                if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
             })?,
-            connections_per_address: (per_address > 0).then_some(per_address),
+            resp: RespLimits {
+                connections: Connections {
+                    max: connections("resp.connections_max")?,
+                    per_address: per_address("resp.connections_per_address")?,
+                },
+                idle: raw
+                    .checked("resp.idle_timeout", "a time such as 10m, 0s for ever", duration)
+                    .map(|idle| Some(idle).filter(above_zero))?,
+                arguments: raw.checked("resp.arguments_max", "a whole number from 16 to 65536", |text| {
+                    text.parse().ok().filter(|count| (16..=65_536).contains(count))
+                })?,
+                bulk_bytes: raw.checked("resp.bulk_bytes", "a size from 1KiB to 1MiB", |text| {
+                    bytes(text).filter(|size| (1 << 10..=1 << 20).contains(size)).map(|size| size as usize)
+                })?,
+            },
             tls: credentials::tls(raw)?,
             audit_file: credentials::file(raw, "audit.file")?,
             auto_create: raw.checked("users.auto_create", "true or false", |text| text.parse().ok())?,
@@ -156,6 +184,8 @@ mod tests {
         assert_eq!(settings.limits, Limits::default());
         assert_eq!(settings.auth, AuthSettings::default());
         assert_eq!(settings.http_listen.port(), 7070);
+        assert_eq!(settings.resp_listen.map(|address| address.port()), Some(7071));
+        assert_eq!(settings.resp, RespLimits::default());
         assert_eq!(settings.log_retain_bytes, 16 << 30);
         assert_eq!(settings.idempotency_ttl, Duration::from_secs(86_400));
         assert!(settings.memory_budget_bytes > 0);
@@ -172,6 +202,11 @@ mod tests {
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),
+            ("resp.listen", "7071"),
+            ("resp.connections_max", "0"),
+            ("resp.idle_timeout", "10"),
+            ("resp.arguments_max", "15"),
+            ("resp.bulk_bytes", "2MiB"),
             ("data.dir", ""),
             ("store.url", "memory"),
             ("log.retention", "7"),

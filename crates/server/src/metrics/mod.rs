@@ -48,6 +48,10 @@ fn describe() {
     describe_counter!("entourage_http_requests_total", "Requests answered, by route, method and class of status");
     describe_histogram!("entourage_http_request_seconds", "Time to answer, by route and method");
     describe_gauge!("entourage_http_in_flight", "Requests that are being answered, by route and method");
+    describe_counter!("entourage_resp_commands_total", "Commands of RESP, by name");
+    describe_histogram!("entourage_resp_read_seconds", "Time to answer all commands that one read brought");
+    describe_gauge!("entourage_resp_connections", "Open connections of RESP");
+    describe_counter!("entourage_resp_connections_refused_total", "Connections of RESP that were one too many");
     describe_counter!("entourage_refusals_total", "Requests refused or failed, by code");
     describe_counter!("entourage_commits_total", "Writes that changed the store, by operation");
     describe_gauge!("entourage_jobs_running", "Jobs that are not finished");

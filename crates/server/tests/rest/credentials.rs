@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use entourage_model::{Clock, ManualClock, Millis};
 use entourage_server::{
-    Audit, Connections, Front,
+    Audit, Front,
     auth::{Access, JwtSettings, ServiceKey},
     config::AuthSettings,
 };
@@ -63,7 +63,7 @@ impl Credentials {
     pub(crate) fn front_with(&self, audit: Audit) -> Front {
         let clock = Arc::clone(&self.clock);
         let access = Access::open(&self.settings, Arc::clone(&clock) as _).unwrap();
-        Front { access, audit, tls: None, connections: Connections::default(), clock }
+        Front { access, audit, ..Front::development(clock) }
     }
 
     pub(crate) fn now(&self) -> i64 {

@@ -1,0 +1,56 @@
+//! The words of one command, wherever they are kept.
+
+use super::parse::Span;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Args<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+    /// Where the command begins; spans count from there.
+    base: u32,
+}
+
+impl<'a> Args<'a> {
+    pub(super) fn new(bytes: &'a [u8], base: usize, spans: &'a [Span]) -> Self {
+        Self { bytes, spans, base: base as u32 }
+    }
+
+    /// All that spans with a base point into.
+    pub(super) const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// A word; beyond the last one, an empty one.
+    pub(super) fn get(&self, index: usize) -> &'a [u8] {
+        self.spans.get(index).map_or(&[], |span| self.span(*span))
+    }
+
+    /// Words from this one on.
+    pub(super) fn rest(&self, from: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        let this = *self;
+        this.spans.get(from..).unwrap_or_default().iter().map(move |span| this.span(*span))
+    }
+
+    pub(super) fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// Where a word's last `length` bytes are in [`Self::bytes`].
+    pub(super) fn tail(&self, index: usize, length: usize) -> Span {
+        let end = self.base + self.spans.get(index).map_or(0, |span| span.end);
+        Span { start: end - length as u32, end }
+    }
+
+    fn span(&self, span: Span) -> &'a [u8] {
+        piece(self.bytes, Span { start: self.base + span.start, end: self.base + span.end })
+    }
+}
+
+/// A span whose base is the beginning.
+pub(super) fn piece(bytes: &[u8], span: Span) -> &[u8] {
+    bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
+}

@@ -1,0 +1,161 @@
+//! Who is connected, and who has been silent for too long.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::Context,
+    time::{Duration, Instant},
+};
+
+use futures_util::task::AtomicWaker;
+
+use super::limits::{AUTH_SECONDS, COMMAND_SECONDS, RespLimits};
+use crate::auth::{Access, ServiceKey};
+
+/// How often somebody looks after the silent ones.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What others need to know of a connection.
+pub(super) struct Client {
+    pub(super) id: u64,
+    pub(super) address: SocketAddr,
+    connected: u64,
+    /// When something came last, in seconds of [`Clients::now`].
+    active: AtomicU64,
+    /// When the command began that is not all there yet, plus one; 0 is none.
+    unfinished: AtomicU64,
+    /// Whether it has shown what it must.
+    authenticated: AtomicBool,
+    key: Mutex<Option<ServiceKey>>,
+    told_to_end: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Client {
+    /// Whether this connection is to end; if not, whoever asks is woken when it is.
+    pub(super) fn is_told_to_end(&self, context: &Context<'_>) -> bool {
+        self.waker.register(context.waker());
+        self.told_to_end.load(Ordering::Acquire)
+    }
+
+    pub(super) fn was_active(&self, now: u64) {
+        self.active.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_unfinished(&self, since: Option<u64>) {
+        self.unfinished.store(since.map_or(0, |since| since + 1), Ordering::Relaxed);
+    }
+
+    /// `None` where nothing has to be shown.
+    pub(super) fn authenticated(&self, key: Option<ServiceKey>) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+        self.authenticated.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn deauthenticated(&self) {
+        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.authenticated.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.connected)
+    }
+
+    fn end(&self) {
+        self.told_to_end.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    fn is_overdue(&self, now: u64, limits: &RespLimits, access: &Access) -> bool {
+        let silent = now.saturating_sub(self.active.load(Ordering::Relaxed));
+        let unfinished = self.unfinished.load(Ordering::Relaxed);
+        if !self.authenticated.load(Ordering::Relaxed) && self.age(now) >= AUTH_SECONDS {
+            return true;
+        }
+        if unfinished > 0 && now.saturating_sub(unfinished - 1) >= COMMAND_SECONDS {
+            return true;
+        }
+        if limits.idle.is_some_and(|idle| silent > idle.as_secs()) {
+            return true;
+        }
+        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        key.as_ref().is_some_and(|key| !access.knows(key))
+    }
+}
+
+pub(super) struct Clients {
+    known: Mutex<HashMap<u64, Arc<Client>>>,
+    last_id: AtomicU64,
+    started: Instant,
+    /// Seconds since the start, as of the last look.
+    now: AtomicU64,
+}
+
+impl Clients {
+    pub(super) fn new() -> Self {
+        let (known, last_id) = (Mutex::default(), AtomicU64::new(0));
+        Self { known, last_id, started: Instant::now(), now: AtomicU64::new(0) }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// `None` when there are as many as there may be.
+    pub(super) fn enter(&self, address: SocketAddr, authenticated: bool, max: usize) -> Option<Arc<Client>> {
+        let mut known = self.lock();
+        if known.len() >= max {
+            return None;
+        }
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let now = self.started.elapsed().as_secs();
+        let client = Arc::new(Client {
+            id,
+            address,
+            connected: now,
+            active: AtomicU64::new(now),
+            unfinished: AtomicU64::new(0),
+            authenticated: AtomicBool::new(authenticated),
+            key: Mutex::new(None),
+            told_to_end: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        });
+        known.insert(id, Arc::clone(&client));
+        Some(client)
+    }
+
+    pub(super) fn leave(&self, client: &Client) {
+        self.lock().remove(&client.id);
+    }
+
+    /// Ends whoever has been silent for too long, or whose key is no longer good.
+    pub(super) fn look(&self, limits: &RespLimits, access: &Access) {
+        let now = self.started.elapsed().as_secs();
+        self.now.store(now, Ordering::Relaxed);
+        for client in self.lock().values().filter(|client| client.is_overdue(now, limits, access)) {
+            client.end();
+        }
+    }
+
+    pub(super) fn end_all(&self) {
+        for client in self.lock().values() {
+            client.end();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Client>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,222 @@
+//! `PING ECHO SELECT AUTH HELLO CLIENT RESET QUIT`.
+
+use entourage_model::Code;
+use entourage_service::{Actor, Call, Caller, Credential};
+
+use super::text;
+use crate::{
+    audit::Record,
+    resp::{
+        args::Args,
+        encode::{Out, Protocol},
+        fail::{Done, Fail, SYNTAX},
+        session::Session,
+    },
+};
+
+/// The name under which Redis knows whoever shows a password alone.
+const DEFAULT_NAME: &[u8] = b"default";
+const TEXT_MAX_BYTES: usize = 64;
+const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you \
+                           sure your configuration is correct?";
+
+impl Session {
+    pub(super) fn echo(args: Args<'_>, out: &mut Out) -> Done {
+        match args.len() {
+            1 => out.simple("PONG"),
+            2 => out.bulk(args.get(1)),
+            _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn select(args: Args<'_>, out: &mut Out) -> Done {
+        if super::integer(args.get(1)).map_err(|_| Fail::from("ERR invalid DB index"))? != 0 {
+            return Err("ERR DB index is out of range".into());
+        }
+        out.ok();
+        Ok(())
+    }
+
+    pub(super) fn authenticate_as(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        match args.len() {
+            2 => self.authenticate(DEFAULT_NAME, args.get(1))?,
+            3 => self.authenticate(args.get(1), args.get(2))?,
+            _ => return Err(SYNTAX.into()),
+        }
+        out.ok();
+        Ok(())
+    }
+
+    fn authenticate(&mut self, name: &[u8], key: &[u8]) -> Done {
+        let access = &self.shared.front.access;
+        if access.is_development() {
+            return Err(NO_PASSWORD.into());
+        }
+        let found = access.service_key(text(key)).filter(|key| name == DEFAULT_NAME || name == key.name.as_bytes());
+        let Some(key) = found else {
+            self.shared.front.audit.write(&Record {
+                time: self.shared.front.clock.now().to_rfc3339(),
+                action: "authenticate",
+                actor: None,
+                credential: "none",
+                key: None,
+                method: "AUTH",
+                target: "resp",
+                result: Code::Unauthenticated.as_str(),
+                request_id: &format!("resp-{}", self.client.id),
+                source: &self.client.address.to_string(),
+            });
+            return Err(WRONG_PASS.into());
+        };
+        let credential = Credential::ServiceKey(key.name.as_str().into());
+        self.caller = Some(Caller { actor: Actor::Service, admin: key.admin, credential });
+        self.client.authenticated(Some(key));
+        self.act_for(Actor::Service);
+        Ok(())
+    }
+
+    /// Whoever acts for a user has that user's rights.
+    pub(super) fn act_for(&mut self, actor: Actor) {
+        let caller = self.caller.clone().unwrap_or_default();
+        let admin = caller.admin && actor == Actor::Service;
+        let token = self.call.token.take();
+        self.call = Call { token, ..Call::from(Caller { actor, admin, ..caller }) };
+    }
+
+    /// Nobody yet; in development, everybody.
+    pub(in crate::resp) fn forget_caller(&mut self) {
+        let is_development = self.shared.front.access.is_development();
+        self.caller = is_development.then(Caller::default);
+        self.call = Call::from(self.caller.clone().unwrap_or_default());
+        if is_development {
+            self.client.authenticated(None);
+        } else {
+            self.client.deauthenticated();
+        }
+    }
+
+    pub(super) fn hello(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let protocol = match (args.len(), args.get(1)) {
+            (1, _) => self.protocol,
+            (_, b"2") => Protocol::Two,
+            (_, b"3") => Protocol::Three,
+            _ => return Err("NOPROTO unsupported protocol version".into()),
+        };
+        let mut name = None;
+        let mut at = 2;
+        while at < args.len() {
+            if args.is(at, "AUTH") && at + 2 < args.len() {
+                self.authenticate(args.get(at + 1), args.get(at + 2))?;
+                at += 3;
+            } else if args.is(at, "SETNAME") && at + 1 < args.len() {
+                name = Some(visible(args.get(at + 1))?);
+                at += 2;
+            } else {
+                return Err(format!("ERR Syntax error in HELLO option '{}'", text(args.get(at))).into());
+            }
+        }
+        if self.caller.is_none() {
+            return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+                        <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP \
+                        protocol version at the same time"
+                .into());
+        }
+        self.name = name.unwrap_or(std::mem::take(&mut self.name));
+        self.protocol = protocol;
+        out.protocol = protocol;
+        out.map(7);
+        out.text("server");
+        out.text("entourage");
+        out.text("version");
+        out.text(env!("CARGO_PKG_VERSION"));
+        out.text("proto");
+        out.integer(if protocol == Protocol::Three { 3 } else { 2 });
+        out.text("id");
+        out.integer(self.client.id as i64);
+        out.text("mode");
+        out.text("standalone");
+        out.text("role");
+        out.text("master");
+        out.text("modules");
+        out.array(0);
+        Ok(())
+    }
+
+    pub(super) fn client_command(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let is = |word: &str, length: usize| args.is(1, word) && args.len() == length;
+        if is("ID", 2) {
+            out.integer(self.client.id as i64);
+        } else if is("GETNAME", 2) {
+            if self.name.is_empty() { out.null() } else { out.text(&self.name) }
+        } else if is("SETNAME", 3) {
+            self.name = visible(args.get(2))?;
+            out.ok();
+        } else if is("SETINFO", 4) {
+            let slot = match () {
+                () if args.is(2, "LIB-NAME") => 0,
+                () if args.is(2, "LIB-VER") => 1,
+                () => return Err(format!("ERR Unrecognized option '{}'", text(args.get(2))).into()),
+            };
+            self.library[slot] = visible(args.get(3))?;
+            out.ok();
+        } else if args.is(1, "INFO") && args.len() == 2 || args.is(1, "LIST") {
+            out.verbatim(&self.described());
+        } else if is("NO-EVICT", 3) || is("NO-TOUCH", 3) {
+            if !(args.is(2, "ON") || args.is(2, "OFF")) {
+                return Err(SYNTAX.into());
+            }
+            out.ok();
+        } else {
+            let shown = String::from_utf8_lossy(args.get(1));
+            return Err(format!("ERR unknown subcommand or wrong number of arguments for '{shown}'").into());
+        }
+        Ok(())
+    }
+
+    fn described(&self) -> String {
+        let now = self.shared.clients.uptime().as_secs();
+        let (age, database) = (self.client.age(now), 0);
+        let [library, version] = &self.library;
+        let user = match self.caller.as_ref().map(|caller| &caller.credential) {
+            Some(Credential::ServiceKey(name)) => name,
+            _ => "default",
+        };
+        format!(
+            "id={} addr={} name={} age={age} idle=0 db={database} user={user} lib-name={library} lib-ver={version} resp={}\n",
+            self.client.id,
+            self.client.address,
+            self.name,
+            if self.protocol == Protocol::Three { 3 } else { 2 },
+        )
+    }
+
+    pub(super) fn reset(&mut self, out: &mut Out) -> Done {
+        self.transaction = None;
+        self.protocol = Protocol::Two;
+        out.protocol = Protocol::Two;
+        self.name = Box::default();
+        self.last_token = None;
+        self.forget_caller();
+        out.simple("RESET");
+        Ok(())
+    }
+
+    pub(super) fn quit(&mut self, out: &mut Out) -> Done {
+        self.ending = true;
+        out.ok();
+        Ok(())
+    }
+}
+
+/// What may stand in a line about a client.
+fn visible(bytes: &[u8]) -> Done<Box<str>> {
+    if bytes.len() > TEXT_MAX_BYTES || !bytes.iter().all(u8::is_ascii_graphic) {
+        return Err(
+            "ERR Client names cannot contain spaces, newlines or special characters, nor be longer than 64 bytes"
+                .into(),
+        );
+    }
+    Ok(text(bytes).into())
+}

@@ -1,0 +1,75 @@
+//! What each command does, one file for each family.
+
+mod connection;
+mod docs;
+mod keys;
+mod own;
+mod ranges;
+mod server;
+mod sets;
+
+use super::{
+    args::Args,
+    encode::Out,
+    fail::{Done, Fail, NOT_AN_INTEGER},
+    session::Session,
+    table::Spec,
+    verb::Verb,
+};
+
+impl Session {
+    /// Answers one command by itself. What is in `out` after a failure is taken back.
+    pub(super) async fn run(&mut self, spec: &'static Spec, args: Args<'_>, out: &mut Out) -> Done {
+        match spec.verb {
+            Verb::SIsMember | Verb::SMIsMember => self.members(spec.verb, args, out).await,
+            Verb::SCard => self.card(args, out).await,
+            Verb::SMembers => self.all_members(args.get(1), out).await,
+            Verb::SScan => self.scan(args, out).await,
+            Verb::SInter => self.inter(args, out).await,
+            Verb::SInterCard => self.inter_card(args, out).await,
+            Verb::SAdd | Verb::SRem => self.no_write(args),
+            Verb::ZScore => self.score(args, out).await,
+            Verb::ZRevRange => self.by_rank(args, out).await,
+            Verb::ZRevRangeByScore => self.by_score(args, out).await,
+            Verb::ZRange => self.range(args, out).await,
+            Verb::Get => self.get(args.get(1), out).await,
+            Verb::MGet => self.get_all(args, out).await,
+            Verb::Exists => self.exist(args, out).await,
+            Verb::Expire => Self::expire(args, out),
+            Verb::Ttl => Self::time_to_live(args, out),
+            Verb::Type => Self::key_type(args, out),
+            Verb::Follow => self.follow(args, out).await,
+            Verb::Unfollow => self.no_unfollow(args),
+            Verb::Relation => self.relation(args, out).await,
+            Verb::List => self.list(args, out).await,
+            Verb::As => self.act_as(args, out),
+            Verb::Token => self.token(args, out),
+            Verb::Help => docs::help(args, out),
+            Verb::Ping | Verb::Echo => Self::echo(args, out),
+            Verb::Hello => self.hello(args, out),
+            Verb::Auth => self.authenticate_as(args, out),
+            Verb::Select => Self::select(args, out),
+            Verb::Client => self.client_command(args, out),
+            Verb::Reset => self.reset(out),
+            Verb::Quit => self.quit(out),
+            Verb::Info => self.info(args, out).await,
+            Verb::Command => docs::command(args, out),
+            Verb::Config => self.config(args, out),
+            Verb::Unwatch => {
+                out.ok();
+                Ok(())
+            }
+            // Never get here: they are what a transaction is made with.
+            Verb::Multi | Verb::Exec | Verb::Discard | Verb::Watch => Err("ERR out of place".into()),
+        }
+    }
+}
+
+/// A whole number as Redis takes it.
+fn integer(text: &[u8]) -> Done<i64> {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Fail::from(NOT_AN_INTEGER))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}

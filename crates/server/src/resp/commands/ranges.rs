@@ -1,0 +1,215 @@
+//! Lists by rank and by time: `ZSCORE ZREVRANGE ZREVRANGEBYSCORE ZRANGE … REV`.
+
+use entourage_model::{Millis, Side, UserId};
+use entourage_service::{UserRow, Window};
+
+use super::{
+    integer,
+    sets::{ends, list},
+    text,
+};
+use crate::resp::{
+    args::Args,
+    encode::{Out, Protocol},
+    fail::{Done, Fail, SYNTAX},
+    key::user_id,
+    limits::ROWS_MAX,
+    session::Session,
+};
+
+const TOO_FAR: &str = "ERR ranks go up to 10000, and so do replies; page through longer lists with EG.LIST";
+
+/// What may follow key and bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Options {
+    with_scores: bool,
+    reversed: bool,
+    by_score: bool,
+    /// Offset and count.
+    limit: Option<(i64, i64)>,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Done<Self> {
+        let mut options = Self::default();
+        let mut at = 4;
+        while at < args.len() {
+            if args.is(at, "WITHSCORES") {
+                options.with_scores = true;
+            } else if args.is(at, "REV") {
+                options.reversed = true;
+            } else if args.is(at, "BYSCORE") {
+                options.by_score = true;
+            } else if args.is(at, "LIMIT") && at + 2 < args.len() {
+                options.limit = Some((integer(args.get(at + 1))?, integer(args.get(at + 2))?));
+                at += 2;
+            } else {
+                return Err(SYNTAX.into());
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+impl Session {
+    pub(super) async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let (side, owner) = list(args.get(1))?;
+        let (follower, target) = ends(side, owner, user_id(args.get(2))?);
+        match self.service().is_following(&self.call, &follower, &target).await?.since {
+            Some(since) => out.score(since.to_unix()),
+            None => out.null(),
+        }
+        Ok(())
+    }
+
+    pub(super) async fn by_rank(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let options = Options::parse(args)?;
+        if options != (Options { with_scores: options.with_scores, ..Options::default() }) {
+            return Err(SYNTAX.into());
+        }
+        self.ranked(args, options, out).await
+    }
+
+    pub(super) async fn by_score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let options = Options::parse(args)?;
+        if options.reversed || options.by_score {
+            return Err(SYNTAX.into());
+        }
+        self.scored(args, options, out).await
+    }
+
+    pub(super) async fn range(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let options = Options::parse(args)?;
+        if options.limit.is_some() && !options.by_score {
+            return Err("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX".into());
+        }
+        if !options.reversed {
+            return Err("ERR lists are read newest first: ZRANGE is answered with REV only".into());
+        }
+        if options.by_score { self.scored(args, options, out).await } else { self.ranked(args, options, out).await }
+    }
+
+    async fn ranked(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
+        let (side, id) = list(args.get(1))?;
+        let (start, stop) = (integer(args.get(2))?, integer(args.get(3))?);
+        let rows = match (usize::try_from(start), usize::try_from(stop)) {
+            (Ok(start), _) if start > ROWS_MAX => return Err(TOO_FAR.into()),
+            (Ok(start), Ok(stop)) => {
+                let take = (stop + 1).saturating_sub(start);
+                self.rows(side, &id, (start, take)).await?
+            }
+            (Ok(start), Err(_)) if stop == -1 => self.rows(side, &id, (start, usize::MAX)).await?,
+            // Counted from the end: where that is, only the whole list tells.
+            _ => {
+                let mut rows = self.rows(side, &id, (0, usize::MAX)).await?;
+                let from_end = |rank: i64| if rank < 0 { rows.len() as i64 + rank } else { rank };
+                let (start, end) = (from_end(start).max(0) as usize, (from_end(stop) + 1).max(0) as usize);
+                rows.truncate(end);
+                rows.drain(..start.min(rows.len()));
+                rows
+            }
+        };
+        say(&rows, options.with_scores, out);
+        Ok(())
+    }
+
+    async fn rows(&self, side: Side, id: &UserId, (skip, take): (usize, usize)) -> Done<Vec<UserRow>> {
+        self.window(side, id, Window { newest: None, oldest: None, skip, take }).await
+    }
+
+    async fn scored(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
+        let (side, id) = list(args.get(1))?;
+        let (max, min) = (Bound::parse(args.get(2))?, Bound::parse(args.get(3))?);
+        let (skip, take) = match options.limit {
+            None => (0, usize::MAX),
+            Some((offset, _)) if offset < 0 => (0, 0),
+            Some((offset, count)) => (offset as usize, usize::try_from(count).unwrap_or(usize::MAX)),
+        };
+        if skip > ROWS_MAX {
+            return Err(TOO_FAR.into());
+        }
+        let (newest, oldest) = (max.newest(), min.oldest());
+        let nothing = newest.is_some_and(|newest| newest < Millis::default().to_unix() || newest < oldest);
+        let window = Window {
+            newest: newest.map(Millis::from_unix),
+            oldest: Some(oldest).filter(|oldest| *oldest > Millis::default().to_unix()).map(Millis::from_unix),
+            skip,
+            take: if nothing { 0 } else { take },
+        };
+        let rows = self.window(side, &id, window).await?;
+        say(&rows, options.with_scores, out);
+        Ok(())
+    }
+
+    /// Refused when more than a reply may have was asked for and is there.
+    async fn window(&self, side: Side, id: &UserId, window: Window) -> Done<Vec<UserRow>> {
+        let take = window.take.min(ROWS_MAX);
+        let found = self.service().window(&self.call, side, id, Window { take, ..window }).await?;
+        if found.more && window.take > ROWS_MAX { Err(TOO_FAR.into()) } else { Ok(found.rows) }
+    }
+}
+
+/// A score at an end of a range, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bound {
+    score: f64,
+    excluded: bool,
+}
+
+impl Bound {
+    fn parse(bytes: &[u8]) -> Done<Self> {
+        let (excluded, number) = match bytes.split_first() {
+            Some((b'(', rest)) => (true, rest),
+            _ => (false, bytes),
+        };
+        let score = text(number).parse().ok().filter(|score: &f64| !score.is_nan());
+        Ok(Self { score: score.ok_or(Fail::from("ERR min or max is not a float"))?, excluded })
+    }
+
+    /// The greatest whole score below; `None` is no bound.
+    fn newest(self) -> Option<i64> {
+        let whole = self.score.floor();
+        let below = if self.excluded && whole == self.score { whole - 1.0 } else { whole };
+        (self.score != f64::INFINITY).then_some(below as i64)
+    }
+
+    /// The least whole score above.
+    fn oldest(self) -> i64 {
+        let whole = self.score.ceil();
+        (if self.excluded && whole == self.score { whole + 1.0 } else { whole }) as i64
+    }
+}
+
+fn say(rows: &[UserRow], with_scores: bool, out: &mut Out) {
+    let nested = with_scores && out.protocol == Protocol::Three;
+    out.array(if with_scores && !nested { 2 * rows.len() } else { rows.len() });
+    for row in rows {
+        if nested {
+            out.array(2);
+        }
+        out.text(row.id.as_str());
+        if with_scores {
+            out.score(row.created_at.to_unix());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_whole_milliseconds() {
+        let bound = |text: &str| Bound::parse(text.as_bytes()).unwrap();
+        assert_eq!((bound("5").newest(), bound("5").oldest()), (Some(5), 5));
+        assert_eq!((bound("(5").newest(), bound("(5").oldest()), (Some(4), 6));
+        assert_eq!((bound("5.5").newest(), bound("5.5").oldest()), (Some(5), 6));
+        assert_eq!((bound("(5.5").newest(), bound("(5.5").oldest()), (Some(5), 6));
+        assert_eq!((bound("+inf").newest(), bound("-inf").oldest()), (None, i64::MIN));
+        assert_eq!((bound("inf").oldest(), bound("-inf").newest()), (i64::MAX, Some(i64::MIN)));
+        for text in ["", "x", "(", "nan", "[5"] {
+            assert!(Bound::parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

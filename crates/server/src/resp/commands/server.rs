@@ -1,0 +1,86 @@
+//! `INFO` and `CONFIG GET`: what clients and people ask a Redis for when they come.
+
+use std::fmt::Write;
+
+use entourage_store::Health;
+
+use super::text;
+use crate::resp::{
+    args::Args,
+    encode::Out,
+    fail::{Done, Fail},
+    glob,
+    session::Session,
+};
+
+/// Some clients look for the version before they use what they know of it.
+const REDIS_VERSION: &str = "7.4.0";
+
+impl Session {
+    pub(super) async fn info(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let shared = &self.shared;
+        let health = match self.service().health().await {
+            Health::Ready => "ready",
+            Health::Degraded(_) => "degraded",
+        };
+        let connected = shared.clients.count();
+        let max = shared.front.resp.connections.max;
+        let sections = [
+            (
+                "Server",
+                format!(
+                    "redis_version:{REDIS_VERSION}\r\nentourage_version:{}\r\nredis_mode:standalone\r\n\
+                     process_id:{}\r\nuptime_in_seconds:{}\r\nhealth:{health}\r\n",
+                    env!("CARGO_PKG_VERSION"),
+                    std::process::id(),
+                    shared.clients.uptime().as_secs(),
+                ),
+            ),
+            ("Clients", format!("connected_clients:{connected}\r\nmaxclients:{max}\r\n")),
+            ("Stats", format!("total_commands_processed:{}\r\n", shared.measures.total())),
+            ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
+            ("Keyspace", String::new()),
+        ];
+        let is_asked = |name: &str| {
+            args.len() == 1
+                || args.rest(1).any(|word| {
+                    [name, "all", "default", "everything"].iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()))
+                })
+        };
+        let mut page = String::new();
+        for (name, lines) in sections.iter().filter(|(name, _)| is_asked(name)) {
+            let gap = if page.is_empty() { "" } else { "\r\n" };
+            let _ = write!(page, "{gap}# {name}\r\n{lines}");
+        }
+        out.verbatim(&page);
+        Ok(())
+    }
+
+    pub(super) fn config(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        if !args.is(1, "GET") {
+            let shown = text(args.get(1));
+            return Err(Fail::from(format!("ERR unknown subcommand '{shown}'. Only CONFIG GET is there.")));
+        }
+        let limits = &self.shared.front.resp;
+        let settings = [
+            // Writes are durable when they are answered, and there are no snapshots to tune.
+            ("appendonly", "yes".to_owned()),
+            ("appendfsync", "always".to_owned()),
+            ("save", String::new()),
+            ("databases", "1".to_owned()),
+            ("maxclients", limits.connections.max.to_string()),
+            ("maxmemory", "0".to_owned()),
+            ("proto-max-bulk-len", limits.bulk_bytes.to_string()),
+            ("timeout", limits.idle.map_or(0, |idle| idle.as_secs()).to_string()),
+        ];
+        let is_asked =
+            |name: &str| args.rest(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
+        let found: Vec<_> = settings.iter().filter(|(name, _)| is_asked(name)).collect();
+        out.map(found.len());
+        for (name, value) in found {
+            out.text(name);
+            out.text(value);
+        }
+        Ok(())
+    }
+}

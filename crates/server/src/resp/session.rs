@@ -1,0 +1,311 @@
+//! One connection as the commands see it: who asks, what it must not be older than, what is queued; and the way of
+//! every command from its words to its reply.
+
+use std::sync::Arc;
+
+use entourage_model::{Code, Error};
+use entourage_service::{Actor, Call, Caller, Service};
+use tokio::time::timeout;
+
+use super::{
+    Shared,
+    args::Args,
+    checks::Checks,
+    clients::Client,
+    encode::{Out, Protocol},
+    fail::{Done, Fail},
+    limits::{ANSWER_TIMEOUT, Bounds, OUTPUT_BYTES, TRANSACTION_OUTPUT_BYTES},
+    measures::Tally,
+    parse::{Parser, Step},
+    table::{COMMANDS, Class, Spec, find},
+    transaction::Transaction,
+    verb::Verb,
+    writes::Writes,
+};
+
+/// What is on its way to an answer.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) out: Out,
+    checks: Checks,
+    writes: Writes,
+}
+
+pub(super) struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: Arc<Client>,
+    /// Who is connected, without a user it acts for; `None` before `AUTH`.
+    pub(super) caller: Option<Caller>,
+    /// The frame of every request.
+    pub(super) call: Call,
+    pub(super) protocol: Protocol,
+    pub(super) name: Box<str>,
+    /// What `CLIENT SETINFO` said: name and version of the library.
+    pub(super) library: [Box<str>; 2],
+    pub(super) last_token: Option<String>,
+    pub(super) transaction: Option<Box<Transaction>>,
+    pub(super) ending: bool,
+    /// The command before this one: most are alike.
+    last: usize,
+    tally: Tally,
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, client: Arc<Client>) -> Self {
+        let mut session = Self {
+            shared,
+            client,
+            caller: None,
+            call: Call::default(),
+            protocol: Protocol::Two,
+            name: Box::default(),
+            library: Default::default(),
+            last_token: None,
+            transaction: None,
+            ending: false,
+            last: 0,
+            tally: Tally::default(),
+        };
+        session.forget_caller();
+        session
+    }
+
+    pub(super) fn service(&self) -> &Service {
+        &self.shared.service
+    }
+
+    /// What the parser may let through.
+    fn bounds(&self) -> Bounds {
+        self.shared.front.resp.bounds(self.caller.is_some())
+    }
+
+    /// Answers what is in the input. True when it stopped because there is much to send first.
+    pub(super) async fn answer(&mut self, parser: &mut Parser, input: &[u8], at: &mut usize, work: &mut Work) -> bool {
+        let mut bounds = self.bounds();
+        let mut full = false;
+        while !(self.ending || full) {
+            let step = parser.next(input.get(*at..).unwrap_or_default(), bounds);
+            match step {
+                Ok(Step::More) => break,
+                Ok(Step::Nothing(length)) => *at += length,
+                Ok(Step::Command(length)) => {
+                    let args = Args::new(input, *at, parser.spans());
+                    let found = self.lookup(args.get(0));
+                    if !self.collect_at_once(found, args, work) {
+                        self.execute(found, args, work).await;
+                        bounds = self.bounds();
+                    }
+                    *at += length;
+                }
+                Ok(Step::Inline(length)) => {
+                    self.flush(input, work).await;
+                    let args = Args::new(parser.line(), 0, parser.spans());
+                    let found = self.lookup(args.get(0));
+                    self.execute(found, args, work).await;
+                    self.flush(args.bytes(), work).await;
+                    bounds = self.bounds();
+                    *at += length;
+                }
+                Err(broken) => {
+                    self.flush(input, work).await;
+                    work.out.error(&format!("ERR {broken}"));
+                    self.ending = true;
+                }
+            }
+            full = work.out.bytes.len() > OUTPUT_BYTES;
+        }
+        self.flush(input, work).await;
+        self.tally.flush(&self.shared.measures);
+        full && !self.ending
+    }
+
+    fn lookup(&mut self, name: &[u8]) -> Option<usize> {
+        let is_last = COMMANDS.get(self.last).is_some_and(|spec| spec.is_named(name));
+        let found = if is_last { Some(self.last) } else { find(name) };
+        self.last = found.unwrap_or(self.last);
+        self.tally.add(found, &self.shared.measures);
+        found
+    }
+
+    fn collect_at_once(&self, found: Option<usize>, args: Args<'_>, work: &mut Work) -> bool {
+        let Some(spec) = found.and_then(|index| COMMANDS.get(index)) else { return false };
+        self.caller.is_some() && self.transaction.is_none() && spec.takes(args.len()) && self.collect(spec, args, work)
+    }
+
+    /// Takes a command in with those like it that came before. False if it has to be answered by itself.
+    fn collect(&self, spec: &Spec, args: Args<'_>, work: &mut Work) -> bool {
+        let Work { checks, writes, .. } = work;
+        match spec.verb {
+            Verb::SIsMember => writes.is_empty() && checks.member(self.service(), args),
+            Verb::SMIsMember => writes.is_empty() && checks.members(self.service(), args),
+            Verb::Get => writes.is_empty() && checks.value(self.service(), args),
+            Verb::MGet => writes.is_empty() && checks.values(self.service(), args),
+            verb @ (Verb::SAdd | Verb::SRem | Verb::Follow | Verb::Unfollow) => {
+                checks.is_empty() && writes.add(verb, args)
+            }
+            _ => false,
+        }
+    }
+
+    /// Answers what was collected. `bytes` are those that the collected commands came from.
+    async fn flush(&mut self, bytes: &[u8], work: &mut Work) {
+        if !work.checks.is_empty() {
+            let in_memory = matches!(self.call.actor, Actor::Service) && self.call.token.is_none();
+            if !(in_memory && work.checks.answer_now(&self.shared.service, &mut work.out)) {
+                Box::pin(self.flush_checks(bytes, work)).await;
+            }
+        }
+        if !work.writes.is_empty() {
+            Box::pin(self.flush_writes(work)).await;
+        }
+    }
+
+    async fn flush_checks(&mut self, bytes: &[u8], work: &mut Work) {
+        let Work { out, checks, .. } = work;
+        let answer = checks.answer(&self.shared.service, &self.call, bytes, out);
+        if timeout(ANSWER_TIMEOUT, answer).await.is_err() {
+            checks.give_up(&late(Class::Read), out);
+        }
+    }
+
+    async fn flush_writes(&mut self, work: &mut Work) {
+        let Work { out, writes, .. } = work;
+        match timeout(ANSWER_TIMEOUT, writes.answer(&self.shared.service, &self.call, out)).await {
+            Ok(token) => self.last_token = token.or(self.last_token.take()),
+            Err(_) => writes.give_up(&late(Class::Write), out),
+        }
+    }
+
+    async fn execute(&mut self, found: Option<usize>, args: Args<'_>, work: &mut Work) {
+        let admitted = self.admit(found, args);
+        if !matches!(admitted, Ok(Admitted::Run(_))) {
+            self.flush(args.bytes(), work).await;
+        }
+        match admitted {
+            Ok(Admitted::Run(spec)) => self.step(spec, args, work).await,
+            Ok(Admitted::Queued) => work.out.simple("QUEUED"),
+            Ok(Admitted::Exec) => self.exec(work).await,
+            Ok(Admitted::Said) => work.out.ok(),
+            Err(fail) => {
+                if let Some(transaction) = &mut self.transaction {
+                    transaction.failed = true;
+                }
+                if !self.ending {
+                    fail.say(&mut work.out);
+                }
+            }
+        }
+    }
+
+    /// What every command passes before it runs.
+    fn admit(&mut self, found: Option<usize>, args: Args<'_>) -> Done<Admitted> {
+        let Some((index, spec)) = found.and_then(|index| Some((index, COMMANDS.get(index)?))) else {
+            // A browser that was led here speaks HTTP: whatever follows is not meant for this server.
+            self.ending |= args.is(0, "POST") || args.is(0, "HOST:");
+            return Err(unknown(args).into());
+        };
+        let name = || spec.name.to_ascii_lowercase();
+        if !spec.takes(args.len()) {
+            return Err(format!("ERR wrong number of arguments for '{}' command", name()).into());
+        }
+        if self.caller.is_none() && spec.class != Class::Open {
+            return Err("NOAUTH Authentication required.".into());
+        }
+        match (spec.verb, &mut self.transaction) {
+            (Verb::Multi, Some(_)) => Err("ERR MULTI calls can not be nested".into()),
+            (Verb::Multi, None) => {
+                self.transaction = Some(Box::default());
+                Ok(Admitted::Said)
+            }
+            (Verb::Exec, None) => Err("ERR EXEC without MULTI".into()),
+            (Verb::Exec, Some(_)) => Ok(Admitted::Exec),
+            (Verb::Discard, None) => Err("ERR DISCARD without MULTI".into()),
+            (Verb::Discard, Some(_)) => {
+                self.transaction = None;
+                Ok(Admitted::Said)
+            }
+            (Verb::Watch, Some(_)) => Err("ERR WATCH inside MULTI is not allowed".into()),
+            (Verb::Watch, None) => {
+                Err("ERR WATCH is not supported: MULTI takes reads only, and a write is atomic by itself".into())
+            }
+            (_, None) | (Verb::Quit | Verb::Reset, _) => Ok(Admitted::Run(spec)),
+            (_, Some(_)) if spec.class == Class::Write => {
+                Err(format!("ERR '{}' is a write, and MULTI takes reads only: send it by itself", name()).into())
+            }
+            (_, Some(_)) if spec.class == Class::Open => Err("ERR Command not allowed inside a transaction".into()),
+            (_, Some(transaction)) => {
+                let queued = transaction.queue(index, args).then_some(Admitted::Queued);
+                queued.ok_or("ERR the transaction is too large".into())
+            }
+        }
+    }
+
+    /// Collects a command, or answers it by itself.
+    async fn step(&mut self, spec: &'static Spec, args: Args<'_>, work: &mut Work) {
+        if self.collect(spec, args, work) {
+            return;
+        }
+        self.flush(args.bytes(), work).await;
+        if self.collect(spec, args, work) {
+            return;
+        }
+        let length = work.out.bytes.len();
+        let done = match timeout(ANSWER_TIMEOUT, Box::pin(self.run(spec, args, &mut work.out))).await {
+            Ok(done) => done,
+            Err(_) => Err(Fail::Refused(late(spec.class))),
+        };
+        if let Err(fail) = done {
+            work.out.bytes.truncate(length);
+            fail.say(&mut work.out);
+        }
+    }
+
+    async fn exec(&mut self, work: &mut Work) {
+        let Some(transaction) = self.transaction.take() else { return };
+        if transaction.failed {
+            return work.out.error("EXECABORT Transaction discarded because of previous errors.");
+        }
+        work.out.array(transaction.len());
+        for (spec, args) in transaction.commands() {
+            if work.out.bytes.len() > TRANSACTION_OUTPUT_BYTES {
+                self.flush(transaction.bytes(), work).await;
+                work.out.error("ERR the replies of this transaction are too large");
+            } else {
+                self.step(spec, args, work).await;
+            }
+        }
+        self.flush(transaction.bytes(), work).await;
+    }
+}
+
+/// What is to be done with a command that is in order.
+enum Admitted {
+    Run(&'static Spec),
+    Queued,
+    Exec,
+    /// Nothing more than saying OK.
+    Said,
+}
+
+fn late(class: Class) -> Error {
+    let detail = if class == Class::Write {
+        "no answer within 10 seconds; the write may or may not have happened"
+    } else {
+        "no answer within 10 seconds"
+    };
+    Error::new(Code::Overloaded, detail)
+}
+
+fn unknown(args: Args<'_>) -> String {
+    const SHOWN_BYTES: usize = 128;
+    let shown =
+        |word: &[u8]| String::from_utf8_lossy(word.get(..SHOWN_BYTES.min(word.len())).unwrap_or_default()).into_owned();
+    let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(args.get(0)));
+    for word in args.rest(1) {
+        if text.len() > 2 * SHOWN_BYTES {
+            break;
+        }
+        text.push_str(&format!("'{}' ", shown(word)));
+    }
+    text
+}

@@ -1,0 +1,51 @@
+//! `MULTI` and `EXEC`: reads that wait for each other, kept as they came.
+
+use super::{
+    args::Args,
+    limits::{TRANSACTION_BYTES, TRANSACTION_COMMANDS},
+    parse::Span,
+    table::{COMMANDS, Spec},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    /// The command's place in the table, and where its spans end.
+    commands: Vec<(usize, usize)>,
+    /// Something that should have been queued was refused.
+    pub(super) failed: bool,
+}
+
+impl Transaction {
+    /// False when it is full.
+    pub(super) fn queue(&mut self, command: usize, args: Args<'_>) -> bool {
+        let bytes: usize = args.rest(0).map(<[u8]>::len).sum();
+        if self.commands.len() >= TRANSACTION_COMMANDS || self.bytes.len() + bytes > TRANSACTION_BYTES {
+            return false;
+        }
+        for word in args.rest(0) {
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(word);
+            self.spans.push(Span { start, end: self.bytes.len() as u32 });
+        }
+        self.commands.push((command, self.spans.len()));
+        true
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn commands(&self) -> impl Iterator<Item = (&'static Spec, Args<'_>)> {
+        let mut from = 0;
+        self.commands.iter().filter_map(move |&(command, end)| {
+            let spans = self.spans.get(std::mem::replace(&mut from, end)..end)?;
+            Some((COMMANDS.get(command)?, Args::new(&self.bytes, 0, spans)))
+        })
+    }
+}

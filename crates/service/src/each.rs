@@ -1,0 +1,132 @@
+//! Follows and unfollows of one caller that were sent without waiting for each other: decided in their order, made
+//! durable together.
+
+use std::collections::HashSet;
+
+use entourage_model::{EdgeValue, Operation, Reply, Result, Token, UserId, Version, Write};
+
+use crate::{
+    BatchOperation, Call, Service,
+    ids::{actor_not_found, user_not_found},
+    service::unexpected,
+};
+
+/// What came of a follow or an unfollow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeWritten {
+    pub changed: bool,
+    /// This write made the edge.
+    pub created: bool,
+    /// The edge that stands; `None` after an unfollow.
+    pub edge: Option<EdgeValue>,
+}
+
+#[derive(Clone, Debug)]
+pub struct EachWritten {
+    /// One for each operation, in their order.
+    pub results: Vec<Result<EdgeWritten>>,
+    /// The token of the last write; `None` when nothing was committed.
+    pub token: Option<String>,
+}
+
+impl Service {
+    /// Each is what a request of its own would have been: the caller may change its follower or not, the limits count
+    /// what the ones before it did.
+    pub async fn write_each(&self, call: &Call, operations: Vec<BatchOperation>) -> EachWritten {
+        let mut results = Vec::with_capacity(operations.len());
+        let mut last = None;
+        for run in runs(&operations) {
+            match self.write_run(call, run, &mut last).await {
+                Ok(found) => results.extend(found),
+                Err(error) => results.extend(run.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        EachWritten { results, token: last.map(|token: Token| token.encode(&self.signer)) }
+    }
+
+    async fn write_run(
+        &self,
+        call: &Call,
+        run: &[BatchOperation],
+        last: &mut Option<Token>,
+    ) -> Result<Vec<Result<EdgeWritten>>> {
+        let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
+        let ends: Vec<&UserId> = run.iter().flat_map(BatchOperation::ends).collect();
+        let keys = self.own_keys(&ends).await?;
+        if self.rules.auto_create {
+            self.create_all_missing(run, &keys).await?;
+        }
+        let mut writes = Vec::with_capacity(run.len());
+        let mut results = Vec::with_capacity(run.len());
+        for (operation, keys) in run.iter().zip(keys.chunks(2)) {
+            let [follower, _] = operation.ends();
+            let operation = call.may_change(follower).and_then(|()| match *keys {
+                [Some(follower), Some(target)] => Ok(match *operation {
+                    BatchOperation::Follow { quiet, .. } => self.follow_operation(follower, target, quiet),
+                    BatchOperation::Unfollow { .. } => Operation::Unfollow { follower, target },
+                }),
+                [None, _] => Err(actor_not_found()),
+                _ => Err(user_not_found()),
+            });
+            results.push(operation.map(|operation| writes.push(Write { operation, idempotency: None, floor })));
+        }
+        let limited: Vec<_> = writes.iter_mut().map(|write| self.within_limits(call, write)).collect();
+        let operations: Vec<Operation> = writes.iter().map(|write| write.operation.clone()).collect();
+        let outcomes = if writes.is_empty() { Vec::new() } else { self.store.commit_all(writes).await };
+        let mut outcomes = operations.iter().zip(limited.into_iter().zip(outcomes));
+        let mut written = Vec::with_capacity(run.len());
+        for result in results {
+            written.push(result.and_then(|()| {
+                let Some((operation, (limited, outcome))) = outcomes.next() else {
+                    return Err(entourage_model::Error::internal("the store left results of a batch out"));
+                };
+                let outcome = limited.end(outcome)?;
+                let token = self.committed(operation, &outcome);
+                *last = Some(last.map_or(Ok(token), |last| last.merge(token))?);
+                edge_written(outcome.reply)
+            }));
+        }
+        Ok(written)
+    }
+}
+
+/// Stretches in which no edge is written twice: what the limits say of a second write depends on the first.
+fn runs(operations: &[BatchOperation]) -> impl Iterator<Item = &[BatchOperation]> {
+    let mut rest = operations;
+    std::iter::from_fn(move || {
+        let mut seen = HashSet::with_capacity(rest.len());
+        let length = rest.iter().take_while(|operation| seen.insert(operation.ends())).count();
+        let (run, after) = rest.split_at(length);
+        rest = after;
+        (!run.is_empty()).then_some(run)
+    })
+}
+
+fn edge_written(reply: Reply) -> Result<EdgeWritten> {
+    match reply {
+        Reply::Edge { value, created, .. } => Ok(EdgeWritten { changed: reply.changed(), created, edge: Some(value) }),
+        Reply::Gone { changed } => Ok(EdgeWritten { changed, created: false, edge: None }),
+        other => Err(unexpected(&other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edge_begins_a_new_run_when_it_comes_again() {
+        let follow = |follower: i64, target: i64| BatchOperation::Follow {
+            follower: follower.into(),
+            target: target.into(),
+            quiet: false,
+        };
+        let unfollow =
+            |follower: i64, target: i64| BatchOperation::Unfollow { follower: follower.into(), target: target.into() };
+        let operations =
+            [follow(1, 2), follow(2, 1), unfollow(1, 2), follow(1, 3), follow(1, 2), unfollow(1, 2), follow(2, 1)];
+        let lengths: Vec<usize> = runs(&operations).map(<[_]>::len).collect();
+        assert_eq!(lengths, [2, 2, 1, 2]);
+        assert_eq!(runs(&[]).count(), 0);
+    }
+}

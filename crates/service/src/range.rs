@@ -1,0 +1,154 @@
+//! Parts of a list by rank or by time, and a list in pieces that end where a millisecond ends.
+
+use entourage_model::{Edge, Error, Key, List, Millis, Place, Result, Side, UserId, Version};
+
+use crate::{Call, Limit, Service, UserRow, visibility::lists_hidden};
+
+/// How many rows one look at the store takes at most.
+const CHUNK: usize = 1_000;
+/// How many rows of one millisecond a piece may have.
+const MILLISECOND_ROWS_MAX: usize = 10_000;
+
+/// Which rows of a list: those not newer and not older, without so many of the newest, at most so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub newest: Option<Millis>,
+    pub oldest: Option<Millis>,
+    pub skip: usize,
+    pub take: usize,
+}
+
+/// What was found in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windowed {
+    pub rows: Vec<UserRow>,
+    /// The window has more rows than were to be taken.
+    pub more: bool,
+}
+
+/// A piece of a list that ends where a millisecond ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub rows: Vec<UserRow>,
+    /// The list goes on with rows older than this; `None` at its end.
+    pub before: Option<Millis>,
+}
+
+/// Two lists of which what is in both is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Intersection {
+    /// Whom both follow.
+    Common(UserId, UserId),
+    /// Whom this user follows and is followed by.
+    Mutuals(UserId),
+    /// Whom the acting user follows among this user's followers.
+    Known(UserId),
+}
+
+impl Service {
+    pub async fn window(&self, call: &Call, side: Side, id: &UserId, window: Window) -> Result<Windowed> {
+        let (viewer, list) = self.open_list(call, side, id).await?;
+        let mut eyes = self.eyes(viewer);
+        let mut after = window.newest.map(|newest| below(newest.plus(1)));
+        let (mut skip, mut edges): (_, Vec<Edge>) = (window.skip, Vec::new());
+        let mut more = false;
+        'reading: loop {
+            // One more than is taken tells whether there is more.
+            let wanted = (skip + window.take - edges.len()).saturating_add(1);
+            let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
+            after = page.edges.last().map(|edge| list.place(edge));
+            for edge in eyes.rows(list, page.edges).await? {
+                if window.oldest.is_some_and(|oldest| edge.value.position.millis() < oldest) {
+                    break 'reading;
+                }
+                if skip > 0 {
+                    skip -= 1;
+                } else if edges.len() < window.take {
+                    edges.push(edge);
+                } else {
+                    more = true;
+                    break 'reading;
+                }
+            }
+            if !page.more || after.is_none() {
+                break;
+            }
+        }
+        Ok(Windowed { rows: self.rows(list, &edges).await?, more })
+    }
+
+    /// About so many rows older than `before`; all rows of one millisecond come together.
+    pub async fn piece(
+        &self,
+        call: &Call,
+        side: Side,
+        id: &UserId,
+        before: Option<Millis>,
+        about: usize,
+    ) -> Result<Piece> {
+        let (viewer, list) = self.open_list(call, side, id).await?;
+        let mut after = before.map(below);
+        let mut edges: Vec<Edge> = Vec::new();
+        let before = 'reading: loop {
+            let wanted = if edges.len() < about { about - edges.len() + 1 } else { CHUNK };
+            let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
+            after = page.edges.last().map(|edge| list.place(edge));
+            for edge in page.edges {
+                let last = edges.last().map(|last| last.value.position.millis());
+                if edges.len() >= about && last != Some(edge.value.position.millis()) {
+                    break 'reading last;
+                }
+                edges.push(edge);
+            }
+            if !page.more || after.is_none() {
+                break None;
+            }
+            if edges.len() > about + MILLISECOND_ROWS_MAX {
+                return Err(Error::invalid(
+                    "too many rows have the same time for reading the list in pieces; page through it with a cursor",
+                ));
+            }
+        };
+        let edges = self.eyes(viewer).rows(list, edges).await?;
+        Ok(Piece { rows: self.rows(list, &edges).await?, before })
+    }
+
+    /// Who is in both, in the order of the first list; what is beyond `max` is left out.
+    pub async fn intersection(&self, call: &Call, of: &Intersection, max: usize) -> Result<Vec<UserId>> {
+        let mut cursor: Option<String> = None;
+        let mut ids = Vec::new();
+        loop {
+            let (from, limit) = (cursor.as_deref(), Limit::LARGEST);
+            let page = match of {
+                Intersection::Common(id, other) => self.common_following(call, id, other, from, limit).await?,
+                Intersection::Mutuals(id) => self.mutuals(call, id, from, limit).await?,
+                Intersection::Known(id) => self.followers_you_know(call, id, from, limit).await?,
+            };
+            ids.extend(page.rows.into_iter().map(|row| row.id));
+            cursor = page.next_cursor;
+            if cursor.is_none() || ids.len() >= max {
+                ids.truncate(max);
+                return Ok(ids);
+            }
+        }
+    }
+
+    async fn open_list(&self, call: &Call, side: Side, id: &UserId) -> Result<(Option<Key>, List)> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let owner = self.stored_user(id).await?;
+        if !self.eyes(viewer).are_lists_open(&owner).await? {
+            return Err(lists_hidden());
+        }
+        let list = match side {
+            Side::Following => List::following(owner.key),
+            Side::Followers => List::followers(owner.key),
+        };
+        Ok((viewer, list))
+    }
+}
+
+/// The place that every row of this millisecond and of later ones is at or above.
+const fn below(millis: Millis) -> Place {
+    Place { position: Version::of_millis(millis), key: Key::MIN }
+}
