@@ -3,6 +3,7 @@
 
 use entourage_model::{Error, Key, Result, UserId};
 use entourage_service::{CHECKS_MAX, Call, Service};
+use entourage_store::Answer;
 
 use super::{
     args::{Args, piece},
@@ -33,7 +34,7 @@ pub(super) struct Checks {
     /// The ids of each pair, for when memory does not know.
     ids: Vec<[Span; 2]>,
     shapes: Vec<Shape>,
-    found: Vec<Option<bool>>,
+    found: Vec<Answer>,
 }
 
 impl Checks {
@@ -125,7 +126,7 @@ impl Checks {
     pub(super) fn answer_now(&mut self, service: &Service, out: &mut Out) -> bool {
         self.found.clear();
         service.peek_follows(&self.pairs, &mut self.found);
-        if self.found.contains(&None) {
+        if self.found.contains(&Answer::Unknown) {
             return false;
         }
         self.encode(out);
@@ -134,7 +135,7 @@ impl Checks {
 
     /// Answers what `answer_now` did not, or everything when it was not asked. `bytes` are those the spans are of.
     pub(super) async fn answer(&mut self, service: &Service, call: &Call, bytes: &[u8], out: &mut Out) {
-        self.found.resize(self.pairs.len(), None);
+        self.found.resize(self.pairs.len(), Answer::Unknown);
         match self.ask(service, call, bytes).await {
             Ok(()) => self.encode(out),
             Err(error) => self.give_up(&error, out),
@@ -152,21 +153,21 @@ impl Checks {
     async fn ask(&mut self, service: &Service, call: &Call, bytes: &[u8]) -> Result<()> {
         let mut asked: Vec<[UserId; 2]> = Vec::new();
         for (ids, found) in self.ids.iter().zip(&self.found) {
-            if found.is_none() {
+            if *found == Answer::Unknown {
                 let [follower, target] = ids.map(|span| user_id(piece(bytes, span)));
                 asked.push([follower?, target?]);
             }
         }
         let pairs: Vec<(&UserId, &UserId)> = asked.iter().map(|[follower, target]| (follower, target)).collect();
         let mut answers = service.checks(call, &pairs).await?.into_iter();
-        for slot in self.found.iter_mut().filter(|slot| slot.is_none()) {
-            *slot = answers.next();
+        for slot in self.found.iter_mut().filter(|slot| **slot == Answer::Unknown) {
+            *slot = if answers.next() == Some(true) { Answer::Yes } else { Answer::No };
         }
         Ok(())
     }
 
     fn encode(&mut self, out: &mut Out) {
-        let mut found = self.found.iter().map(|found| *found == Some(true));
+        let mut found = self.found.iter().map(|found| *found == Answer::Yes);
         for shape in &self.shapes {
             match *shape {
                 Shape::Integer => out.flag(found.next() == Some(true)),
