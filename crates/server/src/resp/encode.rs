@@ -1,6 +1,6 @@
 //! Replies as bytes, in the words of RESP2 or RESP3.
 
-use entourage_model::Error;
+use entourage_model::{Code, Error};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Protocol {
@@ -41,7 +41,14 @@ impl Out {
     /// A refusal of the service, by its code's own prefix. What is wrong where, and when to come back, goes with it.
     pub(super) fn refusal(&mut self, error: &Error) {
         crate::metrics::refusal(error.code());
-        let mut text = format!("{} {}", error.code().resp_prefix(), error.detail());
+        // What went wrong inside is for the log, not for whoever asked.
+        let detail = if error.code() == Code::Internal {
+            tracing::error!(%error, "a command failed");
+            "the server's log has more"
+        } else {
+            error.detail()
+        };
+        let mut text = format!("{} {detail}", error.code().resp_prefix());
         for field in error.fields() {
             text.push_str(": ");
             text.push_str(&field.detail);
@@ -184,8 +191,6 @@ impl Digits {
 
 #[cfg(test)]
 mod tests {
-    use entourage_model::Code;
-
     use super::*;
 
     fn said(protocol: Protocol, say: impl FnOnce(&mut Out)) -> String {

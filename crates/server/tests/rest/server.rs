@@ -4,13 +4,14 @@ use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
 use entourage_log::backends::in_store;
 use entourage_model::{Clock, Secret, Uptime};
-use entourage_server::{Front, Stopped, bind, serve};
+use entourage_server::{Front, Listeners, Stopped, bind, bind_resp, serve};
 use entourage_service::{Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
 use tokio::sync::oneshot;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    pub(crate) resp: SocketAddr,
     pub(crate) agent: ureq::Agent,
     service: Arc<Service>,
     stop: Option<oneshot::Sender<()>>,
@@ -55,18 +56,21 @@ impl Server {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async move {
                 let front = Arc::new(front);
-                let listener = bind("127.0.0.1:0".parse().unwrap(), &front).await.unwrap();
-                started.send(listener.local_addr().unwrap()).unwrap();
+                let free = "127.0.0.1:0".parse().unwrap();
+                let http = bind(free, &front).await.unwrap();
+                let resp = bind_resp(free, &front).await.unwrap();
+                started.send((http.local_addr().unwrap(), resp.local_addr().unwrap())).unwrap();
                 let shutdown = async move {
                     let _ = stopped.await;
                 };
-                serve(listener, served, store, front, shutdown).await
+                serve(Listeners { http, resp: Some(resp) }, served, store, front, shutdown).await
             })
         });
         let config =
             ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(60)));
         let agent = config.build().new_agent();
-        Self { address: address.recv().unwrap(), agent, service, stop: Some(stop), thread: Some(thread) }
+        let (address, resp) = address.recv().unwrap();
+        Self { address, resp, agent, service, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Lets all jobs run to their end.

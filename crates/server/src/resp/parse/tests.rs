@@ -1,3 +1,10 @@
+use proptest::{collection::vec, prelude::*};
+use redis_protocol::resp2::{
+    decode::decode,
+    encode::encode,
+    types::{OwnedFrame, Resp2Frame},
+};
+
 use super::*;
 
 const BOUNDS: Bounds = Bounds { arguments: 8, bulk: 100, command: 200, inline: 64 };
@@ -67,4 +74,137 @@ fn what_is_too_much_or_makes_no_sense_is_said() {
     }
     let long = [b"*3\r\n".to_vec(), b"$100\r\n".to_vec(), vec![b'a'; 100], b"\r\n$100\r\n".to_vec()].concat();
     assert_eq!(words(&long), Err(Broken::LongCommand));
+}
+
+/// Every command of the input, however it is cut into reads, and what is wrong at its end.
+fn read(input: &[u8], cuts: &[usize], bounds: Bounds) -> (Vec<Vec<Vec<u8>>>, Option<Broken>) {
+    let (mut parser, mut found, mut begin) = (Parser::default(), Vec::new(), 0);
+    let ends = cuts.iter().copied().filter(|cut| *cut < input.len()).chain([input.len()]);
+    for end in ends {
+        while begin < end {
+            let here = &input[begin..end];
+            let (length, bytes) = match parser.next(here, bounds) {
+                Ok(Step::More) => break,
+                Ok(Step::Nothing(length)) => {
+                    begin += length;
+                    continue;
+                }
+                Ok(Step::Command(length)) => (length, here.to_vec()),
+                Ok(Step::Inline(length)) => (length, parser.line().to_vec()),
+                Err(broken) => return (found, Some(broken)),
+            };
+            let word = |span: &Span| bytes[span.start as usize..span.end as usize].to_vec();
+            found.push(parser.spans().iter().map(word).collect());
+            begin += length;
+        }
+    }
+    (found, None)
+}
+
+/// What another implementation makes of the first frame, if it is a command within the bounds.
+fn oracle(input: &[u8]) -> Oracle {
+    match decode(input) {
+        Ok(None) => Oracle::More,
+        Err(_) => Oracle::Other,
+        Ok(Some((OwnedFrame::Array(frames), length))) => {
+            let words = frames.into_iter().map(|frame| match frame {
+                OwnedFrame::BulkString(bytes) if bytes.len() <= BOUNDS.bulk => Some(bytes),
+                _ => None,
+            });
+            match words.collect::<Option<Vec<_>>>() {
+                Some(words) if (1..=BOUNDS.arguments).contains(&words.len()) && length <= BOUNDS.command => {
+                    Oracle::Command(words, length)
+                }
+                _ => Oracle::Other,
+            }
+        }
+        Ok(Some(_)) => Oracle::Other,
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Oracle {
+    More,
+    Command(Vec<Vec<u8>>, usize),
+    Other,
+}
+
+fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    vec(vec(any::<u8>(), 0..20), 1..=BOUNDS.arguments)
+}
+
+fn encoded(command: &[Vec<u8>]) -> Vec<u8> {
+    let words = command.iter().map(|word| OwnedFrame::BulkString(word.clone())).collect();
+    let frame = OwnedFrame::Array(words);
+    let mut bytes = vec![0; frame.encode_len(false)];
+    encode(&mut bytes, &frame, false).unwrap();
+    bytes
+}
+
+/// A command with a few bytes changed, put in or left out.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let change = (
+        any::<prop::sample::Index>(),
+        0..3_u8,
+        prop_oneof![any::<u8>(), prop::sample::select(b"*$\r\n-0123456789:".to_vec())],
+    );
+    (command(), vec(change, 0..4)).prop_map(|(command, changes)| {
+        let mut bytes = encoded(&command);
+        for (at, how, byte) in changes {
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ if bytes.len() > 1 => drop(bytes.remove(at)),
+                _ => {}
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #[test]
+    fn commands_are_the_same_wherever_reads_are_cut(
+        commands in vec(command(), 1..6),
+        cuts in vec(0..400_usize, 0..20),
+    ) {
+        let input: Vec<u8> = commands.iter().flat_map(|command| encoded(command)).collect();
+        let mut cuts = cuts;
+        cuts.sort_unstable();
+        prop_assert_eq!(read(&input, &cuts, BOUNDS), (commands.clone(), None));
+        let every: Vec<usize> = (0..input.len()).collect();
+        prop_assert_eq!(read(&input, &every, BOUNDS), (commands, None));
+    }
+
+    #[test]
+    fn what_is_a_command_is_one_for_others_too(input in damaged()) {
+        if input.first() == Some(&b'*') {
+            let mut parser = Parser::default();
+            match (parser.next(&input, BOUNDS), oracle(&input)) {
+                (Ok(Step::Command(length)), found) => {
+                    let word = |span: &Span| input[span.start as usize..span.end as usize].to_vec();
+                    let words: Vec<_> = parser.spans().iter().map(word).collect();
+                    prop_assert_eq!(found, Oracle::Command(words, length));
+                }
+                (Ok(Step::More), found) => prop_assert_eq!(found, Oracle::More),
+                // The other one takes more than it should: signs, and anything where a line must end.
+                (refused, Oracle::Command(words, length)) => {
+                    prop_assert_ne!(encoded(&words).as_slice(), &input[..length], "{:?}", refused);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn damage_looks_the_same_wherever_reads_are_cut(input in damaged()) {
+        let every: Vec<usize> = (0..input.len()).collect();
+        prop_assert_eq!(read(&input, &[], BOUNDS), read(&input, &every, BOUNDS));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_harm(input in vec(any::<u8>(), 0..300)) {
+        read(&input, &[], BOUNDS);
+    }
 }
