@@ -55,6 +55,11 @@ impl RestFront {
         Arc::clone(self.server.lock().unwrap().as_ref().unwrap())
     }
 
+    #[allow(dead_code, reason = "asked by the tests of RESP")]
+    pub(crate) fn resp(&self) -> std::net::SocketAddr {
+        self.0.resp
+    }
+
     fn ask(&self, actor: Option<Id>, request: &str) -> Reply {
         match actor {
             Some(actor) => self.server().ask(&format!("@{actor} {request}")),

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    #[allow(dead_code, reason = "asked by the tests of RESP")]
     pub(crate) resp: SocketAddr,
     pub(crate) agent: ureq::Agent,
     service: Arc<Service>,
