@@ -1,6 +1,8 @@
 //! Clients that write until their server dies and remember what they heard, and the judgement of it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod pipe;
+
 use std::{
     path::Path,
     sync::{
@@ -21,6 +23,7 @@ use entourage_store::{
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+use self::pipe::Pipe;
 use crate::server_kit::{Client, Heard, Serving};
 
 /// Decimal ids are their own keys, so that records of requests can be compared with the log.
@@ -104,7 +107,7 @@ impl Clients {
         users: &[Key],
         meanwhile: impl FnOnce(&mut Serving),
     ) -> Vec<Record> {
-        let base = &server.base.clone();
+        let (base, resp) = (&server.base.clone(), &server.resp.clone());
         let (ticks, over) = (&self.ticks, &AtomicBool::new(false));
         let random = &mut self.random;
         std::thread::scope(|scope| {
@@ -116,10 +119,21 @@ impl Clients {
                     let mut random = StdRng::seed_from_u64(random.random());
                     scope.spawn(move || {
                         let server = Client::new(base);
+                        // Every other client sends follows and unfollows over RESP, several at once.
+                        let mut pipe = if client % 2 == 1 { Pipe::connect(resp) } else { None };
                         let mut records = Vec::new();
                         while !over.load(Ordering::Relaxed) {
                             let answered = if random.random_range(0..8) == 0 {
                                 rename(&server, client, name)
+                            } else if let Some(pipe) = &mut pipe {
+                                let count = random.random_range(1..=8);
+                                let actions: Vec<Action> = (0..count).map(|_| draw(&mut random, users)).collect();
+                                let (edges, rest): (Vec<_>, Vec<_>) = actions
+                                    .into_iter()
+                                    .partition(|action| matches!(action.verb, Verb::Follow | Verb::Unfollow));
+                                records.extend(pipe.write(client, edges, ticks));
+                                records.extend(rest.into_iter().map(|action| write(&server, client, action, ticks)));
+                                records.last().is_none_or(|record| record.completed.is_some())
                             } else {
                                 let record = write(&server, client, draw(&mut random, users), ticks);
                                 let answered = record.completed.is_some();

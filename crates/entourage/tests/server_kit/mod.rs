@@ -82,6 +82,8 @@ pub(crate) struct Serving {
     errors: BufReader<ChildStderr>,
     /// `http://127.0.0.1:port`
     pub(crate) base: String,
+    /// `127.0.0.1:port`, where RESP is answered.
+    pub(crate) resp: String,
     /// From the start of the process to its banner.
     pub(crate) started_in: Duration,
 }
@@ -95,15 +97,18 @@ impl Serving {
         let began = Instant::now();
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let (mut line, mut all) = (String::new(), String::new());
+        let (mut line, mut all, mut resp) = (String::new(), String::new(), String::new());
         while !line.trim_start().starts_with("http ") {
             line.clear();
             assert!(errors.read_line(&mut line).unwrap() > 0, "no banner, but {all}");
             all.push_str(&line);
+            if let Some((_, address)) = line.split_once("redis://") {
+                resp = address.trim().to_owned();
+            }
         }
         let url = line.split_whitespace().last().unwrap();
         let base = url.trim_end_matches("/api/v1").to_owned();
-        Self { child, errors, base, started_in: began.elapsed() }
+        Self { child, errors, base, resp, started_in: began.elapsed() }
     }
 
     /// Starts the binary and kills it again, most likely before it is done with starting.

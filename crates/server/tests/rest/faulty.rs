@@ -96,7 +96,11 @@ impl Store for Faulty {
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        self.inner.commit_all(writes).await
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in writes {
+            outcomes.push(self.commit(write).await);
+        }
+        outcomes
     }
 
     /// Memory that knows nothing: every check must end at the store.
