@@ -20,6 +20,7 @@ mod group;
 mod history;
 mod ids;
 pub mod import;
+mod intersection;
 mod jobs;
 mod leaderboard;
 mod limits;
@@ -50,6 +51,7 @@ pub use export::{Export, ExportFormat, Exported, Packed, Packing};
 pub use follow::{Followed, Unfollowed};
 pub use group::{GROUP_NAME_MAX_CHARS, GROUPS_MAX, GroupWritten, MemberAdded, UserGroup};
 pub use history::{Ending, HistoryPage, HistoryRow};
+pub use intersection::Intersection;
 pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState};
 pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
 pub use limits::{Limits, Standing};
@@ -57,7 +59,7 @@ pub use list::{Limit, UserPage, UserRow};
 pub use notification::{
     ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
 };
-pub use range::{Intersection, Piece, Window, Windowed};
+pub use range::{Piece, Window, Windowed};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};
 pub use stream::{EventStream, NotificationStream, Told};

@@ -2,7 +2,7 @@
 
 use entourage_model::{Edge, Error, Key, List, Millis, Place, Result, Side, UserId, Version};
 
-use crate::{Call, Limit, Service, UserRow, visibility::lists_hidden};
+use crate::{Call, Service, UserRow, visibility::lists_hidden};
 
 /// How many rows one look at the store takes at most.
 const CHUNK: usize = 1_000;
@@ -32,17 +32,6 @@ pub struct Piece {
     pub rows: Vec<UserRow>,
     /// The list goes on with rows older than this; `None` at its end.
     pub before: Option<Millis>,
-}
-
-/// Two lists of which what is in both is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Intersection {
-    /// Whom both follow.
-    Common(UserId, UserId),
-    /// Whom this user follows and is followed by.
-    Mutuals(UserId),
-    /// Whom the acting user follows among this user's followers.
-    Known(UserId),
 }
 
 impl Service {
@@ -111,26 +100,6 @@ impl Service {
         };
         let edges = self.eyes(viewer).rows(list, edges).await?;
         Ok(Piece { rows: self.rows(list, &edges).await?, before })
-    }
-
-    /// Who is in both, in the order of the first list; what is beyond `max` is left out.
-    pub async fn intersection(&self, call: &Call, of: &Intersection, max: usize) -> Result<Vec<UserId>> {
-        let mut cursor: Option<String> = None;
-        let mut ids = Vec::new();
-        loop {
-            let (from, limit) = (cursor.as_deref(), Limit::LARGEST);
-            let page = match of {
-                Intersection::Common(id, other) => self.common_following(call, id, other, from, limit).await?,
-                Intersection::Mutuals(id) => self.mutuals(call, id, from, limit).await?,
-                Intersection::Known(id) => self.followers_you_know(call, id, from, limit).await?,
-            };
-            ids.extend(page.rows.into_iter().map(|row| row.id));
-            cursor = page.next_cursor;
-            if cursor.is_none() || ids.len() >= max {
-                ids.truncate(max);
-                return Ok(ids);
-            }
-        }
     }
 
     async fn open_list(&self, call: &Call, side: Side, id: &UserId) -> Result<(Option<Key>, List)> {

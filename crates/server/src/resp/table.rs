@@ -182,7 +182,7 @@ commands! {
     "SELECT" Select 2 Plain NONE Connection "0"
         "There is one database";
     "SINTER" SInter -2 Read ALL Sets "following:{a} following:{b}"
-        "Whom both follow, in the order of the first list. `following:{a} followers:{a}` are mutuals; `following:{me} followers:{b}` those you know, after `EG.AS me`. At most 10,000";
+        "Whom both follow, in any order. `following:{a} followers:{a}` are mutuals; `following:{me} followers:{b}` those you know, after `EG.AS me`. At most 10,000";
     "SINTERCARD" SInterCard -3 Read NONE Sets "numkeys key … [LIMIT count]"
         "How many `SINTER` would answer with";
     "SISMEMBER" SIsMember 3 Read FIRST Sets "key id"

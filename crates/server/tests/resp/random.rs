@@ -151,8 +151,17 @@ impl Front for RespFront {
 
     async fn read(&self, viewer: Option<Id>, read: &Read, limit: usize) -> String {
         let intersection = |first: String, second: String| {
-            let found = self.ask(viewer, &["SINTER", &first, &second])?;
-            Ok(list_words(&texts(&found), None))
+            let found = texts(&self.ask(viewer, &["SINTER", &first, &second])?);
+            let count = shown(&self.ask(viewer, &["SINTERCARD", "2", &first, &second])?);
+            assert_eq!(count, found.len().to_string());
+            if viewer.is_some() {
+                return Ok(list_words(&found, None));
+            }
+            // To services they come in any order; the rules have that of the first list.
+            let mut ordered = texts(&self.ask(viewer, &["SMEMBERS", &first])?);
+            ordered.retain(|id| found.contains(id));
+            assert_eq!(ordered.len(), found.len(), "{found:?}");
+            Ok(list_words(&ordered, None))
         };
         let said = match read {
             Read::Followers(user) => self.list(viewer, &format!("followers:{user}"), limit),

@@ -148,7 +148,7 @@ impl Session {
             usize::try_from(self.count_of(parse(args.get(2))?).await?).unwrap_or(usize::MAX).min(max)
         } else {
             let of = self.intersection(args.rest(2).take(count).collect())?;
-            self.service().intersection(&self.call, &of, max).await?.len()
+            self.service().count_intersection(&self.call, &of, max).await?
         };
         out.count(found);
         Ok(())
