@@ -93,6 +93,8 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
     let (code, report) = look(&["--http", &busy.local_addr().unwrap().to_string()]);
     assert_eq!((code, verdict(&report, "address").as_str()), (Some(1), "fail"));
     assert_eq!((verdict(&report, "store"), verdict(&report, "data folder")), ("ok".into(), "ok".into()));
+    let (code, report) = look(&["--http", "127.0.0.1:0", "--resp", &busy.local_addr().unwrap().to_string()]);
+    assert_eq!((code, verdict(&report, "RESP address").as_str()), (Some(1), "fail"));
     std::fs::write(data.join("identity"), "damaged").unwrap();
     let (code, report) = look(&["--http", "127.0.0.1:0"]);
     assert_eq!((code, verdict(&report, "store").as_str()), (Some(1), "fail"), "{report}");

@@ -81,6 +81,9 @@ fn commands_print_data_on_stdout_and_end_with_their_code() {
     check(&["config", "print", "--config", &wrong], 2, &[], &["log.retention", "2 fortnights", "7d"]);
     check(&["config", "print", "--config", &folder.path("missing.toml")], 2, &[], &["missing.toml"]);
     check(&["serve", "--http", "0.0.0.0:0"], 1, &[], &["no credentials are configured", "--http 127.0.0.1"]);
+    let resp = ["serve", "--http", "127.0.0.1:0", "--resp", "0.0.0.0:0"];
+    check(&resp, 1, &[], &["no credentials are configured", "--resp 127.0.0.1"]);
+    check(&["serve", "--resp", "somewhere"], 2, &[], &["resp.listen", "somewhere"]);
     check(&["serve", "--http", "somewhere"], 2, &[], &["http.listen", "somewhere"]);
     let mut with_variable = command(&["serve", "--http", "127.0.0.1:0"]);
     let output = with_variable.env("ENTOURAGE_STORE__URL", "mysql://me:hush@host/db").output().unwrap();

@@ -88,6 +88,7 @@ fn look(settings: &Settings) -> Vec<Finding> {
     }
     findings.extend(machine::look(settings));
     findings.push(server);
+    findings.extend(settings.resp_listen.map(|address| server::look_resp(address, is_running)));
     findings
 }
 

@@ -32,6 +32,18 @@ pub(super) fn look(address: SocketAddr) -> (Finding, bool) {
     }
 }
 
+/// Where a server of ours runs, it is that one which has the address.
+pub(super) fn look_resp(address: SocketAddr, is_running: bool) -> Finding {
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::ok("RESP address", format!("{address} is free")),
+        Err(_) if is_running => Finding::ok("RESP address", format!("{address} is in use while a server runs")),
+        Err(error) => {
+            let detail = format!("{address} cannot be used: {error}");
+            Finding::fail("RESP address", detail, "choose another with --resp, or stop what listens there")
+        }
+    }
+}
+
 fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE));
     config.build().new_agent()
