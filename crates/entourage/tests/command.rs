@@ -36,6 +36,8 @@ fn command(arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // Several servers run at once.
+    command.env("ENTOURAGE_RESP__LISTEN", "127.0.0.1:0");
     command
 }
 
