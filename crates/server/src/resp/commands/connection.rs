@@ -1,5 +1,7 @@
 //! `PING ECHO SELECT AUTH HELLO CLIENT RESET QUIT`.
 
+use std::time::Instant;
+
 use entourage_model::Code;
 use entourage_service::{Actor, Call, Caller, Credential};
 
@@ -56,18 +58,7 @@ impl Session {
         }
         let found = access.service_key(text(key)).filter(|key| name == DEFAULT_NAME || name == key.name.as_bytes());
         let Some(key) = found else {
-            self.shared.front.audit.write(&Record {
-                time: self.shared.front.clock.now().to_rfc3339(),
-                action: "authenticate",
-                actor: None,
-                credential: "none",
-                key: None,
-                method: "AUTH",
-                target: "resp",
-                result: Code::Unauthenticated.as_str(),
-                request_id: &format!("resp-{}", self.client.id),
-                source: &self.client.address.to_string(),
-            });
+            self.write_down_stranger();
             return Err(WRONG_PASS.into());
         };
         let credential = Credential::ServiceKey(key.name.as_str().into());
@@ -75,6 +66,25 @@ impl Session {
         self.client.authenticated(Some(key));
         self.act_for(Actor::Service);
         Ok(())
+    }
+
+    fn write_down_stranger(&self) {
+        let front = &self.shared.front;
+        let address = Some(self.client.address.ip());
+        let Some(left_out) = front.audit.strangers.write_down(address, Instant::now()) else { return };
+        front.audit.write(&Record {
+            time: front.clock.now().to_rfc3339(),
+            action: "authenticate",
+            actor: None,
+            credential: "none",
+            key: None,
+            method: "AUTH",
+            target: "resp",
+            result: Code::Unauthenticated.as_str(),
+            request_id: &format!("resp-{}", self.client.id),
+            source: &self.client.address.to_string(),
+            left_out,
+        });
     }
 
     /// Whoever acts for a user has that user's rights.
