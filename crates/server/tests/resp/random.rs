@@ -1,9 +1,9 @@
 //! The random runs of the rules, with what RESP has asked over RESP and the rest over REST.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, net::SocketAddr, sync::Arc};
 
 use entourage_model::Code;
-use entourage_store::{Store, SystemClock, backends::embedded, disk::crash::CrashDisk};
+use entourage_store::{SystemClock, backends::embedded, disk::crash::CrashDisk};
 use redis_protocol::resp3::types::OwnedFrame;
 
 use crate::{
@@ -13,14 +13,13 @@ use crate::{
         run_seeds,
     },
     rules_front::RestFront,
-    server::memory_store,
     wire::{Wire, encoded, shown},
 };
 
 struct RespFront {
     rest: RestFront,
-    /// One connection for each who asks.
-    wires: RefCell<HashMap<Option<Id>, Wire>>,
+    /// One connection for each who asks, and for each server there was.
+    wires: RefCell<HashMap<(SocketAddr, Option<Id>), Wire>>,
 }
 
 /// A refusal in the words of REST.
@@ -32,13 +31,26 @@ fn refused(error: &str) -> String {
 }
 
 impl RespFront {
-    fn new(store: Arc<dyn Store>) -> Self {
-        Self { rest: RestFront::new(store), wires: RefCell::default() }
+    /// On an embedded store, stopped and started now and then.
+    fn new() -> Self {
+        let disk = CrashDisk::new();
+        let rest = RestFront::restarted(move || {
+            let options = embedded::Options {
+                segment_bytes: 256 << 10,
+                frame_bytes: 64 << 10,
+                checkpoint_entries: 100,
+                ..embedded::Options::default()
+            };
+            let disk = Arc::new(disk.clone());
+            Arc::new(embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock)).unwrap()) as _
+        });
+        Self { rest, wires: RefCell::default() }
     }
 
     fn ask(&self, viewer: Option<Id>, words: &[&str]) -> Result<OwnedFrame, String> {
         let mut wires = self.wires.borrow_mut();
-        let wire = wires.entry(viewer).or_insert_with(|| Wire::acting(self.rest.resp(), viewer));
+        let address = self.rest.resp();
+        let wire = wires.entry((address, viewer)).or_insert_with(|| Wire::acting(address, viewer));
         wire.send(&encoded(words));
         match wire.frame().expect("an answer") {
             OwnedFrame::SimpleError { data, .. } => Err(refused(&data)),
@@ -206,17 +218,6 @@ impl Front for RespFront {
 }
 
 #[tokio::test]
-async fn the_rules_hold_over_resp_on_memory() {
-    run_seeds(4, 250, async || RespFront::new(memory_store(1))).await;
-}
-
-#[tokio::test]
-async fn the_rules_hold_over_resp_on_an_embedded_store() {
-    run_seeds(2, 150, async || {
-        let disk = Arc::new(CrashDisk::new());
-        let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
-        let store = embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock));
-        RespFront::new(Arc::new(store.unwrap()))
-    })
-    .await;
+async fn the_rules_hold_over_resp_for_every_viewer() {
+    run_seeds(4, 200, async || RespFront::new()).await;
 }

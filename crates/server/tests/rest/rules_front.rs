@@ -57,7 +57,7 @@ impl RestFront {
 
     #[allow(dead_code, reason = "asked by the tests of RESP")]
     pub(crate) fn resp(&self) -> std::net::SocketAddr {
-        self.0.resp
+        self.server().resp
     }
 
     fn ask(&self, actor: Option<Id>, request: &str) -> Reply {
