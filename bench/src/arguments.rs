@@ -58,9 +58,21 @@ pub(crate) enum Measurement {
     Rest,
     Resp,
     Common,
+    Growth,
+}
+
+impl Measurement {
+    /// Whether it looks at one of the usual graphs.
+    const fn is_of_a_graph(self) -> bool {
+        !matches!(self, Self::Common | Self::Growth)
+    }
 }
 
 impl Arguments {
+    pub(crate) fn wants_graphs(&self) -> bool {
+        self.only.is_empty() || self.only.iter().any(|measurement| measurement.is_of_a_graph())
+    }
+
     pub(crate) fn wants(&self, measurement: Measurement) -> bool {
         self.only.is_empty() || self.only.contains(&measurement)
     }

@@ -54,12 +54,15 @@ fn run(arguments: &Arguments, runtime: &tokio::runtime::Runtime) -> Result<()> {
     let mut results = Results::new(Machine::look(place.root())?, vec![about(arguments.times)]);
     let bench = Bench { arguments, place: &place, runtime };
     match (arguments.edges, arguments.users) {
-        _ if arguments.only == [Measurement::Common] => {}
+        _ if !arguments.wants_graphs() => {}
         (Some(edges), Some(users)) => bench.graph(edges, users, &mut results)?,
         _ => GRAPHS.iter().try_for_each(|&(edges, users)| bench.graph(edges, users, &mut results))?,
     }
     bench.by_itself(&mut results)?;
-    if arguments.large {
+    if arguments.wants(Measurement::Growth) {
+        bench.growth(&mut results)?;
+    }
+    if arguments.large && arguments.wants_graphs() {
         let free = machine::free_disk_bytes(place.root())?;
         ensure!(free >= LARGE_DISK, "--large needs 12 GiB of free disk, there are {} MiB", free >> 20);
         bench.graph(LARGE.0, LARGE.1, &mut results)?;

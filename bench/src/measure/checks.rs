@@ -7,7 +7,11 @@ use entourage_model::{Key, Kind};
 use entourage_store::{Answer, Store as _, backends::embedded::Store};
 
 use super::{Bench, Subject};
-use crate::{graph::Graph, random::Random, table::Row};
+use crate::{
+    graph::Graph,
+    random::Random,
+    table::{Row, median},
+};
 
 const CHECKS: usize = 4_000_000;
 
@@ -32,6 +36,20 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
             rows.push(Row::new(name, "/s", runs).at_least(goal).note(note));
         }
         Ok(rows)
+    })
+}
+
+/// Checks a second of one thread, one at a time: the median.
+pub(super) fn one_by_one(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<f64> {
+    let (pairs, edges) = pairs(subject.graph);
+    bench.with_store(subject.folder, async |store| {
+        let mut runs = Vec::new();
+        for _ in 0..bench.arguments.repeat.max(3) {
+            let (seconds, yes) = run(store, &pairs, 1, 1)?;
+            ensure!(yes == edges, "{yes} checks said yes, {edges} are edges");
+            runs.push(CHECKS as f64 / seconds);
+        }
+        Ok(median(&runs))
     })
 }
 

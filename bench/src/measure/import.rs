@@ -40,6 +40,18 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     ])
 }
 
+/// The graph into the subject's folder, unmeasured.
+pub(super) fn fill(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<()> {
+    let graph = subject.graph;
+    bench.with_store(subject.folder, async |store| {
+        put_users(store, graph).await?;
+        let chunks = (0..graph.edges() as usize).step_by(CHUNK).map(|from| graph.edge_writes(from, CHUNK));
+        let changed = commit_chunks(store, chunks).await?;
+        ensure!(changed == graph.edges(), "{changed} of {} edges were imported", graph.edges());
+        Ok(())
+    })
+}
+
 pub(super) fn users_only(bench: &Bench<'_>, subject: &Subject<'_>, folder: &Path) -> Result<()> {
     bench.with_store(folder, async |store| put_users(store, subject.graph).await.map(drop))
 }

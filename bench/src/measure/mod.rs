@@ -4,6 +4,7 @@ mod checks;
 mod common;
 mod disk;
 mod follows;
+mod growth;
 mod import;
 mod memory;
 mod pages;

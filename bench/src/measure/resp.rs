@@ -89,7 +89,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
 fn compare(bench: &Bench<'_>, subject: &Subject<'_>, question: &Question, peers: [&Peer; 3]) -> Result<Vec<Row>> {
     let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil().to_string());
     let prepared = (PREPARED / question.each).to_string();
-    let more = ["--users", &users, "--seconds", &seconds, "--prepare", &prepared];
+    let more = ["--users", &users, "--seconds", &seconds, "--warm-up", "1", "--prepare", &prepared];
     let mut loads: [Vec<Load>; 3] = Default::default();
     for _ in 0..bench.arguments.repeat.max(ROUNDS) {
         // In turn, so that whatever else the machine does meets all of them.
@@ -144,7 +144,8 @@ fn follows(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
         let mut p99 = Vec::new();
         for round in 0..rounds {
             let (seed, lasting) = ((round + pipeline * 100).to_string(), seconds.to_string());
-            let more = ["--users", &users, "--seconds", &lasting, "--negative", "100", "--seed", &seed];
+            let more =
+                ["--users", &users, "--seconds", &lasting, "--warm-up", "1", "--negative", "100", "--seed", &seed];
             let load = ask(&own, "SADD following:{user} {other}", CONNECTIONS, pipeline, &more)?;
             p99.push(load.p99 / 1e3);
             rates[0].push(load.rate);

@@ -199,13 +199,17 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Result<Self> {
-        let address = free_address()?;
+        let (address, resp) = (free_address()?, free_address()?);
         let mut command = binary()?;
         for name in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
             command.env(format!("ENTOURAGE_LIMITS__{name}"), "0");
         }
-        let child =
-            command.args(arguments).args(["--http", &address]).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let child = command
+            .args(arguments)
+            .args(["--http", &address, "--resp", &resp])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
         let server = Self { child, address };
         let started = Instant::now();
         while TcpStream::connect(&server.address).is_err() || !server.is_ready() {
