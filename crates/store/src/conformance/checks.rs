@@ -162,3 +162,27 @@ pub(super) async fn a_row_that_is_read_while_it_changes_is_not_believed(world: W
         assert!(world.follows(a, b).await && !world.follows(a, c).await);
     }
 }
+
+pub(super) async fn peeks_at_many_go_on_while_others_write(world: World) {
+    let (a, b, gone) = (world.user().await, world.user().await, world.user().await);
+    world.done(follow(a, gone)).await;
+    world.done(erase(gone)).await;
+    let results = world
+        .race(4, |index, store| async move {
+            for round in 0..200 {
+                if index < 2 {
+                    let operation = if round % 2 == 0 { follow(a, b) } else { unfollow(a, b) };
+                    store.commit(operation.into()).await.expect("the write is taken");
+                    continue;
+                }
+                let mut answers = Vec::new();
+                for _ in 0..50 {
+                    store.peek_all(Kind::Follow, &[(a, b), (a, gone), (gone, b), (a, b)], &mut answers);
+                }
+                assert!(answers.chunks(4).all(|some| some[1] != Answer::Yes && some[2] != Answer::Yes));
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    assert_eq!(results.len(), 4);
+}

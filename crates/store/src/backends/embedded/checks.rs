@@ -20,11 +20,27 @@ pub(super) fn peek_all(state: &State, plane: Plane, pairs: &[(Key, Key)], answer
 }
 
 fn peek_some(state: &State, plane: Plane, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    let first = answers.len();
     let ordinals: [_; SIDE_BY_SIDE] = state.ordinal_pairs(pairs);
+    search(state, plane, &ordinals[..pairs.len()], answers);
+    if state.erased().is_empty() {
+        return;
+    }
+    // No shard is held any more: a second lock of one would wait for a writer who waits for the first.
+    let known = ordinals.iter().zip(pairs).zip(answers.iter_mut().skip(first));
+    for ((_, &(follower, target)), answer) in known.filter(|((ordinals, _), _)| ordinals.is_none()) {
+        if state.has_active(plane, follower, target) {
+            *answer = Answer::Unknown;
+        }
+    }
+}
+
+fn search(state: &State, plane: Plane, ordinals: &[Option<(u32, u32)>], answers: &mut Vec<Answer>) {
+    let known = |index: usize| ordinals.get(index).copied().flatten();
     // Recursive: two may be in one shard, and a writer that waits must not come between.
     let shards: [_; SIDE_BY_SIDE] =
-        array::from_fn(|index| ordinals[index].map(|(follower, _)| state.shard(follower).read_recursive()));
-    let mut searches: [Search<'_>; SIDE_BY_SIDE] = array::from_fn(|index| match (&shards[index], ordinals[index]) {
+        array::from_fn(|index| known(index).map(|(follower, _)| state.shard(follower).read_recursive()));
+    let mut searches: [Search<'_>; SIDE_BY_SIDE] = array::from_fn(|index| match (&shards[index], known(index)) {
         (Some(shard), Some((follower, target))) => Search::new(row(shard, plane, follower), target),
         _ => Search::default(),
     });
@@ -32,15 +48,12 @@ fn peek_some(state: &State, plane: Plane, pairs: &[(Key, Key)], answers: &mut Ve
     for _ in 0..usize::BITS - longest.leading_zeros() {
         searches.iter_mut().for_each(Search::step);
     }
-    for ((&(follower, target), known), search) in pairs.iter().zip(&ordinals).zip(&searches) {
-        answers.push(match known {
-            Some(_) if search.is_found() => Answer::Yes,
-            Some(_) => Answer::No,
-            None if state.erased().is_empty() => Answer::No,
-            None if state.has_active(plane, follower, target) => Answer::Unknown,
-            None => Answer::No,
-        });
-    }
+    // Whoever is not known has nothing to search in.
+    answers.extend(ordinals.iter().zip(&searches).map(
+        |(_, search)| {
+            if search.is_found() { Answer::Yes } else { Answer::No }
+        },
+    ));
 }
 
 fn row(shard: &Shard, plane: Plane, follower: u32) -> &[u32] {
