@@ -141,7 +141,10 @@ impl Service {
             return Ok(());
         }
         for (outcome, write) in self.store.commit_all(writes.clone()).await.into_iter().zip(&writes) {
-            self.committed(&write.operation, &outcome?);
+            // Whoever could not be made is missing, and what needs them says so.
+            if let Ok(outcome) = outcome {
+                self.committed(&write.operation, &outcome);
+            }
         }
         Ok(())
     }

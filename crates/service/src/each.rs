@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use entourage_model::{EdgeValue, Operation, Reply, Result, Token, UserId, Version, Write};
+use entourage_model::{EdgeValue, Key, Operation, Reply, Result, Token, UserId, Version, Write};
 
 use crate::{
     BatchOperation, Call, Service,
@@ -54,6 +54,12 @@ impl Service {
         let ends: Vec<&UserId> = run.iter().flat_map(BatchOperation::ends).collect();
         let keys = self.own_keys(&ends).await?;
         if self.rules.auto_create {
+            // Nobody is made by a write that is refused for who asks.
+            let may = |(index, key): (usize, &Option<Key>)| {
+                let [follower, _] = run.get(index / 2)?.ends();
+                call.may_change(follower).ok().and(*key)
+            };
+            let keys: Vec<Option<Key>> = keys.iter().enumerate().map(may).collect();
             self.create_all_missing(run, &keys).await?;
         }
         let mut writes = Vec::with_capacity(run.len());

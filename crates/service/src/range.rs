@@ -46,6 +46,8 @@ impl Service {
             let wanted = (skip + window.take - edges.len()).saturating_add(1);
             let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
+            // Also where the viewer sees none of these rows.
+            let is_past = window.oldest.zip(after).is_some_and(|(oldest, last)| last.position.millis() < oldest);
             for edge in eyes.rows(list, page.edges).await? {
                 if window.oldest.is_some_and(|oldest| edge.value.position.millis() < oldest) {
                     break 'reading;
@@ -59,7 +61,7 @@ impl Service {
                     break 'reading;
                 }
             }
-            if !page.more || after.is_none() {
+            if !page.more || is_past || after.is_none() {
                 break;
             }
         }

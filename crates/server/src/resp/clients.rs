@@ -30,6 +30,8 @@ pub(super) struct Client {
     unfinished: AtomicU64,
     /// Whether it has shown what it must.
     authenticated: AtomicBool,
+    /// When it was last nobody, in seconds since the start.
+    stranger_since: AtomicU64,
     key: Mutex<Option<ServiceKey>>,
     told_to_end: AtomicBool,
     waker: AtomicWaker,
@@ -56,13 +58,18 @@ impl Client {
         self.authenticated.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn deauthenticated(&self) {
+    pub(super) fn deauthenticated(&self, now: u64) {
+        self.stranger_since.store(now, Ordering::Relaxed);
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.authenticated.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn age(&self, now: u64) -> u64 {
         now.saturating_sub(self.connected)
+    }
+
+    fn is_stranger_too_long(&self, now: u64) -> bool {
+        now.saturating_sub(self.stranger_since.load(Ordering::Relaxed)) >= AUTH_SECONDS
     }
 
     fn end(&self) {
@@ -73,7 +80,7 @@ impl Client {
     fn is_overdue(&self, now: u64, limits: &RespLimits, access: &Access) -> bool {
         let silent = now.saturating_sub(self.active.load(Ordering::Relaxed));
         let unfinished = self.unfinished.load(Ordering::Relaxed);
-        if !self.authenticated.load(Ordering::Relaxed) && self.age(now) >= AUTH_SECONDS {
+        if !self.authenticated.load(Ordering::Relaxed) && self.is_stranger_too_long(now) {
             return true;
         }
         if unfinished > 0 && now.saturating_sub(unfinished - 1) >= COMMAND_SECONDS {
@@ -128,6 +135,7 @@ impl Clients {
             active: AtomicU64::new(now),
             unfinished: AtomicU64::new(0),
             authenticated: AtomicBool::new(authenticated),
+            stranger_since: AtomicU64::new(now),
             key: Mutex::new(None),
             told_to_end: AtomicBool::new(false),
             waker: AtomicWaker::new(),

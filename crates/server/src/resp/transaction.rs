@@ -20,8 +20,10 @@ pub(super) struct Transaction {
 impl Transaction {
     /// False when it is full.
     pub(super) fn queue(&mut self, command: usize, args: Args<'_>) -> bool {
+        // Words cost memory, too, however short they are.
+        let words = (self.spans.len() + args.len()) * size_of::<Span>();
         let bytes: usize = args.rest(0).map(<[u8]>::len).sum();
-        if self.commands.len() >= TRANSACTION_COMMANDS || self.bytes.len() + bytes > TRANSACTION_BYTES {
+        if self.commands.len() >= TRANSACTION_COMMANDS || self.bytes.len() + bytes + words > TRANSACTION_BYTES {
             return false;
         }
         for word in args.rest(0) {

@@ -66,11 +66,18 @@ impl Store for Recorded {
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let first = answers.len();
         self.inner.peek_all(kind, pairs, answers);
+        for (answer, (follower, target)) in answers.iter_mut().skip(first).zip(pairs) {
+            let is_gone = |key: &Key| matches!(self.lie, Some(Lie::Erased(gone)) if gone == *key);
+            if *answer == Answer::Yes && (is_gone(follower) || is_gone(target)) {
+                *answer = Answer::Unknown;
+            }
+        }
     }
 
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
-        self.inner.peek_common(one, other, limit, found)
+        !matches!(self.lie, Some(Lie::Erased(_))) && self.inner.peek_common(one, other, limit, found)
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {

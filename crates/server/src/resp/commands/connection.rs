@@ -103,7 +103,7 @@ impl Session {
         if is_development {
             self.client.authenticated(None);
         } else {
-            self.client.deauthenticated();
+            self.client.deauthenticated(self.shared.clients.now());
         }
     }
 
@@ -114,11 +114,11 @@ impl Session {
             (_, b"3") => Protocol::Three,
             _ => return Err("NOPROTO unsupported protocol version".into()),
         };
-        let mut name = None;
+        let (mut name, mut credential) = (None, None);
         let mut at = 2;
         while at < args.len() {
             if args.is(at, "AUTH") && at + 2 < args.len() {
-                self.authenticate(args.get(at + 1), args.get(at + 2))?;
+                credential = Some((args.get(at + 1), args.get(at + 2)));
                 at += 3;
             } else if args.is(at, "SETNAME") && at + 1 < args.len() {
                 name = Some(visible(args.get(at + 1))?);
@@ -126,6 +126,10 @@ impl Session {
             } else {
                 return Err(format!("ERR Syntax error in HELLO option '{}'", text(args.get(at))).into());
             }
+        }
+        // Only once all of it is understood.
+        if let Some((user, key)) = credential {
+            self.authenticate(user, key)?;
         }
         if self.caller.is_none() {
             return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \

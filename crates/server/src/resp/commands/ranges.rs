@@ -104,7 +104,7 @@ impl Session {
             _ => {
                 let mut rows = self.rows(side, &id, (0, usize::MAX)).await?;
                 let from_end = |rank: i64| if rank < 0 { rows.len() as i64 + rank } else { rank };
-                let (start, end) = (from_end(start).max(0) as usize, (from_end(stop) + 1).max(0) as usize);
+                let (start, end) = (from_end(start).max(0) as usize, from_end(stop).saturating_add(1).max(0) as usize);
                 rows.truncate(end);
                 rows.drain(..start.min(rows.len()));
                 rows

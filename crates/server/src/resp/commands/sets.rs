@@ -17,6 +17,8 @@ use crate::resp::{
 
 /// Rows of a piece, unless `COUNT` says otherwise.
 const SCAN_COUNT: usize = 10;
+/// Ids have at most 128; what a match costs grows with both.
+const PATTERN_BYTES: usize = 512;
 const SCAN_COUNT_MAX: usize = 1_000;
 
 const TOO_LONG: &str = "ERR there are more than 10000 members; read them with SSCAN or EG.LIST";
@@ -93,6 +95,9 @@ impl Session {
                 return Err(SYNTAX.into());
             } else if args.is(at, "MATCH") {
                 pattern = Some(args.get(at + 1));
+                if args.get(at + 1).len() > PATTERN_BYTES {
+                    return Err("ERR a pattern has at most 512 bytes".into());
+                }
             } else if args.is(at, "COUNT") {
                 let count = usize::try_from(integer(args.get(at + 1))?).unwrap_or(0);
                 about = Some(count.min(SCAN_COUNT_MAX)).filter(|count| *count > 0).ok_or(Fail::from(SYNTAX))?;
