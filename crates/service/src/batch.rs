@@ -83,13 +83,10 @@ impl Service {
         &self,
         call: &Call,
         operations: Vec<BatchOperation>,
-        mut writes: Vec<Write>,
+        writes: Vec<Write>,
         mut results: Vec<Option<Result<BatchDone>>>,
     ) -> Result<Batch> {
-        let limited: Vec<_> = writes.iter_mut().map(|write| self.within_limits(call, write)).collect();
-        let outcomes = if writes.is_empty() { Vec::new() } else { self.store.commit_all(writes.clone()).await };
-        let outcomes: Vec<_> =
-            limited.into_iter().zip(outcomes).map(|(limited, outcome)| limited.end(outcome)).collect();
+        let outcomes = self.commit_each(call, &writes).await;
         let mut last: Option<Token> = None;
         let mut replayed = false;
         let mut outcomes = writes.iter().zip(outcomes);

@@ -76,18 +76,16 @@ impl Service {
             });
             results.push(operation.map(|operation| writes.push(Write { operation, idempotency: None, floor })));
         }
-        let limited: Vec<_> = writes.iter_mut().map(|write| self.within_limits(call, write)).collect();
-        let operations: Vec<Operation> = writes.iter().map(|write| write.operation.clone()).collect();
-        let outcomes = if writes.is_empty() { Vec::new() } else { self.store.commit_all(writes).await };
-        let mut outcomes = operations.iter().zip(limited.into_iter().zip(outcomes));
+        let outcomes = self.commit_each(call, &writes).await;
+        let mut outcomes = writes.iter().zip(outcomes);
         let mut written = Vec::with_capacity(run.len());
         for result in results {
             written.push(result.and_then(|()| {
-                let Some((operation, (limited, outcome))) = outcomes.next() else {
+                let Some((write, outcome)) = outcomes.next() else {
                     return Err(entourage_model::Error::internal("the store left results of a batch out"));
                 };
-                let outcome = limited.end(outcome)?;
-                let token = self.committed(operation, &outcome);
+                let outcome = outcome?;
+                let token = self.committed(&write.operation, &outcome);
                 *last = Some(last.map_or(Ok(token), |last| last.merge(token))?);
                 edge_written(outcome.reply)
             }));

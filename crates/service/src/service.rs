@@ -14,7 +14,7 @@ use crate::{
     audit::Auditor,
     jobs::Jobs,
     leaderboard::Leaderboard,
-    limits::{Limited, Limiter},
+    limits::{Hold, Limited, Limiter},
     running::Running,
     tail::Tail,
 };
@@ -214,6 +214,32 @@ impl Service {
         self.limiter.begin(&mut write.operation, |follower| solver == Some(follower))
     }
 
+    /// Commits each by itself, in order and within the limits. Quotas are held for all before it is known which of them
+    /// make a new edge; whoever was refused for a hold that came to nothing is tried again.
+    pub(crate) async fn commit_each(&self, call: &Call, writes: &[Write]) -> Vec<Result<Outcome>> {
+        let mut results: Vec<Option<Result<Outcome>>> = vec![None; writes.len()];
+        let mut open: Vec<usize> = (0..writes.len()).collect();
+        while !open.is_empty() {
+            let mut tried: Vec<Write> = open.iter().filter_map(|&index| writes.get(index).cloned()).collect();
+            let limited: Vec<_> = tried.iter_mut().map(|write| self.within_limits(call, write)).collect();
+            let outcomes = self.store.commit_all(tried).await;
+            let (mut refused, mut is_given_back) = (Vec::new(), false);
+            for ((index, limited), outcome) in open.into_iter().zip(limited).zip(outcomes) {
+                let (result, hold) = limited.end_with_hold(outcome);
+                is_given_back |= hold == Hold::GivenBack;
+                if hold == Hold::Refused && !is_written_later(writes, index) {
+                    refused.push(index);
+                }
+                if let Some(slot) = results.get_mut(index) {
+                    *slot = Some(result);
+                }
+            }
+            open = if is_given_back { refused } else { Vec::new() };
+        }
+        let left_out = || Err(Error::internal("the store left results of a batch out"));
+        results.into_iter().map(|result| result.unwrap_or_else(left_out)).collect()
+    }
+
     /// What recognises a retry of the request, or of one part of it.
     pub(crate) fn retry_key(&self, call: &Call, retry: &Retry, part: Option<usize>) -> IdempotencyKey {
         let part = part.map(|index| index.to_string()).unwrap_or_default();
@@ -231,6 +257,13 @@ impl Service {
         self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
     }
+}
+
+/// Whether the same edge comes again: then trying this one again would change their order.
+fn is_written_later(writes: &[Write], index: usize) -> bool {
+    let parties = |write: &Write| write.operation.parties();
+    let Some((this, later)) = writes.get(index..).and_then(<[Write]>::split_first) else { return false };
+    later.iter().any(|write| parties(write) == parties(this))
 }
 
 /// A store that answers another question than the one asked is broken; saying so beats guessing.

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use entourage_log::backends::in_store;
 use entourage_model::{Code, ManualClock, Millis, Secret, Uptime, UserId, UserPatch};
-use entourage_service::{Actor, Call, Caller, Credential, Limits, Retry, Rules, Service};
+use entourage_service::{Actor, BatchOperation, Call, Caller, Credential, Limits, Retry, Rules, Service};
 use entourage_store::{Identity, Store, backends::memory};
 
 const HOUR: u64 = 3_600_000;
@@ -304,4 +304,35 @@ async fn a_window_never_admits_more_than_the_limit_and_the_burst() {
     let most = times.iter().map(|start| times.iter().filter(|time| (*start..start + 3_600).contains(*time)).count());
     assert!(most.max().unwrap() <= 25);
     assert!((120..=125).contains(&times.len()), "{}", times.len());
+}
+
+#[tokio::test]
+async fn follows_that_are_there_take_no_room_from_new_ones_of_the_same_batch() {
+    let limits = Limits { follows_per_hour: 10, follow_burst: 5, ..Limits::NONE };
+    let follow = |target: u32| BatchOperation::Follow { follower: id("a"), target: id(target), quiet: false };
+    let unfollow = |target: u32| BatchOperation::Unfollow { follower: id("a"), target: id(target) };
+    for each in [false, true] {
+        let world = World::new(limits).await;
+        for target in 1..=3 {
+            world.follow(&Call::default(), "a", target).await.unwrap();
+        }
+        // Room for two: those that are there come first, and somebody who is not there.
+        let operations = vec![follow(1), follow(2), follow(3), follow(999), follow(10), follow(11), follow(12)];
+        let found = if each {
+            let written = world.service.write_each(&Call::default(), operations).await;
+            written.results.into_iter().map(|result| result.err().map(|error| error.code())).collect::<Vec<_>>()
+        } else {
+            let batch = world.service.batch(&Call::default(), operations).await.unwrap();
+            batch.results.into_iter().map(|result| result.err().map(|error| error.code())).collect()
+        };
+        let (unknown, limited) = (Some(Code::UserNotFound), Some(Code::RateLimited));
+        assert_eq!(found, [None, None, None, unknown, None, None, limited], "each by itself: {each}");
+    }
+    // What is taken back later in the same batch is not made after that.
+    let world = World::new(Limits { follow_burst: 2, ..limits }).await;
+    world.follow(&Call::default(), "a", 1).await.unwrap();
+    let operations = vec![follow(1), follow(10), unfollow(10)];
+    world.service.batch(&Call::default(), operations).await.unwrap();
+    let checked = world.service.is_following(&Call::default(), &id("a"), &id(10)).await.unwrap();
+    assert!(!checked.following);
 }

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use entourage_model::{Code, Error, Key, Result, Uptime, UserId};
 
 pub use self::quota::Standing;
-pub(crate) use self::write::Limited;
+pub(crate) use self::write::{Hold, Limited};
 use self::{quota::Quota, window::Window};
 
 const MINUTE: Duration = Duration::from_secs(60);

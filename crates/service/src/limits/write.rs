@@ -33,7 +33,34 @@ impl Limiter {
     }
 }
 
+/// What became of what was held for a follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Nothing was held, or it was used.
+    Done,
+    /// It came to nothing, so that there is room for another one.
+    GivenBack,
+    /// There was no room for it.
+    Refused,
+}
+
 impl Limited<'_> {
+    pub(crate) fn end_with_hold(self, result: Result<Outcome>) -> (Result<Outcome>, Hold) {
+        let is_held = matches!(self, Self::Follow(_));
+        // Who flips an edge too often waits, whatever the others do.
+        let is_over = matches!(&self, Self::Over(over) if over.code() != Code::CoolingDown);
+        let is_refused = is_over && is_full(&result);
+        let is_new =
+            |outcome: &Outcome| !outcome.replayed && matches!(outcome.reply, Reply::Edge { created: true, .. });
+        let hold = match &result {
+            _ if is_refused => Hold::Refused,
+            Ok(outcome) if is_held && is_new(outcome) => Hold::Done,
+            _ if is_held => Hold::GivenBack,
+            _ => Hold::Done,
+        };
+        (self.end(result), hold)
+    }
+
     /// Counts what came of the write.
     pub(crate) fn end(self, result: Result<Outcome>) -> Result<Outcome> {
         let fresh = result.as_ref().ok().filter(|outcome| !outcome.replayed).map(|outcome| outcome.reply);
