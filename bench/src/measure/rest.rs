@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{Bench, Subject};
 use crate::{
     graph::Graph,
-    peers::{binary, free_address},
+    peers::{binary, free_address, serve},
     place,
     table::Row,
 };
@@ -40,7 +40,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     if wrk.is_err() {
         bail!("wrk is not installed: apt-get install wrk");
     }
-    let server = Server::start(&["serve", "--data", &subject.folder.display().to_string()])?;
+    let server = Server::start(&["--data", &subject.folder.display().to_string()])?;
     let mut rows = Vec::new();
     for question in questions() {
         rows.push(put(bench, &server, &question, subject.graph.users)?);
@@ -169,7 +169,7 @@ fn import_csv(bench: &Bench<'_>, graph: &Graph) -> Result<Row> {
 fn demo(bench: &Bench<'_>) -> Result<Vec<Row>> {
     let folder = bench.place.fresh("store-demo")?;
     let started = Instant::now();
-    let server = Server::start(&["serve", "--demo", "--data", &folder.display().to_string()])?;
+    let server = Server::start(&["--demo", "--data", &folder.display().to_string()])?;
     let loaded = Row::new("demo, to the first answer", "s", vec![started.elapsed().as_secs_f64()]).at_most(3.0);
     let (_, body) = server.get("/api/v1/leaderboards/followers?limit=50")?;
     let board: serde_json::Value = serde_json::from_str(&body)?;
@@ -200,16 +200,7 @@ struct Server {
 impl Server {
     fn start(arguments: &[&str]) -> Result<Self> {
         let (address, resp) = (free_address()?, free_address()?);
-        let mut command = binary()?;
-        for name in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
-            command.env(format!("ENTOURAGE_LIMITS__{name}"), "0");
-        }
-        let child = command
-            .args(arguments)
-            .args(["--http", &address, "--resp", &resp])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let child = serve(&address, &resp)?.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let server = Self { child, address };
         let started = Instant::now();
         while TcpStream::connect(&server.address).is_err() || !server.is_ready() {

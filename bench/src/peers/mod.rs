@@ -33,11 +33,8 @@ impl Peer {
     /// The embedded store in `folder`, over RESP.
     pub(crate) fn entourage(folder: &Path) -> Result<Self> {
         let (address, http) = (free_address()?, free_address()?);
-        let mut command = binary()?;
-        for name in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
-            command.env(format!("ENTOURAGE_LIMITS__{name}"), "0");
-        }
-        command.args(["serve", "--http", &http, "--resp", &address, "--data"]).arg(folder);
+        let mut command = serve(&http, &address)?;
+        command.arg("--data").arg(folder);
         Self::start("Entourage", command, address, None)
     }
 
@@ -105,6 +102,16 @@ impl Drop for Peer {
 /// Given back at once; nobody else on this machine is likely to take it in between.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// `entourage serve` without limits that load would meet.
+pub(crate) fn serve(http: &str, resp: &str) -> Result<Command> {
+    let mut command = binary()?;
+    for name in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
+        command.env(format!("ENTOURAGE_LIMITS__{name}"), "0");
+    }
+    command.args(["serve", "--http", http, "--resp", resp]);
+    Ok(command)
 }
 
 /// Built beside this program.

@@ -37,8 +37,13 @@ impl UserId {
         }
     }
 
-    /// Whether this would be an id, and why not.
-    pub fn check(text: &str) -> Result<(), Error> {
+    /// The text of what should be an id, or why it is none.
+    pub fn text(bytes: &[u8]) -> Result<&str, Error> {
+        let text = std::str::from_utf8(bytes).map_err(|_| Error::new(Code::InvalidId, "an id is UTF-8"))?;
+        Self::check(text).map(|()| text)
+    }
+
+    fn check(text: &str) -> Result<(), Error> {
         let problem = if text.is_empty() {
             "an id has at least 1 byte"
         } else if text.len() > Self::MAX_BYTES {

@@ -5,7 +5,7 @@ use std::{fmt, hash::Hasher};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
-use crate::{Code, Error, Result, Secret, UserId};
+use crate::{Result, Secret, UserId};
 
 /// A canonical decimal id is its own key; any other id has a negative one. Keys order as signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,12 +45,7 @@ impl KeyHasher {
     pub fn key_of(&self, id: &[u8]) -> Result<Key> {
         match UserId::number(id) {
             Some(number) => Ok(Key(number)),
-            None => {
-                let not_text = |_| Error::new(Code::InvalidId, "an id is UTF-8");
-                let text = std::str::from_utf8(id).map_err(not_text)?;
-                UserId::check(text)?;
-                Ok(self.hashed(text))
-            }
+            None => Ok(self.hashed(UserId::text(id)?)),
         }
     }
 
@@ -70,6 +65,7 @@ impl fmt::Debug for KeyHasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Code;
 
     fn hasher(seed: u8) -> KeyHasher {
         KeyHasher::new(&Secret::from_bytes([seed; 32]))

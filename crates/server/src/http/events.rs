@@ -169,17 +169,17 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) ->
 }
 
 fn event(row: &EventRow) -> EventJson<'_> {
-    let fields = match &row.event.body {
-        _ if row.import.is_some() => FieldsJson::Import { import: import(row.import.as_ref()) },
-        EventBody::Edge { before, after, quiet, .. } => FieldsJson::Edge {
+    let fields = match (&row.event.body, &row.import) {
+        (_, Some(tally)) => FieldsJson::Import { import: import(tally) },
+        (EventBody::Edge { before, after, quiet, .. }, None) => FieldsJson::Edge {
             follower: row.follower.as_ref().map(|id| id.as_str()),
             target: row.target.as_ref().map(|id| id.as_str()),
             before: before.map(|state| state.as_str()),
             after: after.map(|state| state.as_str()),
             quiet: *quiet,
         },
-        EventBody::User { after, .. } => FieldsJson::User { user: after.as_deref().map(user) },
-        EventBody::Record { id, .. } => FieldsJson::Group {
+        (EventBody::User { after, .. }, None) => FieldsJson::User { user: after.as_deref().map(user) },
+        (EventBody::Record { id, .. }, None) => FieldsJson::Group {
             owner: row.follower.as_ref().map(|id| id.as_str()),
             group: group_name(&id.member().map_or_else(|| id.clone(), |(group, _)| group)),
             member: row.target.as_ref().map(|id| id.as_str()),
@@ -194,27 +194,16 @@ fn event(row: &EventRow) -> EventJson<'_> {
     }
 }
 
-fn import(tally: Option<&Tally>) -> ImportJson {
-    let Tally {
-        lines,
-        edges_created,
-        edges_unchanged,
-        users_created,
-        users_updated,
-        users_unchanged,
-        rejected,
-        users_added,
-        ..
-    } = tally.cloned().unwrap_or_default();
+const fn import(tally: &Tally) -> ImportJson {
     ImportJson {
-        lines,
-        edges_created,
-        edges_unchanged,
-        users_created,
-        users_updated,
-        users_unchanged,
-        rejected,
-        users_added,
+        lines: tally.lines,
+        edges_created: tally.edges_created,
+        edges_unchanged: tally.edges_unchanged,
+        users_created: tally.users_created,
+        users_updated: tally.users_updated,
+        users_unchanged: tally.users_unchanged,
+        rejected: tally.rejected,
+        users_added: tally.users_added,
     }
 }
 

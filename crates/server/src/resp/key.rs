@@ -69,8 +69,7 @@ pub(super) fn parse(key: &[u8]) -> std::result::Result<Virtual<'_>, NoKey> {
 
 /// Ids as the service takes them.
 pub(super) fn user_id(bytes: &[u8]) -> Result<UserId> {
-    // What is no UTF-8 gets a character that is refused, and with it the id.
-    UserId::try_from(std::str::from_utf8(bytes).unwrap_or("\0"))
+    UserId::try_from(UserId::text(bytes)?)
 }
 
 /// How long a list is, as far as the viewer may know.

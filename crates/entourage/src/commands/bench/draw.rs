@@ -88,7 +88,7 @@ pub(super) struct Draw {
     pub(super) command: Option<Template>,
     pub(super) negative: u8,
     pub(super) target: String,
-    /// Follows that are there, by the places of their ends.
+    /// Follows that are there.
     pub(super) known: Vec<(String, String)>,
     pub(super) ids: Ids,
 }

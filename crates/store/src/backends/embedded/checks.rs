@@ -49,11 +49,8 @@ fn search(state: &State, plane: Plane, ordinals: &[Option<(u32, u32)>], answers:
         searches.iter_mut().for_each(Search::step);
     }
     // Whoever is not known has nothing to search in.
-    answers.extend(ordinals.iter().zip(&searches).map(
-        |(_, search)| {
-            if search.is_found() { Answer::Yes } else { Answer::No }
-        },
-    ));
+    let answer = |search: &Search<'_>| if search.is_found() { Answer::Yes } else { Answer::No };
+    answers.extend(searches.iter().take(ordinals.len()).map(answer));
 }
 
 fn row(shard: &Shard, plane: Plane, follower: u32) -> &[u32] {
