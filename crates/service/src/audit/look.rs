@@ -2,19 +2,52 @@
 
 use std::collections::BTreeSet;
 
-use entourage_model::{Edge, Key, List, Place, Plane, Result, Side, UserId, Version};
+use entourage_model::{Edge, EdgeValue, Key, Kind, List, Place, Plane, Result, Side, UserId, Version};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Drift, pace::Pace};
 use crate::Service;
 
 const CHUNK: usize = 1_000;
 
-/// What may be wrong; equal at two looks when nothing has changed in between.
+/// What may be wrong; equal at two looks only when what it is about has not changed in between.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Doubt {
     list: &'static str,
     cause: &'static str,
     detail: String,
+    seen: Seen,
+}
+
+/// In what state something was doubted: versions never come back, so no later state is equal to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    Edge { kind: Kind, follower: Key, target: Key, version: Version, mirror: Option<Version> },
+    List(Walked),
+}
+
+/// A walk through a list, in the order of its pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Walked {
+    edges: u64,
+    quiet: u64,
+    /// Of every edge with its version.
+    digest: u64,
+    /// What was counted at the first page and at the last: the list, and the quiet ones in it.
+    first: Option<(u64, u64)>,
+    last: (u64, u64),
+}
+
+impl Walked {
+    fn saw(&mut self, edge: &Edge) {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&edge.follower.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&edge.target.0.to_le_bytes());
+        bytes[16..].copy_from_slice(&edge.value.version.bits().to_le_bytes());
+        self.digest = xxh3_64_with_seed(&bytes, self.digest);
+        self.edges += 1;
+        self.quiet += u64::from(edge.value.quiet);
+    }
 }
 
 impl Doubt {
@@ -53,39 +86,32 @@ impl Service {
 
     async fn look_at(&self, list: List, doubts: &mut BTreeSet<Doubt>, pace: &mut Pace) -> Result<u64> {
         let name = name(list.plane, list.side);
-        let (mut after, mut listed, mut listed_quiet, mut first) = (None, 0_u64, 0_u64, None);
+        let (mut after, mut walked) = (None, Walked::default());
         loop {
             let page = self.store.scan(list, after, CHUNK).await?;
-            first.get_or_insert((page.total, page.quiet));
-            listed += page.edges.len() as u64;
-            listed_quiet += page.edges.iter().filter(|edge| edge.value.quiet).count() as u64;
-            for (edge, cause) in self.without_mirror(list, &page.edges).await? {
-                let detail = format!("{} {} → {}", edge.kind.as_str(), edge.follower, edge.target);
-                doubts.insert(Doubt { list: name, cause, detail });
+            walked.last = (page.total, page.quiet);
+            walked.first.get_or_insert(walked.last);
+            page.edges.iter().for_each(|edge| walked.saw(edge));
+            for (edge, mirror) in self.without_mirror(list, &page.edges).await? {
+                let Edge { kind, follower, target, value: EdgeValue { version, .. } } = *edge;
+                let cause = if mirror.is_some() { "different_mirror" } else { "missing_mirror" };
+                let detail = format!("{} {follower} → {target}", kind.as_str());
+                let mirror = mirror.map(|mirror| mirror.version);
+                let seen = Seen::Edge { kind, follower, target, version, mirror };
+                doubts.insert(Doubt { list: name, cause, detail, seen });
             }
             after = page.edges.last().map(|edge| list.place(edge));
             pace.did(page.edges.len()).await;
             if page.more && after.is_some() {
                 continue;
             }
-            // A long list is walked while it changes: its count is somewhere between that at the beginning and that
-            // at the end.
-            let (total, quiet) = first.unwrap_or_default();
-            let is_off = |listed: u64, one: u64, other: u64| listed < one.min(other) || listed > one.max(other);
-            if is_off(listed, total, page.total) {
-                let detail = format!("counts {}, has {listed}", page.total);
-                doubts.insert(Doubt { list: name, cause: "count", detail });
-            }
-            if is_off(listed_quiet, quiet, page.quiet) {
-                let detail = format!("counts {} quiet ones, has {listed_quiet}", page.quiet);
-                doubts.insert(Doubt { list: name, cause: "quiet_count", detail });
-            }
-            return Ok(listed);
+            doubts.extend(miscounted(name, walked));
+            return Ok(walked.edges);
         }
     }
 
     /// Edges that their other direction does not show, or shows differently.
-    async fn without_mirror<'a>(&self, list: List, edges: &'a [Edge]) -> Result<Vec<(&'a Edge, &'static str)>> {
+    async fn without_mirror<'a>(&self, list: List, edges: &'a [Edge]) -> Result<Vec<(&'a Edge, Option<EdgeValue>)>> {
         if edges.is_empty() {
             return Ok(Vec::new());
         }
@@ -111,11 +137,19 @@ impl Service {
                 mirrors
             }
         };
-        let doubt = |(edge, mirror): (&'a Edge, Option<entourage_model::EdgeValue>)| match mirror {
-            None => Some((edge, "missing_mirror")),
-            Some(value) if value != edge.value => Some((edge, "different_mirror")),
-            Some(_) => None,
-        };
-        Ok(edges.iter().zip(mirrors).filter_map(doubt).collect())
+        let is_off = |(edge, mirror): &(&Edge, Option<EdgeValue>)| *mirror != Some(edge.value);
+        Ok(edges.iter().zip(mirrors).filter(is_off).collect())
     }
+}
+
+/// A long list is walked while it changes: its count is somewhere between that at the beginning and that at the end.
+fn miscounted(list: &'static str, walked: Walked) -> impl Iterator<Item = Doubt> {
+    let ((first, first_quiet), (last, last_quiet)) = (walked.first.unwrap_or_default(), walked.last);
+    let is_off = |listed: u64, one: u64, other: u64| listed < one.min(other) || listed > one.max(other);
+    let doubt = |cause, detail| Doubt { list, cause, detail, seen: Seen::List(walked) };
+    let count =
+        is_off(walked.edges, first, last).then(|| doubt("count", format!("counts {last}, has {}", walked.edges)));
+    let quiet = is_off(walked.quiet, first_quiet, last_quiet)
+        .then(|| doubt("quiet_count", format!("counts {last_quiet} quiet ones, has {}", walked.quiet)));
+    [count, quiet].into_iter().flatten()
 }
