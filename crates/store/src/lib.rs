@@ -12,6 +12,6 @@ mod retention;
 mod store;
 
 pub use clock::{SystemClock, SystemUptime};
-pub use maintenance::{Maintenance, Recounted};
+pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted};
 pub use report::{Problem, Report};
 pub use store::{Answer, Health, Identity, Profile, Progress, Store};

@@ -1,28 +1,18 @@
 //! Online backup: the last checkpoint's files and the log up to what is durable, copied while writers run; and the
 //! way back. A backup is a folder that opens like any other store once it is restored.
 
-use std::{
-    io,
-    path::Path,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{io, sync::atomic::Ordering};
 
-use async_trait::async_trait;
-use entourage_model::{Error, Key, Result as Outcome};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    Store,
     engine::Engine,
     fault::Fault,
     files::file_name,
     identity, log,
     manifest::{self, Manifest},
 };
-use crate::{
-    Maintenance, Recounted,
-    disk::{Disk, DiskFile, RealDisk, read_all},
-};
+use crate::disk::{Disk, DiskFile, read_all};
 
 /// Written last: a folder without it is not a whole backup.
 const CONTENTS: &str = "BACKUP";
@@ -203,30 +193,6 @@ fn fill(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
         at += length as u64;
     }
     Ok(())
-}
-
-#[async_trait]
-impl Maintenance for Store {
-    async fn backup(&self, folder: &Path) -> Outcome<u64> {
-        let place = folder.display();
-        let unusable = |error: io::Error| Error::invalid(format!("{place}: {error}")).caused_by(error);
-        if !folder.is_absolute() {
-            return Err(Error::invalid(format!("{place} is not a whole path, from the root on")));
-        }
-        let disk = RealDisk::new(folder).map_err(unusable)?;
-        if !disk.list().map_err(unusable)?.is_empty() {
-            return Err(Error::invalid(format!("{place} is not empty; choose an empty or a new folder")));
-        }
-        Self::backup(self, Arc::new(disk), |_, _| {}).await
-    }
-
-    async fn erase_now(&self) -> Outcome<()> {
-        Self::erase_now(self).await
-    }
-
-    async fn recount(&self, user: Option<Key>) -> Outcome<Recounted> {
-        Self::recount(self, user).await
-    }
 }
 
 fn encode(copied: &[Copied]) -> String {

@@ -1,13 +1,13 @@
 //! Events are read from the log itself: there is no second place they could disagree with.
 
-use entourage_model::{Event, Result, Sequence};
+use entourage_model::{Change, Event, Result, Sequence, Version};
 
 use super::{
     engine::Engine,
     fault::Fault,
     log::{self, Found, Frame, Segment},
 };
-use crate::retention::events_expired;
+use crate::{ChangedEdges, retention::events_expired};
 
 /// Frames of a segment from `offset` on, up to where it ended when it was looked up.
 pub(super) struct Frames<'a> {
@@ -37,10 +37,33 @@ impl<'a> Frames<'a> {
 }
 
 pub(super) fn read(engine: &Engine, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-    let published = engine.state.published();
     let mut events = Vec::new();
+    each(engine, after, limit, |sequence, version, change| events.push(Event::of(sequence, version, change)))?;
+    Ok(events)
+}
+
+/// The edges among the next changes.
+pub(super) fn edges(engine: &Engine, after: Sequence, limit: usize) -> Result<ChangedEdges> {
+    let mut edges = Vec::new();
+    let read_to = each(engine, after, limit, |_, _, change| {
+        if let Change::Edge(edge) = change {
+            edges.push(*edge);
+        }
+    })?;
+    Ok(ChangedEdges { read_to, edges })
+}
+
+/// Gives each change above `after` to `take`, oldest first and at most `limit` of them; the sequence of the last.
+fn each(
+    engine: &Engine,
+    after: Sequence,
+    limit: usize,
+    mut take: impl FnMut(Sequence, Version, &Change),
+) -> Result<Sequence> {
+    let published = engine.state.published();
+    let mut last = after;
     if after >= published || limit == 0 {
-        return Ok(events);
+        return Ok(last);
     }
     let segments: Vec<Segment> = {
         let segments = engine.segments.lock();
@@ -51,6 +74,7 @@ pub(super) fn read(engine: &Engine, after: Sequence, limit: usize) -> Result<Vec
         let first = segments.all.partition_point(|segment| segment.before <= after).saturating_sub(1);
         segments.all.iter().skip(first).cloned().collect()
     };
+    let mut taken = 0;
     for segment in &segments {
         let mut frames = Frames::new(segment, engine.epoch(), segment.start_for(after));
         while let Some(frame) = frames.next()? {
@@ -62,14 +86,15 @@ pub(super) fn read(engine: &Engine, after: Sequence, limit: usize) -> Result<Vec
             for outcome in &outcomes {
                 for (sequence, change) in outcome.numbered_changes() {
                     if sequence > after && sequence <= published {
-                        events.push(Event::of(sequence, outcome.version, change));
+                        take(sequence, outcome.version, change);
+                        (taken, last) = (taken + 1, sequence);
                     }
-                    if events.len() == limit {
-                        return Ok(events);
+                    if taken == limit {
+                        return Ok(last);
                     }
                 }
             }
         }
     }
-    Ok(events)
+    Ok(last)
 }

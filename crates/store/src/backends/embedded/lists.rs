@@ -101,6 +101,18 @@ impl Blocks {
         (chosen, false)
     }
 
+    /// The one block that can hold a place.
+    pub(super) fn holding(&self, place: Place) -> Option<BlockRef> {
+        match &self.refs {
+            Refs::None => None,
+            Refs::One(block) => Some(*block),
+            Refs::Many(blocks) => {
+                let at = blocks.partition_point(|block| block.newest < place);
+                blocks.get(at).map(|bounded| bounded.block)
+            }
+        }
+    }
+
     pub(super) fn total(&self) -> u64 {
         self.iter().map(|block| u64::from(block.count)).sum()
     }

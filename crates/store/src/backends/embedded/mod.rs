@@ -19,16 +19,21 @@ mod fault;
 mod files;
 mod fold;
 mod grouped;
+mod heal;
 mod history;
 mod idempotency;
 mod identity;
 mod lists;
 mod log;
+mod maintenance;
 mod manifest;
 mod measures;
+mod mirror;
 mod options;
 mod overlay;
 mod pipe;
+#[cfg(any(test, feature = "planted"))]
+mod planted;
 mod profile;
 mod read;
 mod record;
@@ -55,6 +60,8 @@ use entourage_model::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+#[cfg(any(test, feature = "planted"))]
+pub use self::planted::Damage;
 pub use self::{backup::restore, fault::Fault, identity::random as random_identity, options::Options};
 use self::{
     checkpoint::Checkpointer,

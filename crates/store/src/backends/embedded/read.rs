@@ -6,6 +6,7 @@ use super::{
     block::{Entry, Owner},
     fault::Fault,
     files::BlockFiles,
+    fold,
     lists::BlockRef,
     state::{ListKey, State},
     tail::{TailList, TailValue},
@@ -152,6 +153,35 @@ fn edge(list: List, other: Key, entry: &Entry) -> Edge {
 fn value(plane: Plane, entry: &Entry) -> EdgeValue {
     let Entry { position, version, expires, quiet, accepted, .. } = *entry;
     EdgeValue { state: plane.state(), quiet, accepted, expires, version, position }
+}
+
+/// What stands at one place of a list.
+pub(super) fn at(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> Result<Option<EdgeValue>, Fault> {
+    retry(|| at_once(state, files, list, wanted))
+}
+
+fn at_once(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> Result<Option<EdgeValue>, Fault> {
+    let (plane, ordinal) = (list.plane(), list.ordinal());
+    let block = {
+        let shard = state.shard(ordinal).read();
+        let Some(lists) = shard.lists(plane, ordinal) else { return Ok(None) };
+        for tail in [shard.tail.get(&list), shard.frozen.get(&list)].into_iter().flatten() {
+            if let Some(found) = tail.get(wanted) {
+                return Ok(found.live.then(|| value(plane, &found.entry(wanted))));
+            }
+        }
+        lists.side(list.side()).holding(wanted)
+    };
+    let Some(block) = block else { return Ok(None) };
+    let mut entries = Vec::new();
+    files.read(fold::owner(list), block, &mut entries)?;
+    let keys = state.keys();
+    for entry in entries.iter().filter(|entry| entry.position == wanted.position) {
+        if place(&keys, entry)? == wanted {
+            return Ok(Some(value(plane, entry)));
+        }
+    }
+    Ok(None)
 }
 
 /// The live edge of a kind, whichever plane it stands in.

@@ -1,0 +1,50 @@
+//! Damage as a bug would do it, for tests of what finds and mends it. Never part of a server.
+
+use entourage_model::{EdgeValue, Key, Kind, Place, Plane, Side};
+
+use super::{Store, fault::Fault, read, state::ListKey, tail::TailValue};
+
+/// What the target's side of an edge gets wrong. The counts stay as if it had not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It lacks the edge.
+    Missing,
+    /// It has this one, which the follower's side does not have.
+    Stray(EdgeValue),
+    /// It has the other flag.
+    Flag,
+    /// It has the edge at another place.
+    Place,
+}
+
+impl Store {
+    /// Whether there was something to damage.
+    pub fn damage(&self, kind: Kind, follower: Key, target: Key, damage: Damage) -> Result<bool, Fault> {
+        let (state, files) = (&self.engine.state, &self.engine.files);
+        let _still = self.engine.gate.lock();
+        let (Some(from), Some(to)) = (state.ordinal_of_edges(follower), state.ordinal_of_edges(target)) else {
+            return Ok(false);
+        };
+        let truth = read::get(state, files, kind, from, to)?;
+        let mut entries: Vec<(EdgeValue, bool)> = Vec::new();
+        match (damage, truth) {
+            (Damage::Stray(value), None) => entries.push((value, true)),
+            (Damage::Missing, Some(value)) => entries.push((value, false)),
+            (Damage::Flag, Some(value)) => entries.push((EdgeValue { quiet: !value.quiet, ..value }, true)),
+            (Damage::Place, Some(value)) => {
+                let position = entourage_model::Version::from_bits(value.position.bits() - 1);
+                entries.extend([(value, false), (EdgeValue { position, ..value }, true)]);
+            }
+            (Damage::Stray(_), Some(_)) | (_, None) => return Ok(false),
+        }
+        for (value, live) in entries {
+            let Some(plane) = Plane::of(kind, value.state) else { return Ok(false) };
+            let place = Place { position: value.position, key: follower };
+            let entry = TailValue::new(&value, value.version, from, live);
+            let list = ListKey::new(plane, Side::Followers, to);
+            state.shard(to).write().tail.entry(list).or_default().set(place, entry);
+            state.count(1, 0);
+        }
+        Ok(true)
+    }
+}
