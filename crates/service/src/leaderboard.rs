@@ -87,9 +87,17 @@ impl Leaderboard {
             Change::User(user) => user.after.is_none().then_some(user.key),
             Change::Record(_) => None,
         };
+        self.touch(outcome.changes.iter().filter_map(key));
+    }
+
+    /// These are looked at again before the next answer.
+    pub(crate) fn touch(&self, keys: impl Iterator<Item = Key>) {
+        if !self.wanted.load(Ordering::SeqCst) {
+            return;
+        }
         let mut touched = self.touched.lock();
         if touched.len() < TOUCHED_MAX {
-            touched.extend(outcome.changes.iter().filter_map(key));
+            touched.extend(keys);
         }
     }
 }

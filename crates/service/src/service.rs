@@ -12,6 +12,7 @@ use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 use crate::{
     Actor, Call, Caller, Credential, Limits, Retry, Standing,
     audit::Auditor,
+    healer::Healer,
     jobs::Jobs,
     leaderboard::Leaderboard,
     limits::{Hold, Limited, Limiter},
@@ -69,6 +70,7 @@ pub struct Service {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) auditor: Auditor,
+    pub(crate) healer: Healer,
     pub(crate) maintenance: Option<Arc<dyn Maintenance>>,
 }
 
@@ -80,7 +82,7 @@ impl Service {
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
         let limiter = Limiter::new(rules.limits, &uptime);
         let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
-        let (tail, auditor) = (Arc::default(), Auditor::default());
+        let (tail, auditor, healer) = (Arc::default(), Auditor::default(), Healer::default());
         let maintenance = None;
         Self {
             store,
@@ -96,13 +98,14 @@ impl Service {
             clock,
             tail,
             auditor,
+            healer,
             maintenance,
         }
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
-        tokio::join!(self.run_tail(), self.run_audits());
+        tokio::join!(self.run_tail(), self.run_audits(), self.run_healer());
     }
 
     /// Streams end, and with them what they need.

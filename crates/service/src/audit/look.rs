@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use entourage_model::{Edge, EdgeValue, Key, Kind, List, Place, Plane, Result, Side, UserId, Version};
+use entourage_store::EdgeName;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Drift, pace::Pace};
@@ -12,7 +13,7 @@ const CHUNK: usize = 1_000;
 
 /// What may be wrong; equal at two looks only when what it is about has not changed in between.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Doubt {
+pub(crate) struct Doubt {
     list: &'static str,
     cause: &'static str,
     detail: String,
@@ -54,6 +55,14 @@ impl Doubt {
     pub(super) fn drift(self, user: UserId) -> Drift {
         Drift { user, list: self.list, cause: self.cause, detail: self.detail }
     }
+
+    /// The edge whose directions differ.
+    pub(crate) fn edge(&self) -> Option<EdgeName> {
+        match self.seen {
+            Seen::Edge { kind, follower, target, .. } => Some(EdgeName { kind, follower, target }),
+            Seen::List(_) => None,
+        }
+    }
 }
 
 const fn name(plane: Plane, side: Side) -> &'static str {
@@ -73,7 +82,7 @@ const fn name(plane: Plane, side: Side) -> &'static str {
 
 impl Service {
     /// All doubts about one user, and how many edges their own lists have.
-    pub(super) async fn look(&self, user: Key, pace: &mut Pace) -> Result<(BTreeSet<Doubt>, u64)> {
+    pub(crate) async fn look(&self, user: Key, pace: &mut Pace) -> Result<(BTreeSet<Doubt>, u64)> {
         let (mut doubts, mut edges) = (BTreeSet::new(), 0);
         for plane in Plane::ALL {
             for side in Side::BOTH {

@@ -1,5 +1,5 @@
 //! The audit: in the background everybody's lists are compared with their counts, and both directions with each other.
-//! It reports and repairs nothing; a repair is asked for.
+//! It reports and repairs nothing: the healer hears of edges, and a recount is asked for.
 
 mod look;
 mod pace;
@@ -14,7 +14,8 @@ use entourage_store::{Recounted, Report};
 use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
-use self::{look::Doubt, pace::Pace};
+use self::look::Doubt;
+pub(crate) use self::pace::Pace;
 use crate::{Call, Service, ids::user_not_found};
 
 const USERS_CHUNK: usize = 10_000;
@@ -165,6 +166,7 @@ impl Service {
         if doubted && self.find_user(&user.id).await?.is_none() {
             return Ok(());
         }
+        self.healer.tell(doubts.iter().filter_map(Doubt::edge));
         report.drifted += u64::from(!doubts.is_empty());
         report.unsettled += u64::from(doubted && doubts.is_empty());
         let room = DRIFTS_NAMED.saturating_sub(report.drifts.len());

@@ -13,7 +13,7 @@ const REST_MAX: f64 = 49.0;
 const OF_INTERVAL: f64 = 0.8;
 
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     interval: Option<Duration>,
     rest: f64,
     rows: usize,
@@ -23,7 +23,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) const fn unlimited() -> Self {
+    pub(crate) const fn unlimited() -> Self {
         Self { interval: None, rest: 0.0, rows: 0, step_began: None, worked: Duration::ZERO }
     }
 

@@ -180,6 +180,8 @@ pub(crate) async fn an_account_with_10_001_followers_is_looked_at_to_its_end(wor
     if world.recounts {
         for user in [None, Some(&id(0))] {
             assert_eq!(world.service.recount(&Call::default(), user).await.expect("a recount").corrected, 0);
+            let healed = world.service.heal(&Call::default(), user).await.expect("a look at edges");
+            assert_eq!((healed.healed, healed.unclear), (0, 0));
         }
     }
     assert_eq!(world.paged(Side::Followers, 0, 200).await, before, "somebody was taken away");
