@@ -80,14 +80,19 @@ fn reconcile_compares_and_recounts_what_is_there() {
     check(&["reconcile", "--data", text(&data)], 0, &["clean: 6 users, "], &[]);
     let counted = ["counted the lists of 6 users and set 0 counts right", "clean: 6 users, "];
     check(&["reconcile", "--counts", "--data", text(&data)], 0, &counted, &[]);
-    let report = json(&["reconcile", "--json", "--counts", "--data", text(&data)], 0);
+    let looked = "looked at the edges of 6 users, set 0 right and left 0 that are unclear";
+    check(&["reconcile", "--edges", "--data", text(&data)], 0, &[looked, "clean: 6 users, "], &[]);
+    let report = json(&["reconcile", "--json", "--edges", "--counts", "--data", text(&data)], 0);
     assert_eq!((&report["clean"], &report["corrected"], &report["drifted"]), (&true.into(), &0.into(), &0.into()));
+    assert_eq!((&report["healed"], &report["unclear"]), (&0.into(), &0.into()));
     assert_eq!(report["edges"], json(&["verify", "--json", "--data", text(&data)], 0)["edges"]);
     let server = Serving::start(&data);
     check(&["reconcile", "--data", text(&data)], 1, &[], &["in use by another process"]);
     let client = Client::new(&server.base);
-    let heard = client.ask("POST", "/api/v1/admin/recount", "").unwrap();
-    assert_eq!(heard.status, 200, "{heard:?}");
+    for route in ["recount", "heal"] {
+        let heard = client.ask("POST", &format!("/api/v1/admin/{route}"), "").unwrap();
+        assert_eq!(heard.status, 200, "{heard:?}");
+    }
 }
 
 #[test]

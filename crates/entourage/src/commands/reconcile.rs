@@ -1,4 +1,5 @@
-//! `entourage reconcile`: compares counts with lists and both directions with each other; sets counts right when told to.
+//! `entourage reconcile`: compares counts with lists and both directions with each other; sets
+//! either right when told to.
 
 use std::io::Write;
 
@@ -8,7 +9,7 @@ use entourage_server::{
     config::Settings,
     wire::{Wired, wire},
 };
-use entourage_service::{AuditReport, Call, Service};
+use entourage_service::{AuditReport, Call, EdgesHealed, Service};
 use entourage_store::{Recounted, Store};
 use serde_json::{Value, json};
 
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// Set counts right that are not those of their lists.
     #[arg(long)]
     counts: bool,
+    /// Set the target's side of edges right, from the follower's.
+    #[arg(long)]
+    edges: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -29,39 +33,48 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.data.raw()?)?;
-    let (recounted, report) = offline::block_on(async {
+    let done = offline::block_on(async {
         if settings.store_url == "embedded:" {
             // Makes nothing in an empty folder.
             offline::open(&settings)?.close().await?;
         }
         let Wired { store, service, .. } = wire(&settings).await?;
         let spinner = progress::spinner("comparing");
-        let found = reconcile(&service, arguments.counts).await;
+        let found = reconcile(&service, arguments).await;
         spinner.finish_and_clear();
         store.close().await?;
         found
     })?;
     let mut out = std::io::stdout();
     if arguments.json {
-        writeln!(out, "{}", as_json(recounted, &report))?;
+        writeln!(out, "{}", as_json(&done))?;
     } else {
-        write_text(recounted, &report, &mut out)?;
+        write_text(&done, &mut out)?;
     }
-    if report.drifted > 0 {
+    if done.report.drifted > 0 {
         bail!(
-            "the store does not agree with itself; `entourage reconcile --counts` sets counts right, and nothing else"
+            "the store does not agree with itself; `entourage reconcile --edges --counts` sets directions of edges and \
+             counts right, and nothing else"
         );
     }
     Ok(())
 }
 
-async fn reconcile(service: &Service, counts: bool) -> anyhow::Result<(Option<Recounted>, AuditReport)> {
-    let call = Call::default();
-    let recounted = if counts { Some(service.recount(&call, None).await?) } else { None };
-    Ok((recounted, service.audit(&call).await?))
+struct Reconciled {
+    healed: Option<EdgesHealed>,
+    recounted: Option<Recounted>,
+    report: AuditReport,
 }
 
-fn as_json(recounted: Option<Recounted>, report: &AuditReport) -> Value {
+/// Edges first: a count is that of a list.
+async fn reconcile(service: &Service, arguments: &Arguments) -> anyhow::Result<Reconciled> {
+    let call = Call::default();
+    let healed = if arguments.edges { Some(service.heal(&call, None).await?) } else { None };
+    let recounted = if arguments.counts { Some(service.recount(&call, None).await?) } else { None };
+    Ok(Reconciled { healed, recounted, report: service.audit(&call).await? })
+}
+
+fn as_json(Reconciled { healed, recounted, report }: &Reconciled) -> Value {
     let drifts: Vec<Value> = report
         .drifts
         .iter()
@@ -74,12 +87,17 @@ fn as_json(recounted: Option<Recounted>, report: &AuditReport) -> Value {
         "users": report.users,
         "edges": report.edges,
         "drifted": report.drifted,
+        "healed": healed.map(|healed| healed.healed),
+        "unclear": healed.map(|healed| healed.unclear),
         "corrected": recounted.map(|recounted| recounted.corrected),
         "drifts": drifts,
     })
 }
 
-fn write_text(recounted: Option<Recounted>, report: &AuditReport, out: &mut impl Write) -> std::io::Result<()> {
+fn write_text(Reconciled { healed, recounted, report }: &Reconciled, out: &mut impl Write) -> std::io::Result<()> {
+    if let Some(EdgesHealed { users, healed, unclear, .. }) = healed {
+        writeln!(out, "looked at the edges of {users} users, set {healed} right and left {unclear} that are unclear")?;
+    }
     if let Some(Recounted { users, corrected }) = recounted {
         writeln!(out, "counted the lists of {users} users and set {corrected} counts right")?;
     }

@@ -73,7 +73,7 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
         ))
         .into_response()
     } else {
-        let takes_its_time = admin::LONG.contains(&route) || route == upkeep::VERIFY || route == upkeep::RECOUNT;
+        let takes_its_time = admin::LONG.contains(&route) || upkeep::LONG.contains(&route);
         let deadline = if takes_its_time { LONG_DEADLINE } else { DEADLINE };
         timeout(deadline, next.run(request))
             .instrument(trace.span(&method, route))

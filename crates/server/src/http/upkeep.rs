@@ -1,10 +1,11 @@
-//! `/admin/audit`, `/admin/verify` and `/admin/recount`: whether the store agrees with itself, and setting counts right.
+//! `/admin/audit`, `/admin/verify`, `/admin/recount` and `/admin/heal`: whether the store agrees with itself, and setting
+//! counts and directions right.
 
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, UserId};
-use entourage_service::{AuditReport, Drift, Service};
+use entourage_service::{AuditReport, Drift, EdgesHealed, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +19,11 @@ use super::{
     },
 };
 
-/// Both take as long as it takes to look at everything.
-pub(super) const VERIFY: &str = "/api/v1/admin/verify";
-pub(super) const RECOUNT: &str = "/api/v1/admin/recount";
+const VERIFY: &str = "/api/v1/admin/verify";
+const RECOUNT: &str = "/api/v1/admin/recount";
+const HEAL: &str = "/api/v1/admin/heal";
+/// They take as long as it takes to look at everything.
+pub(super) const LONG: [&str; 3] = [VERIFY, RECOUNT, HEAL];
 
 #[derive(Serialize, JsonSchema)]
 struct AuditJson<'a> {
@@ -81,7 +84,8 @@ struct ProblemJson {
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RecountBody {
+#[schemars(rename = "Upkeep")]
+struct WhomBody {
     /// Without it everybody.
     #[serde(default)]
     #[schemars(with = "Option<Id>")]
@@ -94,6 +98,18 @@ struct RecountedJson {
     users: u64,
     /// Lists whose count was another one.
     corrected: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HealedJson {
+    /// Users whose lists were looked at.
+    users: u64,
+    /// Edges of their own lists.
+    edges: u64,
+    /// Edges whose target's side was set right from the follower's.
+    healed: u64,
+    /// Edges that were left as they are: the follower's side does not agree with itself.
+    unclear: u64,
 }
 
 pub(super) fn group() -> Group {
@@ -114,8 +130,19 @@ pub(super) fn group() -> Group {
             .about("Counts the lists of one user or of everybody. It has no deadline.")
             .access(Access::Admin)
             .reads()
-            .optional_body::<RecountBody>()
+            .optional_body::<WhomBody>()
             .answers::<RecountedJson>(StatusCode::OK, "The counts are those of the lists")
+            .refuses(&[Code::UserNotFound]),
+        post(HEAL, heal)
+            .named("heal", "Set directions of edges right")
+            .about(
+                "Looks at every edge of one user, in both directions, or of everybody, and sets the target's side right \
+                 from the follower's. It has no deadline.",
+            )
+            .access(Access::Admin)
+            .reads()
+            .optional_body::<WhomBody>()
+            .answers::<HealedJson>(StatusCode::OK, "Both directions agree")
             .refuses(&[Code::UserNotFound]),
     ];
     Group::new("Upkeep", "Whether the store agrees with itself.", operations)
@@ -137,10 +164,17 @@ pub(super) async fn verify(State(service): State<Arc<Service>>, asked: Asked) ->
 }
 
 pub(super) async fn recount(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let RecountBody { user } = asked.optional_body()?;
+    let WhomBody { user } = asked.optional_body()?;
     let user = user.as_deref().map(UserId::try_from).transpose()?;
     let done = service.recount(&asked.call, user.as_ref()).await?;
     json(StatusCode::OK, RecountedJson { users: done.users, corrected: done.corrected })
+}
+
+pub(super) async fn heal(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let WhomBody { user } = asked.optional_body()?;
+    let user = user.as_deref().map(UserId::try_from).transpose()?;
+    let EdgesHealed { users, edges, healed, unclear } = service.heal(&asked.call, user.as_ref()).await?;
+    json(StatusCode::OK, HealedJson { users, edges, healed, unclear })
 }
 
 fn pass(report: &AuditReport) -> PassJson<'_> {

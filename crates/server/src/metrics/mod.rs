@@ -20,6 +20,9 @@ const CHECKPOINT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 
 /// Seconds of an audit, which rests between its steps.
 const AUDIT_BUCKETS: &[f64] = &[1.0, 10.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 21_600.0, 86_400.0];
 
+/// Seconds from a write to the healing of what it left wrong; thirty are promised.
+const HEAL_BUCKETS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 3_600.0];
+
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// Starts recording; a second server in one process shares the first one's recorder. What is measured before is lost,
@@ -41,7 +44,8 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
         .set_buckets(LATENCY_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full("entourage_batch_writes".to_owned()), BATCH_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full("entourage_checkpoint_seconds".to_owned()), CHECKPOINT_BUCKETS)?
-        .set_buckets_for_metric(Matcher::Full("entourage_audit_seconds".to_owned()), AUDIT_BUCKETS)
+        .set_buckets_for_metric(Matcher::Full("entourage_audit_seconds".to_owned()), AUDIT_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full("entourage_heal_seconds".to_owned()), HEAL_BUCKETS)
 }
 
 fn describe() {
@@ -54,6 +58,8 @@ fn describe() {
     describe_counter!("entourage_resp_connections_refused_total", "Connections of RESP that were one too many");
     describe_counter!("entourage_refusals_total", "Requests refused or failed, by code");
     describe_counter!("entourage_commits_total", "Writes that changed the store, by operation");
+    describe_counter!("entourage_limiter_refusals_total", "How often a limit said no, by limit");
+    describe_gauge!("entourage_limiter_keys", "Actors, targets or edges that a limit remembers, by limit");
     describe_gauge!("entourage_jobs_running", "Jobs that are not finished");
     describe_counter!("entourage_job_edges_total", "Edges that jobs changed, by kind");
     describe_counter!("entourage_jobs_finished_total", "Jobs that ended, by kind and state");
@@ -81,6 +87,11 @@ fn describe() {
         "entourage_audit_left_out_total",
         "Callers who were not let in and not written to the audit log, because their address had its share"
     );
+    describe_counter!("entourage_healer_edges_total", "Changes of edges that the healer looked at");
+    describe_counter!("entourage_healed_edges_total", "Edges whose directions differed and were set right");
+    describe_histogram!("entourage_heal_seconds", "From a write to the healing of what it left wrong");
+    describe_counter!("entourage_healer_skipped_total", "Changes that the healer left to the audit");
+    describe_counter!("entourage_healer_unclear_total", "Edges that could not be healed");
     describe_counter!("entourage_count_clamp_total", "Counts that would have gone below zero; always 0");
 }
 

@@ -136,8 +136,9 @@ pub(crate) const MATRIX: &[Row] = &[
     ("get_job", "GET /admin/jobs/7", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
     ("last_audit", "GET /admin/audit", ADMIN),
     ("verify", "POST /admin/verify", ADMIN),
-    // Nor has it counts beside its lists.
+    // Nor has it counts beside its lists, or directions apart.
     ("recount", "POST /admin/recount", [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
+    ("heal", "POST /admin/heal", [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
     ("healthz", "GET //healthz", OPEN),
     ("readyz", "GET //readyz", OPEN),
     ("version", "GET //version", OPEN),

@@ -13,7 +13,7 @@ use super::{
 };
 
 #[test]
-fn the_last_audit_a_whole_check_and_a_recount_are_an_admins() {
+fn the_last_audit_a_whole_check_and_repairs_are_an_admins() {
     let rules = Rules { audit_interval: Some(Duration::from_secs(6)), ..Rules::default() };
     let server = Server::with(memory_store(1), rules);
     server.check("GET /admin/audit", r#"200 {"report": null}"#);
@@ -25,6 +25,8 @@ fn the_last_audit_a_whole_check_and_a_recount_are_an_admins() {
         (r#"POST /admin/verify {"x": 1}"#, "400 invalid_request /x"),
         ("POST /admin/recount", "400 invalid_request"),
         (r#"POST /admin/recount {"users": 1}"#, "400 invalid_request /users"),
+        ("POST /admin/heal", "400 invalid_request"),
+        (r#"POST /admin/heal {"users": 1}"#, "400 invalid_request /users"),
     ]);
     let found = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
