@@ -4,7 +4,7 @@ use entourage_server::{
     config::{Origin, Raw, Settings},
     wire::wire,
 };
-use entourage_service::Rules;
+use entourage_service::{Limits, Rules};
 
 use super::server::Server;
 
@@ -49,8 +49,17 @@ fn an_embedded_store_measures_itself() {
     let settings = Settings::check(&raw).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = Server::with(runtime.block_on(wire(&settings)).unwrap().store, Rules::default());
-    server.check("PUT /users/measured", "201");
+    server.check_all(&[("PUT /users/measured", "201"), ("PUT /users/followed", "201")]);
+    for _ in 0..Limits::default().flips_per_day {
+        server.check("@measured POST /users/followed/follow", "201");
+        server.check("@measured DELETE /users/followed/follow", "200");
+    }
+    server.check("@measured POST /users/followed/follow", "429 cooling_down");
     let metrics = server.ask("GET //metrics").text;
+    for name in [r#"entourage_limiter_refusals_total{limit="flips"} "#, r#"entourage_limiter_keys{limit="follows"} "#] {
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)).and_then(|value| value.parse().ok());
+        assert!(value.is_some_and(|value: f64| value >= 1.0), "{name}\n{metrics}");
+    }
     for name in [
         "entourage_batch_writes_bucket{le=\"1\"}",
         "entourage_sync_seconds_count",

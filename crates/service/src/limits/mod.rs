@@ -1,6 +1,7 @@
 //! How often: what an operator can set about it, and what each actor, target and edge has left. All of it is in memory;
 //! a restart begins anew.
 
+mod measures;
 mod quota;
 mod window;
 mod write;
@@ -73,8 +74,8 @@ impl Limiter {
             follows: Quota::new("follows", limits.follows_per_hour, HOUR, burst, uptime),
             targets: Quota::new("target", targets, MINUTE, targets, uptime),
             requests: Quota::new("requests", requests, MINUTE, requests, uptime),
-            followed: Window::new(limits.challenge_after, HOUR, uptime),
-            flipped: Window::new(limits.flips_per_day, DAY, uptime),
+            followed: Window::new("challenge", limits.challenge_after, HOUR, uptime),
+            flipped: Window::new("flips", limits.flips_per_day, DAY, uptime),
         }
     }
 

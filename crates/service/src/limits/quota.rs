@@ -20,7 +20,7 @@ use governor::{
 };
 use parking_lot::Mutex;
 
-use super::{Limits, Uptime};
+use super::{Limits, Uptime, measures::Measures};
 
 /// Below this many keys nobody looks for those that can go.
 const SWEEP_MIN: usize = 1_024;
@@ -50,6 +50,7 @@ pub(super) struct Quota<K: Hash + Eq + Clone> {
     sweep_at: AtomicUsize,
     /// The same cells as the limiter has.
     cells: Cells<K>,
+    measures: Measures,
 }
 
 impl<K: Hash + Eq + Clone> Quota<K> {
@@ -67,15 +68,18 @@ impl<K: Hash + Eq + Clone> Quota<K> {
         let (cells, start) = (Cells::default(), uptime.elapsed());
         let limiter = RateLimiter::new(quota, cells.clone(), Passing(Arc::clone(uptime)));
         let (held, sweep_at) = (Mutex::default(), AtomicUsize::new(SWEEP_MIN));
-        let uptime = Arc::clone(uptime);
-        Some(Self { name, limit: limit.get(), period, start, uptime, limiter, held, sweep_at, cells })
+        let (uptime, measures) = (Arc::clone(uptime), Measures::new(name));
+        Some(Self { name, limit: limit.get(), period, start, uptime, limiter, held, sweep_at, cells, measures })
     }
 
     /// Takes one, or says how long to wait for it.
     pub(super) fn take(&self, key: &K) -> Result<(), Duration> {
         let taken = self.limiter.check_key(&Ask::Take(key.clone()));
         self.sweep();
-        taken.map(drop).map_err(|not_until| not_until.wait_time_from(Passing(Arc::clone(&self.uptime)).now()))
+        taken.map(drop).map_err(|not_until| {
+            self.measures.refused();
+            not_until.wait_time_from(Passing(Arc::clone(&self.uptime)).now())
+        })
     }
 
     /// Holds one back, if with all that are held there is one left.
@@ -83,15 +87,17 @@ impl<K: Hash + Eq + Clone> Quota<K> {
         let mut held = self.held.lock();
         let count = held.get(key).copied().unwrap_or(0).saturating_add(1);
         let wanted = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-        match self.limiter.check_key_n(&Ask::Look(key.clone()), wanted) {
+        let wait = match self.limiter.check_key_n(&Ask::Look(key.clone()), wanted) {
             Ok(Ok(_)) => {
                 held.insert(key.clone(), count);
-                Ok(())
+                return Ok(());
             }
-            Ok(Err(not_until)) => Err(not_until.wait_time_from(Passing(Arc::clone(&self.uptime)).now())),
+            Ok(Err(not_until)) => not_until.wait_time_from(Passing(Arc::clone(&self.uptime)).now()),
             // Everything there ever is, is held: some of it may come back at once.
-            Err(_) => Err(self.period),
-        }
+            Err(_) => self.period,
+        };
+        self.measures.refused();
+        Err(wait)
     }
 
     /// Gives back what was held, or takes it. It is there: time only adds to what was left when it was held.
@@ -122,10 +128,13 @@ impl<K: Hash + Eq + Clone> Quota<K> {
 
     /// Forgets keys that have everything left, each time there are twice as many as after the last time.
     fn sweep(&self) {
-        if self.limiter.len() >= self.sweep_at.load(Ordering::Relaxed) {
+        let mut keys = self.limiter.len();
+        if keys >= self.sweep_at.load(Ordering::Relaxed) {
             self.limiter.retain_recent();
-            self.sweep_at.store((self.limiter.len() * 2).max(SWEEP_MIN), Ordering::Relaxed);
+            keys = self.limiter.len();
+            self.sweep_at.store((keys * 2).max(SWEEP_MIN), Ordering::Relaxed);
         }
+        self.measures.keeps(keys);
     }
 }
 

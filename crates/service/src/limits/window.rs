@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Limits, Uptime};
+use super::{Limits, Uptime, measures::Measures};
 
 /// Below this many keys nobody looks for those that can go.
 const SWEEP_MIN: usize = 1_024;
@@ -26,6 +26,7 @@ pub(super) struct Window<K> {
     span: Duration,
     uptime: Arc<dyn Uptime>,
     seen: Mutex<Sweeping<K>>,
+    measures: Measures,
 }
 
 struct Sweeping<K> {
@@ -35,10 +36,10 @@ struct Sweeping<K> {
 
 impl<K: Hash + Eq + Clone> Window<K> {
     /// `None` when there is no limit.
-    pub(super) fn new(bound: u32, span: Duration, uptime: &Arc<dyn Uptime>) -> Option<Self> {
+    pub(super) fn new(name: &'static str, bound: u32, span: Duration, uptime: &Arc<dyn Uptime>) -> Option<Self> {
         let bound = usize::try_from(bound.min(Limits::MAX)).ok().filter(|bound| *bound > 0)?;
         let seen = Mutex::new(Sweeping { keys: HashMap::new(), sweep_at: SWEEP_MIN });
-        Some(Self { bound, span, uptime: Arc::clone(uptime), seen })
+        Some(Self { bound, span, uptime: Arc::clone(uptime), seen, measures: Measures::new(name) })
     }
 
     /// How long until one more is within the bound; `None` when it is now.
@@ -48,6 +49,7 @@ impl<K: Hash + Eq + Clone> Window<K> {
         let seen = sweeping.keys.get_mut(key)?;
         seen.forget(now, self.span);
         let oldest = seen.times.front().filter(|_| seen.times.len() >= self.bound)?;
+        self.measures.refused();
         Some((*oldest + self.span).saturating_sub(now))
     }
 
@@ -59,6 +61,9 @@ impl<K: Hash + Eq + Clone> Window<K> {
         seen.forget(now, self.span);
         let within = whatever || seen.times.len() + seen.held < self.bound;
         seen.held += usize::from(within);
+        if !within {
+            self.measures.refused();
+        }
         within
     }
 
@@ -84,6 +89,7 @@ impl<K: Hash + Eq + Clone> Window<K> {
         }
         seen.times.push_back(now);
         sweeping.sweep(now, self.span);
+        self.measures.keeps(sweeping.keys.len());
     }
 }
 
@@ -119,8 +125,8 @@ mod tests {
     fn a_bound_holds_within_the_span_and_not_after_it() {
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(5)));
         let uptime: Arc<dyn Uptime> = Arc::clone(&clock) as _;
-        assert!(Window::<u8>::new(0, Duration::from_secs(1), &uptime).is_none());
-        let window = Window::new(2, Duration::from_secs(1), &uptime).unwrap();
+        assert!(Window::<u8>::new("test", 0, Duration::from_secs(1), &uptime).is_none());
+        let window = Window::new("test", 2, Duration::from_secs(1), &uptime).unwrap();
         assert!(window.hold(&1, false) && window.hold(&1, false) && !window.hold(&1, false) && window.hold(&1, true));
         for counts in [true, false, true] {
             window.settle(&1, counts);
