@@ -96,7 +96,8 @@ async fn writers_on_an_embedded_store_cause_no_alarm_and_recounts_are_no_harm() 
     stop.store(true, Ordering::SeqCst);
     recounts.await.unwrap();
     assert!(service.verify(&Call::default()).await.unwrap().is_clean());
-    drop(service);
+    // Until it is closed a checkpoint may still write into its folder.
+    store.close().await.unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
