@@ -2,6 +2,7 @@
 //! run once inside every store's commit; what it returns is what gets stored.
 
 mod erase;
+mod posts;
 mod records;
 
 use smallvec::{SmallVec, smallvec};
@@ -29,7 +30,8 @@ pub trait View {
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord>;
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record>;
     fn record_count(&self, space: Space, owner: Key) -> u64;
-    /// The records whose ids begin with `prefix`, by id, at most `limit`: their ids and versions.
+    /// The records whose ids begin with `prefix`, by id, at most `limit`: their ids and versions. All ids begin with
+    /// nothing.
     fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)>;
     /// At most `limit` live edges of every kind, in both directions, also of a key without a user.
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge>;
@@ -100,6 +102,7 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
             records::put(view, space, owner, id, value.as_deref(), condition, cap, version)
         }
         Operation::AddRecord { space, owner, ref value, cap } => records::add(view, space, owner, value, cap, version),
+        Operation::Post { author, ref value } => posts::publish(view, author, value, version),
         Operation::GroupMember { owner, ref group, member, present } => {
             records::member(view, owner, group, member, present, version)
         }
@@ -275,7 +278,9 @@ fn put_user(
         (None, Overwrite::Merge) => return Err(Refusal::UserNotFound),
         (Some(user), Overwrite::Merge) => (user, true),
         (Some(user), Overwrite::Replace) => (User { name: None, avatar_url: None, ..user }, true),
-        (None, _) if !view.edges_of(key, 1).is_empty() => return Err(Refusal::BeingErased),
+        (None, _) if !view.edges_of(key, 1).is_empty() || posts::are_left(view, key) => {
+            return Err(Refusal::BeingErased);
+        }
         (None, _) => (new_user(key, id, version), false),
     };
     if let Some(name) = &patch.name {

@@ -91,6 +91,9 @@ impl Event {
             EventBody::Record { space: Space::GroupMember, after: Some(_), .. } => "group.member_added",
             EventBody::Record { space: Space::GroupMember, after: None, .. } => "group.member_removed",
             EventBody::Record { space: Space::Import, .. } => "import.finished",
+            EventBody::Record { space: Space::Post, existed: false, .. } => "post.created",
+            EventBody::Record { space: Space::Post, after: Some(_), .. } => "post.updated",
+            EventBody::Record { space: Space::Post, after: None, .. } => "post.deleted",
             EventBody::Record { .. } => "record.changed",
         }
     }

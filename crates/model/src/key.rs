@@ -17,6 +17,15 @@ impl Key {
     pub const MAX: Self = Self(i64::MAX);
     /// Owns what belongs to the server itself. Nobody is a user with it.
     pub const SERVER: Self = Self::MIN;
+
+    /// With its sign turned a key orders as bytes as it does as a number.
+    pub(crate) const fn to_ordered_bytes(self) -> [u8; 8] {
+        (self.0 ^ i64::MIN).to_be_bytes()
+    }
+
+    pub(crate) const fn from_ordered_bytes(bytes: [u8; 8]) -> Self {
+        Self(i64::from_be_bytes(bytes) ^ i64::MIN)
+    }
 }
 
 impl fmt::Display for Key {

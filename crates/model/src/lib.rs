@@ -15,6 +15,7 @@ mod key;
 mod list;
 mod operation;
 mod outcome;
+mod post;
 mod record;
 mod retry;
 mod secret;
@@ -35,6 +36,7 @@ pub use key::{Key, KeyHasher};
 pub use list::{List, Page, Place, Plane, Side};
 pub use operation::{Cause, IdempotencyKey, Operation, Overwrite, UserPatch, Write};
 pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, UserChange};
+pub use post::{POST_BODY_MAX_BYTES, Post, post_author, post_author_value};
 pub use record::{
     CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,
     member_value,

@@ -138,6 +138,12 @@ pub enum Operation {
         value: Box<[u8]>,
         cap: Option<u32>,
     },
+    /// Writes a new post, with the record of its author: its id is [`RecordId::of_version`] of the commit. Its body is
+    /// replaced, and it is taken away, with `PutRecord`.
+    Post {
+        author: Key,
+        value: Box<[u8]>,
+    },
     /// Puts somebody into a group, or takes them out of it.
     GroupMember {
         owner: Key,
@@ -145,13 +151,14 @@ pub enum Operation {
         member: Key,
         present: bool,
     },
-    /// The user is gone at once, with their records and their history; edges stay until they are erased, too. With
-    /// `created` only the person who was created then: whoever has the id by now stays.
+    /// The user is gone at once, with their records and their history; edges and posts stay until they are erased, too.
+    /// With `created` only the person who was created then: whoever has the id by now stays.
     Erase {
         key: Key,
         created: Option<Version>,
     },
-    /// Removes up to `limit` (at most 1,000) edges of an erased user; of anybody else it removes none.
+    /// Removes up to `limit` (at most 1,000) edges of an erased user, or once there are none half as many posts; of
+    /// anybody else it removes none.
     EraseEdges {
         key: Key,
         limit: usize,
@@ -188,6 +195,7 @@ impl Operation {
             | Self::Suspend { key, .. }
             | Self::PutRecord { owner: key, .. }
             | Self::AddRecord { owner: key, .. }
+            | Self::Post { author: key, .. }
             | Self::Erase { key, .. }
             | Self::EraseEdges { key, .. } => (key, None),
             Self::GroupMember { owner, member, .. } => (owner, Some(member)),

@@ -32,7 +32,7 @@ pub enum Reply {
     Gone { changed: bool },
     /// The record stands as of `version`.
     Record { version: Version, created: bool, changed: bool },
-    /// So many edges of an erased user are gone with this write, and whether any are left.
+    /// So many edges or posts of an erased user are gone with this write, and whether any are left.
     EdgesErased { removed: u32, left: bool },
 }
 

@@ -19,11 +19,30 @@ pub enum Space {
     Notification = 4,
     /// One for each import that came to its end.
     Import = 5,
+    /// An author's posts. Ids are those of [`RecordId::of_version`]; made by `Operation::Post` alone.
+    Post = 6,
+    /// The server's: who wrote a post. Ids are those of [`RecordId::of_post_author`]; each comes and goes with its post.
+    PostAuthor = 7,
+    /// The server's: how an author's posts reach their readers. Ids are those of [`RecordId::of_key`]; there for users
+    /// only.
+    Fanout = 8,
+    /// The server's: what is still on its way to readers.
+    FanoutQueue = 9,
 }
 
 impl Space {
-    pub const ALL: [Self; 6] =
-        [Self::Group, Self::GroupMember, Self::Seen, Self::Job, Self::Notification, Self::Import];
+    pub const ALL: [Self; 10] = [
+        Self::Group,
+        Self::GroupMember,
+        Self::Seen,
+        Self::Job,
+        Self::Notification,
+        Self::Import,
+        Self::Post,
+        Self::PostAuthor,
+        Self::Fanout,
+        Self::FanoutQueue,
+    ];
 
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
@@ -31,7 +50,7 @@ impl Space {
 
     /// Whether readers of events hear of its changes; the others' events are the store's own.
     pub const fn is_public(self) -> bool {
-        matches!(self, Self::Group | Self::GroupMember | Self::Import)
+        matches!(self, Self::Group | Self::GroupMember | Self::Import | Self::Post)
     }
 }
 
@@ -58,13 +77,17 @@ impl RecordId {
         Ok(Self(bytes.into()))
     }
 
+    pub(crate) fn of_bytes(bytes: [u8; 8]) -> Self {
+        Self(Box::new(bytes))
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// The id of a record that was added: the later one is the lesser, so that a scan shows the newest first.
     pub fn of_version(version: Version) -> Self {
-        Self(Box::new((!version.bits()).to_be_bytes()))
+        Self::of_bytes((!version.bits()).to_be_bytes())
     }
 
     /// The version of an id that [`Self::of_version`] made. Those are all above [`Self::BELOW_VERSIONS`].
@@ -87,8 +110,7 @@ impl RecordId {
             return None;
         }
         let mut bytes = Self::member_prefix(group).into_vec();
-        // With its sign turned a key orders as bytes as it does as a number.
-        bytes.extend_from_slice(&(member.0 ^ i64::MIN).to_be_bytes());
+        bytes.extend_from_slice(&member.to_ordered_bytes());
         Some(Self(bytes.into_boxed_slice()))
     }
 
@@ -96,8 +118,8 @@ impl RecordId {
     pub fn member(&self) -> Option<(Self, Key)> {
         let (&length, rest) = self.0.split_first()?;
         let (group, key) = rest.split_at_checked(usize::from(length))?;
-        let key = i64::from_be_bytes(key.try_into().ok()?) ^ i64::MIN;
-        Some((Self::new(group).ok()?, Key(key)))
+        let key = Key::from_ordered_bytes(key.try_into().ok()?);
+        Some((Self::new(group).ok()?, key))
     }
 }
 

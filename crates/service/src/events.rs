@@ -1,6 +1,6 @@
 //! Events as services read them: ids instead of keys, and a cursor to go on from.
 
-use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Result, Sequence, Space, UserId};
+use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Post, Result, Sequence, Space, UserId};
 
 use crate::{Call, Limit, Service, ids::shown_id, import::Tally};
 
@@ -11,11 +11,14 @@ const PRIVATE_PAGES_MAX: usize = 50;
 pub struct EventRow {
     pub cursor: String,
     pub event: Event,
-    /// The ends of an edge, or a group's owner and member; `None` for other events, and for users that were erased.
+    /// The ends of an edge, a group's owner and member, or a post's author as the first of two; `None` for other
+    /// events, and for users that were erased.
     pub follower: Option<UserId>,
     pub target: Option<UserId>,
     /// What an import that ended came to.
     pub import: Option<Tally>,
+    /// A post as it was written or replaced.
+    pub post: Option<Post>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +62,7 @@ impl Service {
         let ends = |event: &Event| match &event.body {
             EventBody::Edge { follower, target, .. } => [Some(*follower), Some(*target)],
             EventBody::Record { space: Space::Import, .. } => [None, None],
+            EventBody::Record { space: Space::Post, owner, .. } => [Some(*owner), None],
             EventBody::Record { owner, id, .. } => [Some(*owner), id.member().map(|(_, member)| member)],
             EventBody::User { .. } => [None, None],
         };
@@ -69,8 +73,8 @@ impl Service {
         let id_of = |key: Option<Key>| key.and_then(|key| shown_id(key, users.get(&key)));
         let row = |event: Event| {
             let [follower, target] = ends(&event).map(id_of);
-            let import = Tally::of(&event);
-            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target, import }
+            let (import, post) = (Tally::of(&event), post_of(&event));
+            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target, import, post }
         };
         Ok(events.into_iter().map(row).collect())
     }
@@ -87,5 +91,12 @@ impl Service {
             }
             _ => error,
         }
+    }
+}
+
+fn post_of(event: &Event) -> Option<Post> {
+    match &event.body {
+        EventBody::Record { space: Space::Post, after: Some(value), .. } => Post::decode(value).ok(),
+        _ => None,
     }
 }

@@ -291,6 +291,7 @@ const fn operation_name(operation: &Operation) -> &'static str {
         Operation::Suspend { .. } => "suspend",
         Operation::PutRecord { .. } => "put_record",
         Operation::AddRecord { .. } => "add_record",
+        Operation::Post { .. } => "post",
         Operation::GroupMember { .. } => "group_member",
         Operation::Erase { .. } => "erase",
         Operation::EraseEdges { .. } => "erase_edges",

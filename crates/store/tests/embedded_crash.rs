@@ -67,6 +67,10 @@ fn member(owner: i64, group: u8, member: i64) -> Operation {
     }
 }
 
+fn post(author: i64) -> Operation {
+    Operation::Post { author: Key(author), value: Box::from(*b"hello") }
+}
+
 fn erase(key: i64) -> Operation {
     Operation::Erase { key: Key(key), created: None }
 }
@@ -115,7 +119,7 @@ fn workload() -> Vec<Step> {
         one(erase(5)),
         Step::Checkpoint,
     ]);
-    steps.extend([one(erase_edges(5, 2)), one(record(1, 9, Some(4)))]);
+    steps.extend([one(erase_edges(5, 2)), one(record(1, 9, Some(4))), keyed(post(1), 3)]);
     steps.extend([one(Operation::Unblock { actor: Key(2), target: Key(3) }), one(follow(3, 2)), one(unfollow(5, 2))]);
     steps
 }
@@ -127,8 +131,15 @@ fn long_workload() -> Vec<Step> {
         steps.extend([one(user(number, false)), one(follow(number, 1)), keyed(follow(number, 2), number as u8)]);
     }
     steps.extend([Step::Checkpoint, one(unfollow(12, 1)), one(user(12, true)), Step::Reopen, one(follow(13, 12))]);
-    steps.extend([one(record(14, 3, Some(1))), one(erase(14)), one(erase_edges(14, 1)), Step::Checkpoint]);
-    steps.extend([one(erase_edges(14, 9)), one(user(14, false)), one(record(14, 4, Some(5))), one(follow(14, 1))]);
+    steps.extend([one(record(14, 3, Some(1))), one(post(14)), one(post(12)), one(post(14)), one(erase(14))]);
+    steps.extend([one(erase_edges(14, 1)), Step::Checkpoint, one(erase_edges(14, 9)), one(erase_edges(14, 1))]);
+    steps.extend([
+        one(post(12)),
+        one(erase_edges(14, 9)),
+        one(user(14, false)),
+        one(record(14, 4, Some(5))),
+        one(follow(14, 1)),
+    ]);
     steps.extend([one(record(4, 100, None)), one(mute(1, 15, 7)), Step::Checkpoint, one(erase(14)), Step::Reopen]);
     steps
 }

@@ -25,6 +25,7 @@ entourage_store::conformance!(
     fresh = fresh,
     skips = [
         "records::records_survive_reopening",
+        "posts::they_survive_reopening",
         "erasing::erasing_survives_reopening",
         "life::a_closed_store_refuses_writes",
         "life::acked_writes_survive_reopening",

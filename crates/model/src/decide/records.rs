@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{View, actor};
+use super::{View, actor, posts};
 use crate::{
     CHUNK_MAX, Change, Condition, Decision, GROUP_MEMBERS_MAX, Key, Kind, RECORD_MAX_BYTES, RecordChange, RecordId,
     Refusal, Reply, Space, State, Version, member_value,
@@ -19,12 +19,21 @@ pub(super) fn put(
     cap: Option<u32>,
     version: Version,
 ) -> Result<Decision, Refusal> {
-    let too_long = space == Space::Group && id.as_bytes().len() > RecordId::GROUP_MAX_BYTES;
-    if space == Space::GroupMember || too_long {
+    let is_writable = match space {
+        Space::GroupMember | Space::PostAuthor => false,
+        Space::Group => id.as_bytes().len() <= RecordId::GROUP_MAX_BYTES,
+        Space::Fanout => owner == Key::SERVER && id.key().is_some(),
+        _ => true,
+    };
+    if !is_writable {
         return Err(Refusal::RecordNotWritable);
     }
     if owner != Key::SERVER {
         actor(view, owner)?;
+    }
+    let is_about_nobody = || !id.key().is_some_and(|author| view.user_exists(author));
+    if space == Space::Fanout && value.is_some() && is_about_nobody() {
+        return Err(Refusal::UserNotFound);
     }
     let before = view.record(space, owner, id);
     let known = before.as_ref().map(|record| record.version);
@@ -37,6 +46,9 @@ pub(super) fn put(
         return Err(Refusal::RecordChanged);
     }
     let Some(value) = value else { return Ok(remove(view, space, owner, id, known)) };
+    if space == Space::Post && known.is_none() {
+        return Err(Refusal::RecordNotWritable);
+    }
     if value.len() > RECORD_MAX_BYTES {
         return Err(Refusal::RecordTooLarge);
     }
@@ -64,7 +76,7 @@ pub(super) fn add(
     cap: Option<u32>,
     version: Version,
 ) -> Result<Decision, Refusal> {
-    if space == Space::GroupMember {
+    if matches!(space, Space::GroupMember | Space::Post | Space::PostAuthor | Space::Fanout) {
         return Err(Refusal::RecordNotWritable);
     }
     if owner != Key::SERVER {
@@ -101,6 +113,10 @@ fn write(
 
 /// Members that do not fit into one commit are left; as no group of theirs is there, nobody sees them.
 fn remove(view: &impl View, space: Space, owner: Key, id: &RecordId, known: Option<Version>) -> Decision {
+    if let (Space::Post, Some(known)) = (space, known) {
+        let changes = posts::removal(owner, id, known).collect();
+        return Decision { reply: Reply::Gone { changed: true }, changes };
+    }
     let gone = |space, id, before| Change::Record(RecordChange { space, owner, id, before: Some(before), after: None });
     let mut changes: SmallVec<[Change; 1]> = known.map(|known| gone(space, id.clone(), known)).into_iter().collect();
     if space == Space::Group {

@@ -6,10 +6,11 @@ use axum::{
     extract::State,
     http::{StatusCode, header},
 };
-use entourage_model::{Code, EventBody, RecordId, User};
+use entourage_model::{Code, EventBody, RecordId, Space, User};
 use entourage_service::{EventRow, Limit, Service, import::Tally};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
     answer::{Answer, json},
@@ -88,6 +89,15 @@ enum FieldsJson<'a> {
     },
     Import {
         import: ImportJson,
+    },
+    Post {
+        #[schemars(with = "Version")]
+        post_id: String,
+        #[schemars(with = "Option<Id>")]
+        author: Option<&'a str>,
+        /// As it was sent; nothing of a post that was deleted.
+        #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+        body: Option<&'a RawValue>,
     },
 }
 
@@ -179,9 +189,14 @@ fn event(row: &EventRow) -> EventJson<'_> {
             quiet: *quiet,
         },
         (EventBody::User { after, .. }, None) => FieldsJson::User { user: after.as_deref().map(user) },
+        (EventBody::Record { space: Space::Post, id, .. }, None) => FieldsJson::Post {
+            post_id: record_name(id),
+            author: row.follower.as_ref().map(|id| id.as_str()),
+            body: row.post.as_ref().and_then(|post| serde_json::from_str(&post.body).ok()),
+        },
         (EventBody::Record { id, .. }, None) => FieldsJson::Group {
             owner: row.follower.as_ref().map(|id| id.as_str()),
-            group: group_name(&id.member().map_or_else(|| id.clone(), |(group, _)| group)),
+            group: record_name(&id.member().map_or_else(|| id.clone(), |(group, _)| group)),
             member: row.target.as_ref().map(|id| id.as_str()),
         },
     };
@@ -207,7 +222,7 @@ const fn import(tally: &Tally) -> ImportJson {
     }
 }
 
-fn group_name(id: &RecordId) -> String {
+fn record_name(id: &RecordId) -> String {
     id.version().map_or_else(|| id.as_bytes().escape_ascii().to_string(), |version| version.to_string())
 }
 

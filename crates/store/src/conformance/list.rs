@@ -1,8 +1,8 @@
 //! The list of all cases, with the clauses each shows. `if` names the promise of a profile that a case needs.
 
 use super::{
-    Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, races, records, requests,
-    users, versions,
+    Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, posts, races, records,
+    requests, users, versions,
 };
 
 /// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
@@ -132,6 +132,16 @@ macro_rules! conformance_cases {
                 groups_have_members_among_the_connected [C3 C12 C16];
                 a_large_group_goes_in_chunks [C3 C16] if peeks;
                 records_survive_reopening [C14 C16 C17] if durable;
+            }
+            posts {
+                written_under_an_id_of_their_own [C2 C12 C16];
+                refusals [C3 C12];
+                replaced_and_taken_away [C3 C12 C16];
+                a_retry_is_the_same_post [C6];
+                written_at_once_each_has_its_id [C4 C16];
+                an_erased_author_leaves_them_to_chunks [C12 C18];
+                how_they_spread_is_forgotten_with_the_author [C3 C18];
+                they_survive_reopening [C14 C16 C18] if durable;
             }
             past {
                 each_end_is_told_once_newest_first [C17];

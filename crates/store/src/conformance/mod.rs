@@ -50,6 +50,7 @@ mod pages;
 mod past;
 #[cfg(test)]
 mod planted;
+mod posts;
 mod races;
 pub mod random;
 mod records;

@@ -84,6 +84,15 @@ pub(super) fn member(owner: Key, group: &[u8], member: Key, present: bool) -> Op
     Operation::GroupMember { owner, group: id(group), member, present }
 }
 
+pub(super) fn post(author: Key, value: &[u8]) -> Operation {
+    Operation::Post { author, value: value.into() }
+}
+
+pub(super) fn fan_out(author: Key, value: Option<&[u8]>) -> Operation {
+    let id = RecordId::of_key(author);
+    put_record_if(Space::Fanout, Key::SERVER, id.as_bytes(), value, Condition::Any)
+}
+
 pub(super) fn suspend(key: Key, suspended: bool) -> Operation {
     Operation::Suspend { key, suspended }
 }

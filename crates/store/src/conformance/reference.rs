@@ -3,7 +3,7 @@
 
 mod records;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use entourage_model::{
     Cause, Change, Code, Counts, Edge, EdgeValue, Ended, Error, Event, EventBody, Expiry, Key, Kind, List, Millis,
@@ -22,6 +22,8 @@ pub struct Reference {
     touched: HashMap<Link, Version>,
     receipts: HashMap<[u8; 16], (u64, Reply)>,
     records: HashMap<(Space, Key), BTreeMap<RecordId, Record>>,
+    /// Of every post that ever was.
+    posts: BTreeSet<Version>,
     /// What each follower's edges left behind, oldest first.
     past: HashMap<Key, Vec<Ended>>,
     log: Vec<Entry>,
@@ -86,7 +88,7 @@ enum Told {
     Link { link: Link, created: bool },
     Gone,
     Record { list: (Space, Key), id: RecordId, created: bool },
-    EdgesErased { left: bool },
+    EdgesErased { removed: u32, left: bool },
 }
 
 struct Expected {
@@ -111,6 +113,10 @@ impl Reference {
         }
         let expected = match write.operation {
             Operation::EraseEdges { key, limit } => Ok(self.erase_edges(key, limit, result)?),
+            Operation::Post { author, ref value } => {
+                let version = result.as_ref().map_or(Version::ZERO, |outcome| outcome.version);
+                self.publish(author, value, version)
+            }
             ref operation => self.expect(operation),
         };
         match expected {
@@ -155,7 +161,7 @@ impl Reference {
                 let record = self.records.get(&list).and_then(|list| list.get(&id)).ok_or("the record must stand")?;
                 Reply::Record { version: record.version, created, changed }
             }
-            Told::EdgesErased { left } => Reply::EdgesErased { removed: outcome.changes.len() as u32, left },
+            Told::EdgesErased { removed, left } => Reply::EdgesErased { removed, left },
         };
         if outcome.reply != reply {
             return Err(format!("the reply must be {reply:?}, not {:?}", outcome.reply));
@@ -357,7 +363,8 @@ impl Reference {
         if known.is_some_and(|user| user.id != *id) {
             return Err(Code::IdTaken);
         }
-        let being_erased = known.is_none() && self.links.keys().any(|(_, from, to)| [*from, *to].contains(&key));
+        let has_links = || self.links.keys().any(|(_, from, to)| [*from, *to].contains(&key));
+        let being_erased = known.is_none() && (has_links() || !self.list_records(Space::Post, key).is_empty());
         let nothing = Expected { told: Told::User { created: false }, effects: Vec::new() };
         match (known, overwrite) {
             (None, Overwrite::Merge) => return Err(Code::UserNotFound),

@@ -1,7 +1,7 @@
 //! Bringing outcomes into the state: in log order for each list, live and in recovery alike.
 
 use entourage_model::{
-    Change, EdgeChange, EdgeValue, Ended, Key, Outcome, Place, Plane, RecordChange, Side, State as EdgeState,
+    Change, EdgeChange, EdgeValue, Ended, Key, Outcome, Place, Plane, RecordChange, Side, Space, State as EdgeState,
     UserChange, Version,
 };
 
@@ -69,6 +69,9 @@ impl State {
         let grows = i64::from(document.is_some()) - i64::from(record.before.is_some());
         self.documents.set(key, record.id.as_bytes(), document, grows);
         self.count(1, 0);
+        if record.space == Space::Post && record.after.is_none() && self.ordinal(record.owner).is_none() {
+            self.erased().left_traces();
+        }
     }
 
     /// An erased follower has no past.

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use entourage_model::{Ended, Key, Version};
+use entourage_model::{Ended, Key, Space, Version};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 
@@ -163,9 +163,9 @@ impl Documents {
         self.set(key, &history::id(ended.ended), Some(document), 1);
     }
 
-    /// Drops everything of an owner at once.
+    /// Drops everything of an owner at once, but for the posts: those go one by one.
     pub(super) fn forget(&self, owner: Key) {
-        for shelf in Shelf::all() {
+        for shelf in Shelf::all().filter(|shelf| *shelf != Shelf::Records(Space::Post)) {
             let key = ShelfKey { owner, shelf };
             let mut shard = self.shard(key).write();
             shard.tail.remove(&key);
@@ -396,8 +396,6 @@ pub(super) fn fold(
 
 #[cfg(test)]
 mod tests {
-    use entourage_model::Space;
-
     use super::*;
 
     const KEY: ShelfKey = ShelfKey { owner: Key(7), shelf: Shelf::Records(Space::Seen) };

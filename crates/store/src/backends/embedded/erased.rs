@@ -11,7 +11,8 @@ pub(super) struct Erased {
     keys: RwLock<HashMap<Key, (u32, Version)>>,
     /// Mostly nobody, and then nobody waits for a lock.
     count: AtomicUsize,
-    /// How many have been erased since the store was opened, and how many of them a checkpoint has not yet seen.
+    /// How many have been erased since the store was opened, and how often something of theirs went that a checkpoint
+    /// has not yet seen.
     total: AtomicU64,
     fresh: AtomicU64,
 }
@@ -50,7 +51,12 @@ impl Erased {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Whether anybody was erased since this was last asked.
+    /// More of somebody who was erased is gone now.
+    pub(super) fn left_traces(&self) {
+        self.fresh.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether anything of the erased went since this was last asked.
     pub(super) fn take_fresh(&self) -> bool {
         self.fresh.swap(0, Ordering::Relaxed) > 0
     }

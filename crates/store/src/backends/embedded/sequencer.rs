@@ -316,6 +316,7 @@ impl Sequencer {
                 | Operation::PutUser { .. }
                 | Operation::PutRecord { value: Some(_), .. }
                 | Operation::AddRecord { .. }
+                | Operation::Post { .. }
                 | Operation::GroupMember { present: true, .. }
         );
         if grows && self.over_budget {

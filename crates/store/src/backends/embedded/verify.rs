@@ -1,6 +1,9 @@
 //! Compares both directions, the counts, the rows in memory and the log, edge by edge, while no batch runs.
 
-use entourage_model::{Edge, Expiry, Key, Kind, List, Place, Plane, RECORD_MAX_BYTES, Sequence, Side};
+use entourage_model::{
+    Edge, Expiry, Key, Kind, List, Place, Plane, RECORD_MAX_BYTES, RecordId, Sequence, Side, Space, Version,
+    post_author,
+};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,7 +14,7 @@ use super::{
     history,
     lists::Lists,
     log, read,
-    shelf::{Document, Shelf},
+    shelf::{Document, Shelf, ShelfKey},
 };
 use crate::Report;
 
@@ -114,6 +117,7 @@ fn following(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, repo
 
 /// Every list of documents reads back, in order, and is counted right.
 fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
+    let mut authors = HashMap::new();
     for key in engine.state.documents.keys() {
         let (mut count, mut after) = (0, Vec::new());
         loop {
@@ -128,12 +132,20 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
             for (id, _) in page.iter().filter(|(_, document)| !whole(document)) {
                 report.problem("record", format!("{key:?} {} cannot be read", id.escape_ascii()));
             }
+            for (id, document) in &page {
+                note_author(key, id, &document.value, &mut authors);
+            }
         }
         let counted = engine.state.documents.count(key);
         if counted != count {
             report.problem("record", format!("{key:?} has {count} documents; the count says {counted}"));
         }
-        let orphaned = key.owner != Key::SERVER && engine.state.ordinal(key.owner).is_none();
+        // Posts of the erased are left for a while.
+        let owner_is_known = match key.shelf {
+            Shelf::Records(Space::Post) => engine.state.ordinal_of_edges(key.owner).is_some(),
+            _ => engine.state.ordinal(key.owner).is_some(),
+        };
+        let orphaned = key.owner != Key::SERVER && !owner_is_known;
         if orphaned && count > 0 {
             report.problem("record", format!("{key:?} has {count} documents and no user"));
         }
@@ -141,7 +153,27 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
             report.records += count;
         }
     }
+    for (post, authors) in authors.into_iter().filter(|(_, [by_post, by_id])| by_post != by_id) {
+        report.problem("post", format!("{post:?} is of {:?}; by its id it is of {:?}", authors[0], authors[1]));
+    }
     Ok(())
+}
+
+/// Whom a post belongs to, by its own list and by its id.
+type Authors = HashMap<Option<Version>, [Option<Key>; 2]>;
+
+fn note_author(key: ShelfKey, id: &[u8], value: &[u8], authors: &mut Authors) {
+    match key.shelf {
+        Shelf::Records(Space::Post) => {
+            let post = RecordId::new(id).ok().and_then(|id| id.version());
+            authors.entry(post).or_default()[0] = Some(key.owner);
+        }
+        Shelf::Records(Space::PostAuthor) => {
+            let post = id.try_into().ok().map(|bytes| Version::from_bits(u64::from_be_bytes(bytes)));
+            authors.entry(post).or_default()[1] = post_author(value).ok();
+        }
+        _ => {}
+    }
 }
 
 /// Whoever has had a key before has no edges left.
@@ -211,7 +243,7 @@ mod tests {
 
     use entourage_model::{
         Cause, Change, EdgeChange, EdgeValue, ManualClock, Millis, Operation, Outcome, Overwrite, Reply, Secret,
-        UserId, UserPatch, Version,
+        UserId, UserPatch,
     };
 
     use super::{

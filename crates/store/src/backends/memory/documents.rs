@@ -38,9 +38,9 @@ impl Documents {
         }
     }
 
-    /// Drops everything of an owner up to `version`.
+    /// Drops everything of an owner up to `version`, but for the posts: those go one by one.
     pub(super) fn forget(&mut self, owner: Key, version: Version) {
-        for space in Space::ALL {
+        for space in Space::ALL.into_iter().filter(|space| *space != Space::Post) {
             let list = (owner, space);
             let Some(entries) = self.lists.get_mut(&list) else { continue };
             entries.retain(|_, (known, _)| *known > version);

@@ -40,7 +40,8 @@ impl Graph {
                 Change::Edge(edge) => self.apply_edge(edge),
                 Change::User(user) => self.apply_user(user, outcome.version),
                 Change::Record(record) => {
-                    if self.is_after_erasing(record.owner, outcome.version) {
+                    let outlives = record.space == Space::Post;
+                    if outlives || self.is_after_erasing(record.owner, outcome.version) {
                         self.documents.apply(record, outcome.version);
                     }
                 }

@@ -1,8 +1,8 @@
 //! Compares the lists with the edges, and the events with themselves.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use entourage_model::{Event, Plane, Side};
+use entourage_model::{Event, Key, Plane, RecordId, Side, Space, post_author_value};
 
 use super::Graph;
 use crate::Report;
@@ -31,10 +31,29 @@ pub(super) fn verify(graph: &Graph, events: &[Event]) -> Report {
             report.problem("record", format!("{list:?} counts {counted} records and has {listed}"));
         }
     }
+    posts(graph, &mut report);
     for (index, event) in events.iter().enumerate() {
         if event.sequence.0 != index as u64 + 1 {
             report.problem("events", format!("sequence {} stands at place {}", event.sequence, index + 1));
         }
     }
     report
+}
+
+/// Every post has the record of its author, and there is none without its post.
+fn posts(graph: &Graph, report: &mut Report) {
+    let documents = graph.documents();
+    let mut authors: BTreeMap<RecordId, Box<[u8]>> =
+        documents.scan(Space::PostAuthor, Key::SERVER, None).map(|record| (record.id, record.value)).collect();
+    for ((owner, space), ..) in documents.lists() {
+        for post in documents.scan(Space::Post, owner, None).filter(|_| space == Space::Post) {
+            let found = post.id.version().and_then(|post| authors.remove(&RecordId::of_post_author(post)));
+            if found.is_none_or(|found| found != post_author_value(owner)) {
+                report.problem("post", format!("{:?} of {owner} is not found by its id", post.id));
+            }
+        }
+    }
+    for id in authors.into_keys() {
+        report.problem("post", format!("{id:?} leads to no post"));
+    }
 }

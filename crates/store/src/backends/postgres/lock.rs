@@ -5,7 +5,7 @@
 //! followers of one celebrity do not queue.
 
 use deadpool_postgres::Transaction;
-use entourage_model::{Key, Operation, Write};
+use entourage_model::{Key, Operation, Space, Write};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::error::Failure;
@@ -71,8 +71,14 @@ impl Locks {
     fn of(self, write: &Write) -> Vec<(i64, bool)> {
         let mut locks = Vec::with_capacity(5);
         match write.operation.parties() {
-            (owner, None) if matches!(write.operation, Operation::PutRecord { .. } | Operation::AddRecord { .. }) => {
+            (owner, None)
+                if matches!(
+                    write.operation,
+                    Operation::PutRecord { .. } | Operation::AddRecord { .. } | Operation::Post { .. }
+                ) =>
+            {
                 locks.push((self.number(Name::User(owner)), false));
+                locks.extend(subject(&write.operation).map(|subject| (self.number(Name::User(subject)), false)));
             }
             (key, None) => locks.push((self.number(Name::User(key)), true)),
             (actor, Some(other)) => {
@@ -86,6 +92,7 @@ impl Locks {
         }
         if let Operation::PutRecord { owner, .. }
         | Operation::AddRecord { owner, .. }
+        | Operation::Post { author: owner, .. }
         | Operation::GroupMember { owner, .. } = write.operation
         {
             locks.push((self.number(Name::Records(owner)), true));
@@ -104,6 +111,14 @@ impl Locks {
         let statement = transaction.prepare_cached(TAKE).await?;
         transaction.query(&statement, &[&numbers, &exclusive]).await?;
         Ok(())
+    }
+}
+
+/// The user whom a record of the server is about, if that one must exist.
+pub(super) fn subject(operation: &Operation) -> Option<Key> {
+    match operation {
+        Operation::PutRecord { space: Space::Fanout, id, .. } => id.key(),
+        _ => None,
     }
 }
 

@@ -18,9 +18,10 @@ const HISTORY: &str = "INSERT INTO history (follower, ended, target, state, quie
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::boolean[], $6::boolean[], \
          $7::bigint[], $8::smallint[]) AS made (follower, ended, target, state, quiet, accepted, position, cause) \
      WHERE EXISTS (SELECT 1 FROM users WHERE key = made.follower)";
+/// All but the posts, which go one by one.
 const ERASE: [&str; 3] = [
     "DELETE FROM users WHERE key = $1",
-    "DELETE FROM records WHERE owner = $1",
+    "DELETE FROM records WHERE owner = $1 AND space <> 6",
     "DELETE FROM history WHERE follower = $1",
 ];
 const ERASED: &str = "INSERT INTO erased (key, version) VALUES ($1, $2) \

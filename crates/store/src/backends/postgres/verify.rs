@@ -13,7 +13,7 @@ const SIZES: &str = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM 
      (SELECT count(*) FROM events), (SELECT count(*) FROM records)";
 
 /// Each returns one text for each disagreement.
-const CHECKS: [(&str, &str); 8] = [
+const CHECKS: [(&str, &str); 9] = [
     (
         "count",
         "WITH listed AS (\
@@ -43,7 +43,18 @@ const CHECKS: [(&str, &str); 8] = [
     (
         "record",
         "SELECT format('space %s holds %s of %s, who is no user', space, id, owner) FROM records \
-         WHERE owner <> (-9223372036854775808)::bigint AND NOT EXISTS (SELECT 1 FROM users WHERE key = owner) LIMIT $1",
+         WHERE owner <> (-9223372036854775808)::bigint AND NOT EXISTS (SELECT 1 FROM users WHERE key = owner) \
+             AND NOT (space = 6 AND EXISTS (SELECT 1 FROM erased WHERE key = owner)) LIMIT $1",
+    ),
+    (
+        "post",
+        "WITH posts AS (\
+             SELECT ~('x' || encode(id, 'hex'))::bit(64)::bigint AS post, owner AS author FROM records WHERE space = 6), \
+         named AS (\
+             SELECT ('x' || encode(id, 'hex'))::bit(64)::bigint AS post, ('x' || encode(value, 'hex'))::bit(64)::bigint \
+                 AS author FROM records WHERE space = 7) \
+         SELECT format('post %s is of %s; by its id it is of %s', post, posts.author, named.author) \
+         FROM posts FULL JOIN named USING (post) WHERE posts.author IS DISTINCT FROM named.author LIMIT $1",
     ),
     (
         "block",

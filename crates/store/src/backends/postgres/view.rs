@@ -6,7 +6,7 @@ use entourage_model::{
     RecordId, Side, Space, User, Version, View, Write,
 };
 
-use super::{error::Failure, options::Options, records, row};
+use super::{error::Failure, lock, options::Options, records, row};
 
 const EDGES: &str = "SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
      WHERE (follower = $1 AND target = $2) OR (follower = $2 AND target = $1)";
@@ -17,7 +17,7 @@ const EDGES_OF: &str = "SELECT * FROM (\
          SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
          WHERE target = $1 AND state <> 3 LIMIT $2) others LIMIT $2";
 const ERASED: &str = "SELECT version FROM erased WHERE key = $1";
-const MEMBERS: &str = "SELECT id, version FROM records WHERE owner = $1 AND space = $2 AND id > $3 \
+const LISTED: &str = "SELECT id, version FROM records WHERE owner = $1 AND space = $2 AND id > $3 \
      AND substring(id from 1 for octet_length($3)) = $3 ORDER BY id LIMIT $4";
 const LOAD: &str = "SELECT coalesce(sum(total), 0)::bigint FROM count_parts \
      WHERE user_key = $1 AND side = $2 AND plane = ANY($3)";
@@ -33,7 +33,8 @@ pub(super) struct Loaded {
     load: u64,
     records: Vec<(Space, Record)>,
     record_count: u64,
-    members: Vec<(RecordId, Version)>,
+    /// Members of a group, or posts.
+    listed: Vec<(RecordId, Version)>,
     erased: Option<Version>,
     idempotency: Option<IdempotencyRecord>,
     idempotency_millis: u64,
@@ -58,7 +59,7 @@ impl Loaded {
                 load,
                 records: found.records,
                 record_count: found.count,
-                members: found.members,
+                listed: found.listed,
                 erased,
                 idempotency,
                 idempotency_millis: options.idempotency_millis(),
@@ -74,8 +75,8 @@ impl Loaded {
         let edges = self.edges.iter().chain(&self.edges_of).map(|edge| edge.value.version);
         let users = self.users.iter().map(|user| user.version);
         let records = self.records.iter().map(|(_, record)| record.version);
-        let members = self.members.iter().map(|(_, version)| *version);
-        let all = edges.chain(users).chain(records).chain(members).chain(self.erased);
+        let listed = self.listed.iter().map(|(_, version)| *version);
+        let all = edges.chain(users).chain(records).chain(listed).chain(self.erased);
         all.max().unwrap_or(Version::ZERO)
     }
 
@@ -127,7 +128,7 @@ impl View for Loaded {
     }
 
     fn records(&self, _space: Space, _owner: Key, _prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
-        self.members.iter().take(limit).cloned().collect()
+        self.listed.iter().take(limit).cloned().collect()
     }
 
     fn edges_of(&self, _key: Key, limit: usize) -> Vec<Edge> {
@@ -137,7 +138,7 @@ impl View for Loaded {
 
 async fn load_users(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<User>, Failure> {
     let (actor, other) = write.operation.parties();
-    let keys = [actor.0, other.unwrap_or(actor).0];
+    let keys = [actor.0, other.or_else(|| lock::subject(&write.operation)).unwrap_or(actor).0];
     let statement = transaction.prepare_cached(&format!("SELECT {} FROM users WHERE key = ANY($1)", row::USER)).await?;
     let rows = transaction.query(&statement, &[&keys.as_slice()]).await?;
     Ok(rows.iter().map(row::user).collect::<Result<_, _>>()?)
@@ -171,7 +172,7 @@ async fn load_idempotency(transaction: &Transaction<'_>, write: &Write) -> Resul
 struct Found {
     records: Vec<(Space, Record)>,
     count: u64,
-    members: Vec<(RecordId, Version)>,
+    listed: Vec<(RecordId, Version)>,
 }
 
 async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Found, Failure> {
@@ -184,9 +185,22 @@ async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Fo
             }
             if *space == Space::Group {
                 let limit = if value.is_some() { 1 } else { CHUNK_MAX };
-                found.members = load_members(transaction, *owner, id, limit).await?;
+                let prefix = RecordId::member_prefix(id);
+                found.listed = load_listed(transaction, Space::GroupMember, *owner, &prefix, limit).await?;
             }
             Ok(found)
+        }
+        // Later than the last one of the author, whichever server took that.
+        Operation::Post { author, .. } => load_posts(transaction, *author, 1).await,
+        Operation::Erase { key, .. } => {
+            let record = load_record(transaction, Space::Fanout, Key::SERVER, &RecordId::of_key(*key)).await?;
+            Ok(Found { records: record.into_iter().collect(), ..Found::default() })
+        }
+        Operation::EraseEdges { key, limit } => {
+            load_posts(transaction, *key, (*limit).min(CHUNK_MAX).div_ceil(2) + 1).await
+        }
+        Operation::PutUser { key, overwrite: Overwrite::Replace | Overwrite::Keep, .. } => {
+            load_posts(transaction, *key, 1).await
         }
         Operation::AddRecord { space, owner, cap: Some(_), .. } => {
             Ok(Found { count: load_count(transaction, *space, *owner).await?, ..Found::default() })
@@ -200,7 +214,8 @@ async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Fo
                 found.count = load_count(transaction, Space::GroupMember, *owner).await?;
             }
             if found.count >= GROUP_MEMBERS_MAX {
-                found.members = load_members(transaction, *owner, group, GROUP_MEMBERS_MAX as usize).await?;
+                let (prefix, limit) = (RecordId::member_prefix(group), GROUP_MEMBERS_MAX as usize);
+                found.listed = load_listed(transaction, Space::GroupMember, *owner, &prefix, limit).await?;
             }
             Ok(found)
         }
@@ -225,21 +240,24 @@ async fn load_count(transaction: &Transaction<'_>, space: Space, owner: Key) -> 
     Ok(count.unsigned_abs())
 }
 
-async fn load_members(
+async fn load_posts(transaction: &Transaction<'_>, author: Key, limit: usize) -> Result<Found, Failure> {
+    Ok(Found { listed: load_listed(transaction, Space::Post, author, &[], limit).await?, ..Found::default() })
+}
+
+async fn load_listed(
     transaction: &Transaction<'_>,
+    space: Space,
     owner: Key,
-    group: &RecordId,
+    prefix: &[u8],
     limit: usize,
 ) -> Result<Vec<(RecordId, Version)>, Failure> {
-    let prefix = RecordId::member_prefix(group);
-    let (space, limit) = (Space::GroupMember as i16, limit as i64);
-    let statement = transaction.prepare_cached(MEMBERS).await?;
-    let rows = transaction.query(&statement, &[&owner.0, &space, &&*prefix, &limit]).await?;
-    let member = |row: &tokio_postgres::Row| {
+    let statement = transaction.prepare_cached(LISTED).await?;
+    let rows = transaction.query(&statement, &[&owner.0, &(space as i16), &prefix, &(limit as i64)]).await?;
+    let listed = |row: &tokio_postgres::Row| {
         let id = RecordId::new(row.get(0)).map_err(|_| super::error::unreadable("record"))?;
         Ok((id, row::to_version(row.get(1))))
     };
-    rows.iter().map(member).collect()
+    rows.iter().map(listed).collect()
 }
 
 /// The edges of whoever was erased: what is to go, or what keeps the key from being given again.

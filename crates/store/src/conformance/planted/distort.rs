@@ -68,6 +68,11 @@ impl Planted {
                     |change: &Change| matches!(change, Change::Record(record) if record.space == Space::GroupMember);
                 outcome.changes.retain(|change| !member(change));
             }
+            (Bug::IndexOutlivesPosts, Operation::PutRecord { value: None, .. }) => {
+                let index =
+                    |change: &Change| matches!(change, Change::Record(record) if record.space == Space::PostAuthor);
+                outcome.changes.retain(|change| !index(change));
+            }
             _ => {}
         }
     }

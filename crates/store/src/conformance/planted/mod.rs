@@ -75,6 +75,12 @@ enum Bug {
     IgnoresCondition,
     /// Members stay when their group goes.
     MembersOutliveGroups,
+    /// The record of its author stays when a post is taken away.
+    IndexOutlivesPosts,
+    /// Posts of an erased author are not looked for.
+    PostsOutliveAuthors,
+    /// Replacing what is not there writes a new post.
+    ReplacesNothing,
     /// Only follows that were active leave something behind.
     HistoryForgetsRequests,
     /// An id is given again while edges of the one before are left.
@@ -134,6 +140,9 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::IgnoresRecordCap, "records::caps_are_exact"),
     (Bug::IgnoresCondition, "records::conditions_hold_inside_the_commit"),
     (Bug::MembersOutliveGroups, "records::groups_have_members_among_the_connected"),
+    (Bug::IndexOutlivesPosts, "posts::replaced_and_taken_away"),
+    (Bug::PostsOutliveAuthors, "posts::an_erased_author_leaves_them_to_chunks"),
+    (Bug::ReplacesNothing, "posts::refusals"),
     (Bug::HistoryForgetsRequests, "past::each_end_is_told_once_newest_first"),
     (Bug::RecreatesTooSoon, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
     (Bug::SuspensionIsForShow, "users::the_suspended_may_not_follow"),

@@ -91,6 +91,12 @@ impl Planted {
             Operation::PutRecord { condition, .. } if bug == Bug::IgnoresCondition => *condition = Condition::Any,
             _ => {}
         }
+        if let (Bug::ReplacesNothing, Operation::PutRecord { space: Space::Post, owner, id, value: Some(value), .. }) =
+            (bug, &write.operation)
+            && self.inner.read().graph.record(Space::Post, *owner, id).is_none()
+        {
+            write.operation = Operation::Post { author: *owner, value: value.clone() };
+        }
         if bug == Bug::ForgetsFloor {
             write.floor = Version::ZERO;
         }
@@ -260,6 +266,9 @@ impl View for Seen<'_> {
     }
 
     fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
+        if self.bug == Bug::PostsOutliveAuthors && space == Space::Post {
+            return Vec::new();
+        }
         self.graph.records(space, owner, prefix, limit)
     }
 

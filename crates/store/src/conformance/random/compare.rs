@@ -1,6 +1,8 @@
 //! Reads everything a store says of a few people, and compares it with the reference.
 
-use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, Sequence, Side, Space, State};
+use std::collections::HashSet;
+
+use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -132,6 +134,16 @@ impl Comparison {
                 }
             }
         }
+        let about = self.everyone.iter().map(|key| RecordId::of_key(*key)).collect();
+        for (space, ids) in [(Space::PostAuthor, reference.indexes()), (Space::Fanout, about)] {
+            for id in ids {
+                let seen = store.get_record(space, Key::SERVER, &id).await.map_err(|error| error.to_string())?;
+                let expected = reference.record(space, Key::SERVER, &id);
+                if seen.as_ref() != expected {
+                    return Err(format!("C16: {space:?} {id:?} must be {expected:?}, not {seen:?}"));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -149,15 +161,20 @@ impl Comparison {
     async fn events(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
         let Some(from) = self.read_to else { return Ok(()) };
         let events = pages::read_events(store, from).await?;
+        let indexes: HashSet<RecordId> = reference.indexes().into_iter().collect();
         let last = events.last().map_or(from, |event| event.sequence);
         let short = self.numbered && last < self.watermark;
         if short || !store.covers(self.watermark).await.is_ok_and(|covers| covers) {
             return Err(format!("C2: the log ends at {last}, before an acked watermark {}", self.watermark));
         }
-        let own = events.iter().filter(|event| match event.body {
-            EventBody::Edge { follower, .. } => self.everyone.contains(&follower),
-            EventBody::User { key, .. } => self.everyone.contains(&key),
-            EventBody::Record { owner, .. } => self.everyone.contains(&owner),
+        let is_own = |key: &Key| self.everyone.contains(key);
+        let own = events.iter().filter(|event| match &event.body {
+            EventBody::Edge { follower, .. } => is_own(follower),
+            EventBody::User { key, .. } => is_own(key),
+            // Of the server's records those that are about these people.
+            EventBody::Record { space: Space::Fanout, id, .. } => id.key().as_ref().is_some_and(is_own),
+            EventBody::Record { space: Space::PostAuthor, id, .. } => indexes.contains(id),
+            EventBody::Record { owner, .. } => is_own(owner),
         });
         let seen: Vec<_> = own.map(Entry::of).collect();
         let expected: Vec<_> = reference.log()[self.compared..].to_vec();

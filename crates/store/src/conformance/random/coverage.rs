@@ -54,6 +54,9 @@ fn a_run_meets_every_refusal_and_every_event() {
         "group.member_added",
         "group.member_removed",
         "import.finished",
+        "post.created",
+        "post.updated",
+        "post.deleted",
         "record.changed",
     ];
     assert_eq!(names, HashSet::from(expected));

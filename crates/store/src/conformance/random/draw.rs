@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use entourage_model::{
-    Condition, IdempotencyKey, Key, KeyHasher, Millis, Operation, Overwrite, RecordId, Secret, Space, UserId,
-    UserPatch, Version, Write,
+    Change, Condition, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome, Overwrite, RecordChange, RecordId,
+    Secret, Space, UserChange, UserId, UserPatch, Version, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -18,6 +18,10 @@ pub(super) struct Draw {
     newest: Version,
     /// Versions of records, for conditions that hold.
     versions: VecDeque<Version>,
+    /// Posts that were written or replaced.
+    posts: VecDeque<(Key, RecordId)>,
+    /// Who was erased and is not back, so that they come back.
+    erased: Vec<Key>,
     beyond_graph: bool,
 }
 
@@ -34,17 +38,29 @@ impl Draw {
             (hasher.key(&id), id)
         });
         let (keyed, versions) = (VecDeque::new(), VecDeque::new());
-        Self { people: people.collect(), rng, keyed, newest: Version::ZERO, versions, beyond_graph }
+        let (posts, erased) = (VecDeque::new(), Vec::new());
+        Self { people: people.collect(), rng, keyed, newest: Version::ZERO, versions, posts, erased, beyond_graph }
     }
 
     pub(super) fn everyone(&self) -> Vec<Key> {
         self.people.iter().map(|(key, _)| *key).collect()
     }
 
-    pub(super) fn saw(&mut self, version: Version) {
-        self.newest = self.newest.max(version);
-        self.versions.push_front(version);
+    pub(super) fn saw(&mut self, outcome: &Outcome) {
+        self.newest = self.newest.max(outcome.version);
+        self.versions.push_front(outcome.version);
         self.versions.truncate(30);
+        for change in &outcome.changes {
+            match change {
+                Change::Record(RecordChange { space: Space::Post, owner, id, after: Some(_), .. }) => {
+                    self.posts.push_front((*owner, id.clone()));
+                    self.posts.truncate(12);
+                }
+                Change::User(UserChange { key, after: None, .. }) => self.erased.push(*key),
+                Change::User(UserChange { key, .. }) => self.erased.retain(|erased| erased != key),
+                _ => {}
+            }
+        }
     }
 
     /// One write, or a batch. The first ones make most of the people.
@@ -136,12 +152,31 @@ impl Draw {
     /// What is beside the graph. Few ids and few values, so that they meet.
     fn beyond(&mut self) -> Operation {
         let (a, b) = (self.someone(), self.someone());
-        match self.rng.random_range(0..100) {
+        match self.rng.random_range(0..125) {
             0..6 => Operation::Suspend { key: a, suspended: self.one_in(4) },
             6..52 => self.record(a),
             52..82 => Operation::GroupMember { owner: a, group: self.group(), member: b, present: !self.one_in(5) },
             82..86 => Operation::Erase { key: a, created: None },
-            _ => Operation::EraseEdges { key: a, limit: self.rng.random_range(0..4) },
+            86..100 => {
+                let most = if self.one_in(2) { 40 } else { 4 };
+                let key = if self.one_in(4) { None } else { self.erased.choose(&mut self.rng).copied() };
+                Operation::EraseEdges { key: key.unwrap_or(a), limit: self.rng.random_range(0..most) }
+            }
+            100..105 => {
+                let (space, owner, id) = (Space::Fanout, Key::SERVER, RecordId::of_key(b));
+                let value = (!self.one_in(4)).then(|| Box::from([self.rng.random_range(0..3)]));
+                Operation::PutRecord { space, owner, id, value, condition: Condition::Any, cap: None }
+            }
+            105..113 if !self.posts.is_empty() => {
+                let index = self.rng.random_range(0..self.posts.len());
+                let (mut owner, id) = self.posts[index].clone();
+                if self.one_in(6) {
+                    owner = a;
+                }
+                let (value, condition) = (self.value(), self.condition());
+                Operation::PutRecord { space: Space::Post, owner, id, value, condition, cap: None }
+            }
+            _ => Operation::Post { author: a, value: self.value().unwrap_or_default() },
         }
     }
 
@@ -152,22 +187,35 @@ impl Draw {
 
     fn record(&mut self, owner: Key) -> Operation {
         let space = Space::ALL[if self.one_in(2) { 0 } else { self.rng.random_range(0..Space::ALL.len()) }];
+        let (value, condition) = (self.value(), self.condition());
+        let cap = self.one_in(3).then(|| self.rng.random_range(0..4));
+        Operation::PutRecord { space, owner, id: self.group(), value, condition, cap }
+    }
+
+    fn value(&mut self) -> Option<Box<[u8]>> {
         let length = if self.one_in(40) { 70_000 } else { self.rng.random_range(0..4) * 5 };
-        let value = (!self.one_in(4)).then(|| vec![self.rng.random_range(0..3); length].into_boxed_slice());
-        let condition = match self.rng.random_range(0..6) {
+        (!self.one_in(4)).then(|| vec![self.rng.random_range(0..3); length].into_boxed_slice())
+    }
+
+    fn condition(&mut self) -> Condition {
+        match self.rng.random_range(0..6) {
             0 => Condition::Absent,
             1 => {
                 let index = self.rng.random_range(0..30);
                 Condition::Version(self.versions.get(index).copied().unwrap_or_default())
             }
             _ => Condition::Any,
-        };
-        let cap = self.one_in(3).then(|| self.rng.random_range(0..4));
-        Operation::PutRecord { space, owner, id: self.group(), value, condition, cap }
+        }
     }
 
     fn put(&mut self) -> Operation {
-        let (key, mut id) = self.people[self.rng.random_range(0..PEOPLE)].clone();
+        let mut index = self.rng.random_range(0..PEOPLE);
+        if self.one_in(2)
+            && let Some(erased) = self.erased.choose(&mut self.rng)
+        {
+            index = self.people.iter().position(|(key, _)| key == erased).unwrap_or(index);
+        }
+        let (key, mut id) = self.people[index].clone();
         if self.one_in(12) {
             id = self.people[self.rng.random_range(0..PEOPLE)].1.clone();
         }

@@ -97,7 +97,7 @@ pub async fn run(
             }
             match result {
                 Ok(outcome) => {
-                    draw.saw(outcome.version);
+                    draw.saw(&outcome);
                     comparison.saw(&outcome);
                     met.outcomes.push(outcome);
                 }

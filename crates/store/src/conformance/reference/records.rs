@@ -24,8 +24,13 @@ impl Reference {
                 Ok(Expected { told: Told::User { created: false }, effects })
             }
             Operation::Erase { key, .. } => {
-                let effects = self.users.get(&key).map(|_| Effect::Erase { key });
-                Ok(Expected { told: Told::Gone, effects: effects.into_iter().collect() })
+                let mut effects: Vec<Effect> =
+                    self.users.get(&key).map(|_| Effect::Erase { key }).into_iter().collect();
+                let about = RecordId::of_key(key);
+                if !effects.is_empty() && self.record(Space::Fanout, Key::SERVER, &about).is_some() {
+                    effects.push(removed(Space::Fanout, Key::SERVER, about));
+                }
+                Ok(Expected { told: Told::Gone, effects })
             }
             Operation::PutRecord { space, owner, ref id, ref value, condition, cap } => {
                 self.put_record(space, owner, id, value.as_deref(), condition, cap)
@@ -44,11 +49,21 @@ impl Reference {
         condition: Condition,
         cap: Option<u32>,
     ) -> Result<Expected, Code> {
-        if space == Space::GroupMember || (space == Space::Group && id.as_bytes().len() > 23) {
+        let forbidden = match space {
+            Space::GroupMember | Space::PostAuthor => true,
+            Space::Group => id.as_bytes().len() > 23,
+            Space::Fanout => owner != Key::SERVER || id.as_bytes().len() != 8,
+            _ => false,
+        };
+        if forbidden {
             return Err(Code::InvalidRequest);
         }
         if owner != Key::SERVER {
             self.known(owner)?;
+        }
+        let about_nobody = || id.key().is_none_or(|key| !self.users.contains_key(&key));
+        if space == Space::Fanout && value.is_some() && about_nobody() {
+            return Err(Code::UserNotFound);
         }
         let known = self.record(space, owner, id);
         let holds = match condition {
@@ -64,11 +79,14 @@ impl Reference {
             _ => Vec::new(),
         };
         let Some(value) = value else {
+            if let (Space::Post, Some(_)) = (space, known) {
+                return Ok(Expected { told: Told::Gone, effects: post_removed(owner, id) });
+            }
             let mut effects: Vec<Effect> = known.iter().map(|_| removed(space, owner, id.clone())).collect();
             effects.extend(members.into_iter().take(1_000).map(|id| removed(Space::GroupMember, owner, id)));
             return Ok(Expected { told: Told::Gone, effects });
         };
-        if value.len() > 65_536 {
+        if value.len() > 65_536 || (space == Space::Post && known.is_none()) {
             return Err(Code::InvalidRequest);
         }
         if known.is_some_and(|record| *record.value == *value) {
@@ -111,6 +129,17 @@ impl Reference {
         all.filter(|id| id.member().is_some_and(|(of, _)| of == *group)).collect()
     }
 
+    pub(super) fn publish(&self, author: Key, value: &[u8], version: Version) -> Result<Expected, Code> {
+        self.known(author)?;
+        if value.len() > 65_536 {
+            return Err(Code::InvalidRequest);
+        }
+        let mut expected = written(Space::Post, author, RecordId::of_version(version), true, value.into());
+        let index = written(Space::PostAuthor, Key::SERVER, index_of(version), true, author.0.to_be_bytes().into());
+        expected.effects.extend(index.effects);
+        Ok(expected)
+    }
+
     /// Which edges go first is the store's to choose; that they are live ones of this key, and as many as asked, is not.
     pub(super) fn erase_edges(
         &self,
@@ -123,6 +152,9 @@ impl Reference {
             true => Vec::new(),
             false => self.links.keys().copied().filter(|(_, from, to)| [*from, *to].contains(&key)).collect(),
         };
+        if left.is_empty() {
+            return self.erase_posts(key, limit, outcome);
+        }
         let expected = left.len().min(limit).min(1_000);
         let mut effects = Vec::new();
         for change in &outcome.changes {
@@ -140,13 +172,37 @@ impl Reference {
         if effects.len() != expected {
             return Err(format!("{expected} edges must be erased, not {}", effects.len()));
         }
-        Ok(Expected { told: Told::EdgesErased { left: !left.is_empty() }, effects })
+        let left = !left.is_empty() || !self.list_records(Space::Post, key).is_empty();
+        Ok(Expected { told: Told::EdgesErased { removed: effects.len() as u32, left }, effects })
+    }
+
+    /// The same with posts, half as many of them: with each goes the record of its author.
+    fn erase_posts(&self, key: Key, limit: usize, outcome: &Outcome) -> Result<Expected, String> {
+        let mut left = match self.users.contains_key(&key) {
+            true => Vec::new(),
+            false => self.list_records(Space::Post, key),
+        };
+        let expected = left.len().min(limit.min(1_000).div_ceil(2));
+        let mut effects = Vec::new();
+        for change in &outcome.changes {
+            let Change::Record(record) = change else { return Err(format!("{change:?} is no post")) };
+            if record.space == Space::PostAuthor {
+                continue;
+            }
+            let at = left.iter().position(|known| known.id == record.id && record.space == Space::Post);
+            left.swap_remove(at.ok_or_else(|| format!("{record:?} is not to erase"))?);
+            effects.extend(post_removed(key, &record.id));
+        }
+        if effects.len() != expected * 2 {
+            return Err(format!("{expected} posts must be erased, not {}", effects.len() / 2));
+        }
+        Ok(Expected { told: Told::EdgesErased { removed: expected as u32, left: !left.is_empty() }, effects })
     }
 
     pub(super) fn forget(&mut self, key: Key) {
         self.users.remove(&key);
         self.past.remove(&key);
-        self.records.retain(|(_, owner), _| *owner != key);
+        self.records.retain(|(space, owner), _| *owner != key || *space == Space::Post);
     }
 
     pub(super) fn apply_record(
@@ -158,6 +214,9 @@ impl Reference {
         value: Option<Box<[u8]>>,
         version: Version,
     ) -> Entry {
+        if event == "post.created" {
+            self.posts.insert(version);
+        }
         let list = self.records.entry((space, owner)).or_default();
         let existed = match &value {
             Some(value) => list.insert(id.clone(), Record { id: id.clone(), version, value: value.clone() }),
@@ -188,6 +247,11 @@ impl Reference {
         self.records.get(&(space, owner)).map(|list| list.values().cloned().collect()).unwrap_or_default()
     }
 
+    /// Where the author of each post is found, or was.
+    pub fn indexes(&self) -> Vec<RecordId> {
+        self.posts.iter().map(|post| index_of(*post)).collect()
+    }
+
     /// Newest first.
     pub fn history(&self, follower: Key) -> Vec<Ended> {
         let mut past = self.past.get(&follower).cloned().unwrap_or_default();
@@ -204,12 +268,24 @@ const fn event(space: Space, created: bool, there: bool) -> &'static str {
         (Space::GroupMember, _, true) => "group.member_added",
         (Space::GroupMember, _, false) => "group.member_removed",
         (Space::Import, ..) => "import.finished",
+        (Space::Post, true, _) => "post.created",
+        (Space::Post, false, true) => "post.updated",
+        (Space::Post, false, false) => "post.deleted",
         _ => "record.changed",
     }
 }
 
 fn removed(space: Space, owner: Key, id: RecordId) -> Effect {
     Effect::Record { event: event(space, false, false), space, owner, id, value: None }
+}
+
+fn index_of(post: Version) -> RecordId {
+    RecordId::new(&post.bits().to_be_bytes()).expect("eight bytes are an id")
+}
+
+fn post_removed(author: Key, id: &RecordId) -> Vec<Effect> {
+    let index = id.version().map(|post| removed(Space::PostAuthor, Key::SERVER, index_of(post)));
+    [removed(Space::Post, author, id.clone())].into_iter().chain(index).collect()
 }
 
 fn written(space: Space, owner: Key, id: RecordId, created: bool, value: Box<[u8]>) -> Expected {

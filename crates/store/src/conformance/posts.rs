@@ -1,0 +1,259 @@
+//! Posts: found by their author and by their id, and gone with both.
+
+use std::collections::HashSet;
+
+use entourage_model::{
+    Code, Condition, EventBody, Key, Operation, Overwrite, Record, RecordId, Reply, Space, UserPatch, Version,
+    post_author,
+};
+
+use super::{
+    operations::*,
+    pages,
+    world::{World, own_request},
+};
+
+async fn listed(world: &World, author: Key) -> Vec<Record> {
+    pages::read_records(&*world.store, Space::Post, author, 3).await.unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+/// Whom the id of a post leads to.
+async fn found_by_id(world: &World, post: Version) -> Option<Key> {
+    let id = RecordId::of_post_author(post);
+    let record = world.store.get_record(Space::PostAuthor, Key::SERVER, &id).await.expect("records can be read")?;
+    assert_eq!(record.version, post);
+    Some(post_author(&record.value).expect("the author can be read"))
+}
+
+fn replace(author: Key, post: Version, value: &[u8], condition: Condition) -> Operation {
+    put_record_if(Space::Post, author, RecordId::of_version(post).as_bytes(), Some(value), condition)
+}
+
+fn take_away(author: Key, post: Version) -> Operation {
+    remove_record(Space::Post, author, RecordId::of_version(post).as_bytes())
+}
+
+pub(super) async fn written_under_an_id_of_their_own(world: World) {
+    let (author, mark) = world.user_at_mark().await;
+    let first = world.done(post(author, b"one")).await;
+    let second = world.done(post(author, b"one")).await;
+    assert!(second.version > first.version);
+    for outcome in [&first, &second] {
+        let version = outcome.version;
+        assert_eq!(outcome.reply, Reply::Record { version, created: true, changed: true });
+        assert_eq!(outcome.changes.len(), 2);
+        assert_eq!(found_by_id(&world, version).await, Some(author));
+    }
+    let expected = [&second, &first].map(|outcome| {
+        let (id, version) = (RecordId::of_version(outcome.version), outcome.version);
+        Record { id, version, value: Box::from(*b"one") }
+    });
+    assert_eq!(listed(&world, author).await, expected, "newest first");
+    assert_eq!(world.store.count_records(Space::Post, author).await.expect("records are counted"), 2);
+    let events = world.events(mark, &[author]).await;
+    for (event, outcome) in events.iter().zip([&first, &second]) {
+        assert!(event.name() == "post.created" && event.is_public() && event.version == outcome.version);
+        let EventBody::Record { id, after, .. } = &event.body else { panic!("{event:?} is of no record") };
+        assert_eq!((id.version(), after.as_deref()), (Some(outcome.version), Some(&b"one"[..])));
+    }
+    assert_eq!(events.len(), 2);
+    // The record of the author is the server's own business.
+    let all = pages::read_events(&*world.store, mark).await.expect("events can be read");
+    let index = all.iter().filter(|event| match &event.body {
+        EventBody::Record { space: Space::PostAuthor, id, after, .. } => {
+            assert!(!event.is_public() && after.as_deref().is_none_or(<[u8]>::is_empty));
+            *id == RecordId::of_post_author(second.version)
+        }
+        _ => false,
+    });
+    assert_eq!(index.count(), 1);
+}
+
+pub(super) async fn refusals(world: World) {
+    let (author, mark) = world.user_at_mark().await;
+    let other = world.user().await;
+    world.refused(post(world.stranger(), b"x"), Code::ActorNotFound).await;
+    world.refused(post(Key::SERVER, b"x"), Code::ActorNotFound).await;
+    world.refused(post(author, &vec![1; 65_537]), Code::InvalidRequest).await;
+    let made = world.done(post(author, b"x")).await.version;
+    // Nothing but a post of its own makes a post, or the record of its author.
+    let free = Version::from_bits(made.bits() - 1);
+    world.refused(replace(author, free, b"y", Condition::Any), Code::InvalidRequest).await;
+    world.refused(replace(author, free, b"y", Condition::Absent), Code::InvalidRequest).await;
+    world.refused(replace(other, made, b"y", Condition::Any), Code::InvalidRequest).await;
+    world.refused(replace(author, free, b"y", Condition::Version(made)), Code::RequestInProgress).await;
+    world.refused(replace(author, made, &vec![1; 65_537], Condition::Any), Code::InvalidRequest).await;
+    let add = |space, owner| Operation::AddRecord { space, owner, value: Box::from(*b"y"), cap: None };
+    world.refused(add(Space::Post, author), Code::InvalidRequest).await;
+    world.refused(add(Space::PostAuthor, Key::SERVER), Code::InvalidRequest).await;
+    let index = RecordId::of_post_author(made);
+    world.refused(put_record(Space::PostAuthor, Key::SERVER, index.as_bytes(), b"y"), Code::InvalidRequest).await;
+    world.refused(remove_record(Space::PostAuthor, Key::SERVER, index.as_bytes()), Code::InvalidRequest).await;
+    assert_eq!(world.done(take_away(other, made)).await.reply, Reply::Gone { changed: false });
+    assert_eq!(found_by_id(&world, made).await, Some(author));
+    assert_eq!(listed(&world, author).await.len(), 1);
+    assert_eq!(world.event_names(mark, &[author]).await, ["post.created"]);
+}
+
+pub(super) async fn replaced_and_taken_away(world: World) {
+    let (author, mark) = world.user_at_mark().await;
+    let made = world.done(post(author, b"one")).await.version;
+    let kept = world.done(post(author, b"kept")).await.version;
+    let same = world.done(replace(author, made, b"one", Condition::Version(made))).await;
+    assert_eq!(same.reply, Reply::Record { version: made, created: false, changed: false });
+    let replaced = world.done(replace(author, made, b"two", Condition::Version(made))).await;
+    let version = replaced.version;
+    assert_eq!(replaced.reply, Reply::Record { version, created: false, changed: true });
+    world.refused(replace(author, made, b"three", Condition::Version(made)), Code::RequestInProgress).await;
+    let id = RecordId::of_version(made);
+    let stored = world.store.get_record(Space::Post, author, &id).await.expect("records can be read");
+    assert_eq!(stored, Some(Record { id: id.clone(), version, value: Box::from(*b"two") }));
+    assert_eq!(found_by_id(&world, made).await, Some(author));
+    assert_eq!(found_by_id(&world, version).await, None);
+    assert_eq!(listed(&world, author).await.len(), 2);
+
+    let gone = world.done(take_away(author, made)).await;
+    assert_eq!((gone.reply, gone.changes.len()), (Reply::Gone { changed: true }, 2));
+    assert_eq!(world.done(take_away(author, made)).await.reply, Reply::Gone { changed: false });
+    world.refused(replace(author, made, b"four", Condition::Any), Code::InvalidRequest).await;
+    assert_eq!(found_by_id(&world, made).await, None);
+    assert_eq!(found_by_id(&world, kept).await, Some(author));
+    let left: Vec<RecordId> = listed(&world, author).await.into_iter().map(|record| record.id).collect();
+    assert_eq!(left, [RecordId::of_version(kept)]);
+    let names = world.event_names(mark, &[author]).await;
+    assert_eq!(names, ["post.created", "post.created", "post.updated", "post.deleted"]);
+}
+
+pub(super) async fn a_retry_is_the_same_post(world: World) {
+    let author = world.user().await;
+    let key = own_request();
+    let first = world.done(keyed(post(author, b"once"), key)).await;
+    let again = world.done(keyed(post(author, b"once"), key)).await;
+    assert!(again.replayed && again.changes.is_empty());
+    assert_eq!((again.reply, again.version), (first.reply, first.version));
+    assert_eq!(listed(&world, author).await.len(), 1);
+    world.done(take_away(author, first.version)).await;
+    assert_eq!(world.done(keyed(post(author, b"once"), key)).await.reply, first.reply, "what came of it then");
+    assert!(listed(&world, author).await.is_empty());
+    let at_once = own_request();
+    let replies = world
+        .race(16, |_, store| async move {
+            store.commit(keyed(post(author, b"race"), at_once)).await.expect("the post is written").reply
+        })
+        .await;
+    assert!(replies.iter().all(|reply| *reply == replies[0]), "{replies:?}");
+    assert_eq!(listed(&world, author).await.len(), 1);
+}
+
+pub(super) async fn written_at_once_each_has_its_id(world: World) {
+    let author = world.user().await;
+    let versions = world
+        .race(64, |index, store| async move {
+            store.commit(post(author, &[index as u8]).into()).await.expect("the post is written").version
+        })
+        .await;
+    let ids: HashSet<Version> = versions.iter().copied().collect();
+    assert_eq!(ids.len(), 64);
+    let listed = listed(&world, author).await;
+    assert_eq!(listed.iter().map(|record| record.version).collect::<HashSet<_>>(), ids);
+    for (index, version) in versions.into_iter().enumerate() {
+        assert_eq!(found_by_id(&world, version).await, Some(author));
+        let stored = listed.iter().find(|record| record.version == version).expect("it is listed");
+        assert_eq!(*stored.value, [index as u8]);
+    }
+}
+
+pub(super) async fn an_erased_author_leaves_them_to_chunks(world: World) {
+    let (_, mark) = world.user_at_mark().await;
+    let (author, id) = world.own_id();
+    let put = Operation::PutUser { key: author, id, patch: UserPatch::default(), overwrite: Overwrite::Replace };
+    world.done(put.clone()).await;
+    let others = world.many_users(3).await;
+    for &other in &others {
+        world.done(follow(other, author)).await;
+    }
+    let mut posts = Vec::new();
+    for number in 0..7 {
+        posts.push(world.done(post(author, &[number])).await.version);
+    }
+    world.done(replace(author, posts[0], b"again", Condition::Any)).await;
+    world.done(erase(author)).await;
+    assert_eq!(listed(&world, author).await.len(), 7, "posts stay for the moment");
+    world.refused(post(author, b"late"), Code::ActorNotFound).await;
+    world.refused(take_away(author, posts[0]), Code::ActorNotFound).await;
+    // The edges first, then posts, half as many: with each goes the record of its author.
+    let chunks = [(2, 2, true), (5, 1, true), (0, 0, true), (1, 1, true), (4, 2, true), (5, 3, true), (9, 1, false)];
+    for (limit, removed, left) in chunks.into_iter().chain([(9, 0, false)]) {
+        if left || removed > 0 {
+            world.refused(put.clone(), Code::RequestInProgress).await;
+        }
+        let reply = world.done(erase_edges(author, limit)).await.reply;
+        assert_eq!(reply, Reply::EdgesErased { removed, left }, "at {limit}");
+        world.assert_sound().await;
+    }
+    assert!(listed(&world, author).await.is_empty());
+    for &version in &posts {
+        assert_eq!(found_by_id(&world, version).await, None);
+    }
+    let names = world.event_names(mark, &[author]).await;
+    assert_eq!(names.iter().filter(|name| **name == "post.deleted").count(), 7);
+    assert_eq!(names.iter().filter(|name| **name == "user.erased").count(), 1);
+
+    world.done(put).await;
+    assert!(listed(&world, author).await.is_empty());
+    let new = world.done(post(author, b"new")).await.version;
+    let late = world.done(erase_edges(author, 100)).await;
+    assert_eq!(late.reply, Reply::EdgesErased { removed: 0, left: false });
+    assert_eq!(found_by_id(&world, new).await, Some(author));
+    assert_eq!(listed(&world, author).await.len(), 1);
+}
+
+pub(super) async fn how_they_spread_is_forgotten_with_the_author(world: World) {
+    let (author, id) = world.own_id();
+    let put = Operation::PutUser { key: author, id, patch: UserPatch::default(), overwrite: Overwrite::Replace };
+    let about = RecordId::of_key(author);
+    let stored = async || {
+        let found = world.store.get_record(Space::Fanout, Key::SERVER, &about).await.expect("records can be read");
+        found.map(|record| record.value)
+    };
+    world.refused(fan_out(author, Some(b"push")), Code::UserNotFound).await;
+    world.done(put.clone()).await;
+    world.refused(put_record(Space::Fanout, author, about.as_bytes(), b"push"), Code::InvalidRequest).await;
+    world.refused(put_record(Space::Fanout, Key::SERVER, b"name", b"push"), Code::InvalidRequest).await;
+    let add = Operation::AddRecord { space: Space::Fanout, owner: Key::SERVER, value: Box::default(), cap: None };
+    world.refused(add, Code::InvalidRequest).await;
+    world.done(fan_out(author, Some(b"push"))).await;
+    world.done(fan_out(author, Some(b"pull"))).await;
+    assert_eq!(stored().await.as_deref(), Some(&b"pull"[..]));
+    world.done(erase(author)).await;
+    assert_eq!(stored().await, None);
+    world.refused(fan_out(author, Some(b"late")), Code::UserNotFound).await;
+    assert_eq!(world.done(fan_out(author, None)).await.reply, Reply::Gone { changed: false });
+    world.done(put).await;
+    assert_eq!(stored().await, None);
+}
+
+pub(super) async fn they_survive_reopening(world: World) {
+    let [author, gone] = world.users().await;
+    let mut posts = Vec::new();
+    for number in 0..40 {
+        posts.push(world.done(post(author, &[number; 900])).await.version);
+        world.done(post(gone, &[number; 900])).await;
+    }
+    world.done(take_away(author, posts[7])).await;
+    world.done(replace(author, posts[8], b"replaced", Condition::Any)).await;
+    world.done(erase(gone)).await;
+    world.done(erase_edges(gone, 20)).await;
+    let before = listed(&world, author).await;
+    let mut world = world;
+    for left in [30, 20] {
+        world = world.reopened().await;
+        assert_eq!(listed(&world, author).await, before);
+        assert_eq!(found_by_id(&world, posts[7]).await, None);
+        assert_eq!(found_by_id(&world, posts[8]).await, Some(author));
+        assert_eq!(listed(&world, gone).await.len(), left);
+        assert_eq!(world.done(erase_edges(gone, 20)).await.reply, Reply::EdgesErased { removed: 10, left: true });
+    }
+    let newest = world.done(post(author, b"newest")).await.version;
+    assert_eq!(listed(&world, author).await[0].id, RecordId::of_version(newest));
+}
