@@ -97,9 +97,11 @@ pub struct Progress {
 ///   ([`Event::is_public`]) and has no value. Whoever shows events leaves those out and goes on behind them.
 /// - **C17** `scan_history` shows each follow and each request of a user that ended within `history.retention`, once,
 ///   newest first, and nothing from before the user was created. It follows from the edges' changes alone.
-/// - **C18** An erased user is gone with the commit: no user, no records, no history, one `user.erased`. Edges stay, and
-///   are read like others, until they are erased in chunks, each with its event. Until the last one is gone nobody
-///   can be created under that key; whoever is created then has nothing of the one before.
+/// - **C18** An erased user is gone with the commit: no user, no records, no history, one `user.erased`. Edges and posts
+///   stay, and are read like others, until they are erased in chunks, each with its event. Until the last one is gone
+///   nobody can be created under that key; whoever is created then has nothing of the one before.
+/// - **C19** `get_records` is `get_record` of each in the order asked, and `scan_each` is `scan_records` of each owner in
+///   the order asked, each as of some moment of the call.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn profile(&self) -> Profile;
@@ -146,6 +148,30 @@ pub trait Store: Send + Sync + 'static {
     async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>>;
 
     async fn count_records(&self, space: Space, owner: Key) -> Result<u64>;
+
+    /// In one go where each would be a round trip.
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        let mut records = Vec::with_capacity(ids.len());
+        for (owner, id) in ids {
+            records.push(self.get_record(space, *owner, id).await?);
+        }
+        Ok(records)
+    }
+
+    /// As [`Self::scan_records`] for each owner, in one go where each would be a round trip.
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
+        let mut lists = Vec::with_capacity(owners.len());
+        for owner in owners {
+            lists.push(self.scan_records(space, *owner, after, limit).await?);
+        }
+        Ok(lists)
+    }
 
     /// What a follower's edges left behind, newest first, below `before`.
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>>;

@@ -126,6 +126,20 @@ impl Store for Recorded {
         self.inner.count_records(space, owner).await
     }
 
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        self.inner.get_records(space, ids).await
+    }
+
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
+        self.inner.scan_each(space, owners, after, limit).await
+    }
+
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.inner.scan_history(follower, before, limit).await
     }

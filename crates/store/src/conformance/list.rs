@@ -131,6 +131,7 @@ macro_rules! conformance_cases {
                 added_under_an_id_of_their_own [C3 C6 C16];
                 groups_have_members_among_the_connected [C3 C12 C16];
                 a_large_group_goes_in_chunks [C3 C16] if peeks;
+                many_at_once_are_those_of_each [C19];
                 records_survive_reopening [C14 C16 C17] if durable;
             }
             posts {

@@ -265,3 +265,33 @@ pub(super) async fn added_under_an_id_of_their_own(world: World) {
         Operation::AddRecord { space: Space::Seen, owner: world.stranger(), value: Box::default(), cap: None };
     world.refused(nobodys, Code::ActorNotFound).await;
 }
+
+pub(super) async fn many_at_once_are_those_of_each(world: World) {
+    let owners = world.many_users(6).await;
+    let puts = owners.iter().enumerate().flat_map(|(index, &owner)| {
+        (0..index as u8 * 2)
+            .map(move |number| put_record(Space::Notification, owner, &[number], &[index as u8, number]))
+    });
+    world.all_done(puts.collect()).await;
+    world.done(put_record(Space::Seen, owners[5], &[0], b"elsewhere")).await;
+    // Out of order, one of them twice, and one without a user.
+    let asked = [owners[5], world.stranger(), owners[0], owners[3], owners[5], owners[1]];
+    let ids: Vec<_> = asked.iter().flat_map(|&owner| [0, 4, 99].map(|number| (owner, id(&[number])))).collect();
+    let many = world.store.get_records(Space::Notification, &ids).await.expect("records can be read");
+    assert_eq!(many.len(), ids.len());
+    for ((owner, id), found) in ids.iter().zip(&many) {
+        let single = world.store.get_record(Space::Notification, *owner, id).await.expect("records can be read");
+        assert_eq!(*found, single, "{id:?} of {owner}");
+    }
+    assert_eq!(many.iter().flatten().count(), 2 + 2 + 2 + 1);
+    for (after, limit) in [(None, 0), (None, 1), (None, 3), (None, 100), (Some(&[2][..]), 2), (Some(&[2, 0]), 100)] {
+        let lists = world.store.scan_each(Space::Notification, &asked, after, limit).await.expect("lists can be read");
+        assert_eq!(lists.len(), asked.len());
+        for (&owner, list) in asked.iter().zip(&lists) {
+            let single = world.store.scan_records(Space::Notification, owner, after, limit).await.expect("a list");
+            assert_eq!(*list, single, "of {owner} after {after:?} at {limit}");
+        }
+    }
+    assert!(world.store.get_records(Space::Seen, &[]).await.expect("records can be read").is_empty());
+    assert!(world.store.scan_each(Space::Seen, &[], None, 5).await.expect("lists can be read").is_empty());
+}

@@ -67,7 +67,9 @@ impl State {
         let key = ShelfKey { owner: record.owner, shelf: Shelf::Records(record.space) };
         let document = record.after.as_ref().map(|value| Document { version, value: value.clone() });
         let grows = i64::from(document.is_some()) - i64::from(record.before.is_some());
-        self.documents.set(key, record.id.as_bytes(), document, grows);
+        if self.documents.set(key, record.id.as_bytes(), document, grows) {
+            self.ask_for_checkpoint();
+        }
         self.count(1, 0);
         if record.space == Space::Post && record.after.is_none() && self.ordinal(record.owner).is_none() {
             self.erased().left_traces();

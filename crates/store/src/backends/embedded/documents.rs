@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Bound,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -24,6 +25,7 @@ use super::{
 const SHARDS: usize = 64;
 /// How often a read looks again when blocks moved under it.
 const RETRIES: usize = 16;
+const REMOVALS_LIMIT: u32 = 8_192;
 
 /// A block with the least id in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +41,29 @@ pub(super) struct DocumentList {
     pub(super) blocks: Vec<DocumentBlock>,
     /// The owner was erased while a checkpoint runs: what was set aside for it counts for nothing.
     pub(super) forgotten: bool,
+    /// How many removals the tail has: scans have to look past them.
+    removals: u32,
 }
 
-/// What changed in a list, by id; `None`: the document is gone.
-pub(super) type DocumentTail = Vec<(DocumentId, Option<Document>)>;
+impl DocumentList {
+    /// The blocks from the one that may hold the first id above `after`, until they have more than `wanted` documents
+    /// above it, and one more to say where that ends.
+    fn blocks_above(&self, after: &[u8], wanted: usize) -> &[DocumentBlock] {
+        let first = self.blocks.partition_point(|bounded| *bounded.first <= *after).saturating_sub(1);
+        let mut found = 0;
+        // How many of the first block are above is not known without a look.
+        let enough = self.blocks.iter().skip(first + 1).position(|bounded| {
+            found += bounded.block.count as usize;
+            found > wanted
+        });
+        let until = enough.map_or(self.blocks.len(), |enough| (first + enough + 3).min(self.blocks.len()));
+        &self.blocks[first..until]
+    }
+}
+
+/// What changed in a list, by id; `None`: the document is gone. New documents come at either end: those that are to be
+/// shown newest first have ever lesser ids.
+pub(super) type DocumentTail = BTreeMap<DocumentId, Option<Document>>;
 
 #[derive(Default)]
 pub(super) struct DocumentShard {
@@ -73,22 +94,11 @@ impl Default for Documents {
     }
 }
 
-fn find(tail: &DocumentTail, id: &[u8]) -> Result<usize, usize> {
-    match tail.last() {
-        Some((last, _)) if **last >= *id => tail.binary_search_by(|(known, _)| (**known).cmp(id)),
-        _ => Err(tail.len()),
-    }
-}
-
 impl DocumentShard {
     /// The newest tail's word for an id, if one has a word.
     fn in_tails(&self, key: ShelfKey, id: &[u8]) -> Option<&Option<Document>> {
-        let word = |tail: Option<&'_ DocumentTail>| tail.and_then(|tail| find(tail, id).ok());
-        if let Some(at) = word(self.tail.get(&key)) {
-            return self.tail.get(&key).map(|tail| &tail[at].1);
-        }
-        let frozen = self.frozen_of(key)?;
-        find(frozen, id).ok().map(|at| &frozen[at].1)
+        let newer = self.tail.get(&key).and_then(|tail| tail.get(id));
+        newer.or_else(|| self.frozen_of(key)?.get(id))
     }
 
     fn frozen_of(&self, key: ShelfKey) -> Option<&DocumentTail> {
@@ -98,37 +108,27 @@ impl DocumentShard {
 
     /// What the tails say of ids above `after`, until `enough` of it is there; and up to which id that is all they
     /// say, `None` for the end.
-    fn above(
-        &self,
-        key: ShelfKey,
-        after: &[u8],
-        enough: usize,
-    ) -> (BTreeMap<DocumentId, Option<Document>>, Option<DocumentId>) {
-        let rest = |tail: Option<&'_ DocumentTail>| -> DocumentTail {
-            let Some(tail) = tail else { return DocumentTail::new() };
-            let from = tail.partition_point(|(id, _)| **id <= *after);
-            let mut live = 0;
-            let until = tail[from..].iter().position(|(_, document)| {
-                live += usize::from(document.is_some());
-                live > enough
-            });
-            tail[from..until.map_or(tail.len(), |until| from + until)].to_vec()
-        };
-        let ends = |tail: Option<&'_ DocumentTail>, taken: &DocumentTail| match (
-            tail.and_then(|tail| tail.last()),
-            taken.last(),
-        ) {
-            (Some((last, _)), Some((taken, _))) if last != taken => Some(taken.clone()),
-            (Some((last, _)), None) if **last > *after => Some(after.into()),
-            _ => None,
-        };
-        let (tail, frozen) = (self.tail.get(&key), self.frozen_of(key));
-        let (newer, older) = (rest(tail), rest(frozen));
-        let horizon = [ends(tail, &newer), ends(frozen, &older)].into_iter().flatten().min();
-        let mut words: BTreeMap<DocumentId, Option<Document>> = older.into_iter().collect();
-        words.extend(newer);
-        (words, horizon)
+    fn above(&self, key: ShelfKey, after: &[u8], enough: usize) -> (DocumentTail, Option<DocumentId>) {
+        let (mut words, older) = begin(self.frozen_of(key), after, enough);
+        let (newest, newer) = begin(self.tail.get(&key), after, enough);
+        words.extend(newest);
+        (words, [newer, older].into_iter().flatten().min())
     }
+}
+
+/// The words of one tail above `after`, `enough` documents of them, and up to which id those are all.
+fn begin(tail: Option<&DocumentTail>, after: &[u8], enough: usize) -> (DocumentTail, Option<DocumentId>) {
+    let (mut words, mut live) = (DocumentTail::new(), 0);
+    let rest = tail.map(|tail| tail.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)));
+    for (id, document) in rest.into_iter().flatten() {
+        live += usize::from(document.is_some());
+        if live > enough {
+            let last = words.last_key_value().map_or_else(|| after.into(), |(last, _)| last.clone());
+            return (words, Some(last));
+        }
+        words.insert(id.clone(), document.clone());
+    }
+    (words, None)
 }
 
 impl Documents {
@@ -140,8 +140,9 @@ impl Documents {
         &self.shards[key.hash() as usize % SHARDS]
     }
 
-    /// Writes a document, or removes it. `grows` is what that does to the number of documents.
-    pub(super) fn set(&self, key: ShelfKey, id: &[u8], document: Option<Document>, grows: i64) {
+    /// Writes a document, or removes it. `grows` is what that does to the number of documents. Says whether scans of the
+    /// list have so many removals in their way that a checkpoint is due.
+    pub(super) fn set(&self, key: ShelfKey, id: &[u8], document: Option<Document>, grows: i64) -> bool {
         let bytes = 96 + id.len() + document.as_ref().map_or(0, |document| document.value.len());
         self.tail_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let mut shard = self.shard(key).write();
@@ -150,11 +151,10 @@ impl Documents {
             DocumentList::default()
         });
         list.count = list.count.saturating_add_signed(grows);
-        let tail = shard.tail.entry(key).or_default();
-        match find(tail, id) {
-            Ok(at) => tail[at].1 = document,
-            Err(at) => tail.insert(at, (id.into(), document)),
-        }
+        list.removals += u32::from(document.is_none());
+        let crowded = list.removals >= REMOVALS_LIMIT;
+        shard.tail.entry(key).or_default().insert(id.into(), document);
+        crowded
     }
 
     pub(super) fn remember(&self, follower: Key, ended: &Ended) {
@@ -172,7 +172,7 @@ impl Documents {
             let set_aside = shard.frozen.contains_key(&key);
             let Some(list) = shard.lists.get_mut(&key) else { continue };
             self.retired.lock().extend(list.blocks.drain(..).map(|bounded| bounded.block));
-            list.count = 0;
+            (list.count, list.removals) = (0, 0);
             list.forgotten = set_aside;
             if !set_aside {
                 shard.lists.remove(&key);
@@ -239,9 +239,9 @@ impl Documents {
         let (mut words, horizon, blocks) = {
             let shard = self.shard(key).read();
             let Some(list) = shard.lists.get(&key) else { return Ok((Vec::new(), true)) };
-            let first = list.blocks.partition_point(|block| *block.first <= *after).saturating_sub(1);
             let (words, horizon) = shard.above(key, after, reach);
-            (words, horizon, list.blocks[first..].to_vec())
+            let removed = words.values().filter(|document| document.is_none()).count();
+            (words, horizon, list.blocks_above(after, limit.saturating_add(removed)).to_vec())
         };
         for (index, bounded) in blocks.iter().enumerate() {
             for (id, document) in files.read_documents(key, bounded.block)? {
@@ -263,8 +263,13 @@ impl Documents {
     /// Sets the tails aside for a checkpoint.
     pub(super) fn freeze(&self) {
         for shard in &self.shards {
-            let mut shard = shard.write();
-            shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
+            let DocumentShard { lists, tail, frozen } = &mut *shard.write();
+            for key in tail.keys() {
+                if let Some(list) = lists.get_mut(key) {
+                    list.removals = 0;
+                }
+            }
+            *frozen = Arc::new(std::mem::take(tail));
         }
         self.frozen_bytes.store(self.tail_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -299,7 +304,7 @@ impl Documents {
     pub(super) fn open(&self, key: ShelfKey, blocks: Vec<DocumentBlock>) {
         let count = blocks.iter().map(|bounded| u64::from(bounded.block.count)).sum();
         self.lists.fetch_add(1, Ordering::Relaxed);
-        let list = DocumentList { count, blocks, forgotten: false };
+        let list = DocumentList { count, blocks, ..DocumentList::default() };
         self.shard(key).write().lists.insert(key, list);
     }
 
@@ -345,10 +350,12 @@ fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
     read()
 }
 
+type Word<'a> = (&'a DocumentId, &'a Option<Document>);
+
 /// Merges changes into the documents of one block or of none.
-pub(super) fn merge(old: Vec<Named>, changes: &[(DocumentId, Option<Document>)]) -> Vec<Named> {
+pub(super) fn merge(old: Vec<Named>, changes: &[Word<'_>]) -> Vec<Named> {
     let mut merged: BTreeMap<DocumentId, Document> = old.into_iter().collect();
-    for (id, document) in changes {
+    for &(id, document) in changes {
         match document {
             Some(document) => drop(merged.insert(id.clone(), document.clone())),
             None => drop(merged.remove(id)),
@@ -361,11 +368,12 @@ pub(super) fn merge(old: Vec<Named>, changes: &[(DocumentId, Option<Document>)])
 pub(super) fn fold(
     key: ShelfKey,
     old: &[DocumentBlock],
-    tail: &[(DocumentId, Option<Document>)],
+    tail: &DocumentTail,
     files: &BlockFiles,
     mut append: impl FnMut(&[u8], u32) -> std::io::Result<BlockRef>,
 ) -> Result<(Vec<DocumentBlock>, Vec<BlockRef>), Fault> {
-    let (mut blocks, mut retired, mut rest) = (Vec::with_capacity(old.len() + 1), Vec::new(), tail);
+    let words: Vec<Word<'_>> = tail.iter().collect();
+    let (mut blocks, mut retired, mut rest) = (Vec::with_capacity(old.len() + 1), Vec::new(), words.as_slice());
     let mut write = |documents: &[Named], blocks: &mut Vec<DocumentBlock>| -> Result<(), Fault> {
         for part in shelf::cut(documents) {
             let block = append(&shelf::encode(key, part), part.len() as u32)?;
@@ -375,7 +383,7 @@ pub(super) fn fold(
     };
     for (index, bounded) in old.iter().enumerate() {
         let own = match old.get(index + 1) {
-            Some(next) => rest.partition_point(|(id, _)| *id < next.first),
+            Some(next) => rest.partition_point(|(id, _)| **id < next.first),
             None => rest.len(),
         };
         let (mine, others) = rest.split_at(own);

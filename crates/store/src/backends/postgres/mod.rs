@@ -193,6 +193,20 @@ impl crate::Store for Store {
         Ok(answering(retrying(|| self.read_record_count(space, owner))).await?)
     }
 
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        Ok(answering(retrying(|| self.read_all_records(space, ids))).await?)
+    }
+
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
+        Ok(answering(retrying(|| self.read_each(space, owners, after, limit))).await?)
+    }
+
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         Ok(answering(retrying(|| self.read_history(follower, before, limit))).await?)
     }

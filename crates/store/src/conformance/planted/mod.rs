@@ -75,6 +75,9 @@ enum Bug {
     IgnoresCondition,
     /// Members stay when their group goes.
     MembersOutliveGroups,
+    ManyRecordsOutOfOrder,
+    /// The lists of several owners share one limit.
+    LimitsAllListsTogether,
     /// The record of its author stays when a post is taken away.
     IndexOutlivesPosts,
     /// Posts of an erased author are not looked for.
@@ -140,6 +143,8 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::IgnoresRecordCap, "records::caps_are_exact"),
     (Bug::IgnoresCondition, "records::conditions_hold_inside_the_commit"),
     (Bug::MembersOutliveGroups, "records::groups_have_members_among_the_connected"),
+    (Bug::ManyRecordsOutOfOrder, "records::many_at_once_are_those_of_each"),
+    (Bug::LimitsAllListsTogether, "records::many_at_once_are_those_of_each"),
     (Bug::IndexOutlivesPosts, "posts::replaced_and_taken_away"),
     (Bug::PostsOutliveAuthors, "posts::an_erased_author_leaves_them_to_chunks"),
     (Bug::ReplacesNothing, "posts::refusals"),

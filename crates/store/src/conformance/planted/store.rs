@@ -402,6 +402,36 @@ impl Store for Planted {
         Ok(self.inner.read().graph.record_count(space, owner))
     }
 
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        let graph = &self.inner.read().graph;
+        let mut records: Vec<Option<Record>> = ids.iter().map(|(owner, id)| graph.record(space, *owner, id)).collect();
+        if self.bug == Bug::ManyRecordsOutOfOrder {
+            records.reverse();
+        }
+        Ok(records)
+    }
+
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
+        let mut lists = Vec::with_capacity(owners.len());
+        for owner in owners {
+            lists.push(self.scan_records(space, *owner, after, limit).await?);
+        }
+        if self.bug == Bug::LimitsAllListsTogether {
+            let mut left = limit;
+            for list in &mut lists {
+                list.truncate(left);
+                left -= list.len();
+            }
+        }
+        Ok(lists)
+    }
+
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         let inner = self.inner.read();
         let kept = |ended: &Ended| self.bug != Bug::HistoryForgetsRequests || ended.state == State::Active;

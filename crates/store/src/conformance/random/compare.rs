@@ -136,13 +136,19 @@ impl Comparison {
         }
         let about = self.everyone.iter().map(|key| RecordId::of_key(*key)).collect();
         for (space, ids) in [(Space::PostAuthor, reference.indexes()), (Space::Fanout, about)] {
-            for id in ids {
-                let seen = store.get_record(space, Key::SERVER, &id).await.map_err(|error| error.to_string())?;
-                let expected = reference.record(space, Key::SERVER, &id);
-                if seen.as_ref() != expected {
-                    return Err(format!("C16: {space:?} {id:?} must be {expected:?}, not {seen:?}"));
-                }
+            let ids: Vec<(Key, RecordId)> = ids.into_iter().map(|id| (Key::SERVER, id)).collect();
+            let seen = store.get_records(space, &ids).await.map_err(|error| error.to_string())?;
+            let expected: Vec<_> = ids.iter().map(|(owner, id)| reference.record(space, *owner, id).cloned()).collect();
+            if seen != expected {
+                return Err(format!("C19: {space:?} of {ids:?} must be {expected:?}, not {seen:?}"));
             }
+        }
+        let (space, limit) = (Space::ALL[self.rng.random_range(0..Space::ALL.len())], self.rng.random_range(0..4));
+        let seen = store.scan_each(space, &self.everyone, None, limit).await.map_err(|error| error.to_string())?;
+        let first = |owner: &Key| reference.list_records(space, *owner).into_iter().take(limit).collect::<Vec<_>>();
+        let expected: Vec<_> = self.everyone.iter().map(first).collect();
+        if seen != expected {
+            return Err(format!("C19: {limit} of {space:?} of each must be {expected:?}, not {seen:?}"));
         }
         Ok(())
     }

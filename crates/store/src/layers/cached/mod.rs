@@ -217,6 +217,20 @@ impl crate::Store for Store {
         self.shared.inner.count_records(space, owner).await
     }
 
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        self.shared.inner.get_records(space, ids).await
+    }
+
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
+        self.shared.inner.scan_each(space, owners, after, limit).await
+    }
+
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.shared.inner.scan_history(follower, before, limit).await
     }
