@@ -237,3 +237,35 @@ fn user(user: &User) -> UserJson<'_> {
         created_at: user.created.millis().to_rfc3339(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::{Event, Key, Post, Sequence, Version};
+
+    use super::*;
+
+    #[test]
+    fn posts_are_told_with_their_body_as_it_was_sent() {
+        let text = r#"{"b": 1.50,  "a": "x"}"#;
+        let post = Post { pushed: true, body: text.into() };
+        let told = |existed, after: Option<Box<[u8]>>| {
+            let (made, version) = (Version::from_bits(7 << 22), Version::from_bits(8 << 22));
+            let id = RecordId::of_version(made);
+            let written = after.as_ref().map(|_| post.clone());
+            let body = EventBody::Record { space: Space::Post, owner: Key(1), id, existed, after };
+            let event = Event { sequence: Sequence(1), version, body };
+            let (cursor, follower) = (String::from("here"), Some(1.into()));
+            let row = EventRow { cursor, event, follower, target: None, import: None, post: written };
+            serde_json::to_string(&super::event(&row)).unwrap()
+        };
+        let named = |name: &str, body: &str| {
+            let (made, version) = (Version::from_bits(7 << 22), Version::from_bits(8 << 22));
+            let time = version.millis().to_rfc3339();
+            let head = format!(r#""cursor":"here","type":"{name}","version":"{version}","time":"{time}""#);
+            format!(r#"{{{head},"post_id":"{made}","author":"1","body":{body}}}"#)
+        };
+        assert_eq!(told(false, Some(post.encode())), named("post.created", text));
+        assert_eq!(told(true, Some(post.encode())), named("post.updated", text));
+        assert_eq!(told(true, None), named("post.deleted", "null"));
+    }
+}
