@@ -28,6 +28,12 @@ pub enum Selection {
     Jobs,
     /// What a user is told of: the place is a day, and which kinds of it were shown.
     Notifications,
+    /// What a user sees of whom they follow.
+    Feed,
+    /// The same of a group of theirs.
+    GroupFeed(Version),
+    /// What the list's user wrote.
+    Posts,
 }
 
 /// Which list a cursor belongs to, what is shown of it, and who was looking at it (`None`: a service).
@@ -88,6 +94,9 @@ fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
         Selection::History => (7, None),
         Selection::Jobs => (8, None),
         Selection::Notifications => (9, None),
+        Selection::Feed => (10, None),
+        Selection::GroupFeed(group) => (11, Some(Key(group.bits() as i64))),
+        Selection::Posts => (12, None),
     };
     let mut bytes = Vec::with_capacity(27);
     bytes.push(selection << SELECTION_SHIFT | scope.list.plane as u8);

@@ -219,12 +219,12 @@ impl Service {
         }
     }
 
-    async fn group_record(&self, owner: Key, id: Version) -> Result<Option<Record>> {
+    pub(crate) async fn group_record(&self, owner: Key, id: Version) -> Result<Option<Record>> {
         self.store.get_record(Space::Group, owner, &RecordId::of_version(id)).await
     }
 
     /// The key of a user whose own things are written.
-    async fn owner_key(&self, owner: &UserId) -> Result<Key> {
+    pub(crate) async fn owner_key(&self, owner: &UserId) -> Result<Key> {
         let key = self.own_keys(&[owner]).await?.into_iter().flatten().next().ok_or_else(actor_not_found)?;
         if self.rules.auto_create {
             self.create_missing(key, owner).await?;
@@ -250,6 +250,6 @@ pub(crate) fn document(name: &str) -> Result<Box<[u8]>> {
     Ok(bytes.map_err(|_| Error::internal("a group cannot be written"))?.into_boxed_slice())
 }
 
-fn group_not_found() -> Error {
+pub(crate) fn group_not_found() -> Error {
     Refusal::GroupNotFound.into()
 }

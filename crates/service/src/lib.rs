@@ -15,6 +15,7 @@ mod distance;
 mod each;
 mod events;
 mod export;
+mod feed;
 mod follow;
 mod group;
 mod healer;
@@ -28,6 +29,7 @@ mod limits;
 mod list;
 mod mute;
 mod notification;
+mod post;
 mod range;
 mod relationship;
 mod request;
@@ -49,6 +51,10 @@ pub use distance::{DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance};
 pub use each::{EachWritten, EdgeWritten};
 pub use events::{EventPage, EventRow};
 pub use export::{Export, ExportFormat, Exported, Packed, Packing};
+pub use feed::{
+    Because, Entry, Explained, FeedPage, FeedRow, FeedRules, FeedStanding, FeedStream, FeedTold, Inboxes, LaneStanding,
+    Pin, Slice, Ticket,
+};
 pub use follow::{Followed, Unfollowed};
 pub use group::{GROUP_NAME_MAX_CHARS, GROUPS_MAX, GroupWritten, MemberAdded, UserGroup};
 pub use healer::EdgesHealed;
@@ -61,6 +67,7 @@ pub use list::{Limit, UserPage, UserRow};
 pub use notification::{
     ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
 };
+pub use post::{PostPage, PostView, PostWritten};
 pub use range::{Piece, Window, Windowed};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};

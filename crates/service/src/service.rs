@@ -10,8 +10,9 @@ use entourage_model::{
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Credential, Limits, Retry, Standing,
+    Actor, Call, Caller, Credential, FeedRules, Inboxes, Limits, Retry, Standing,
     audit::Auditor,
+    feed::Feed,
     healer::Healer,
     jobs::Jobs,
     leaderboard::Leaderboard,
@@ -32,6 +33,7 @@ pub struct Rules {
     pub notification_retention: Duration,
     /// Within which time everybody is audited once; `None` is never.
     pub audit_interval: Option<Duration>,
+    pub feed: FeedRules,
 }
 
 impl Default for Rules {
@@ -42,6 +44,7 @@ impl Default for Rules {
             limits: Limits::default(),
             notification_retention: Duration::from_secs(30 * 24 * 60 * 60),
             audit_interval: Some(Duration::from_secs(60 * 60)),
+            feed: FeedRules::default(),
         }
     }
 }
@@ -71,6 +74,7 @@ pub struct Service {
     pub(crate) tail: Arc<Tail>,
     pub(crate) auditor: Auditor,
     pub(crate) healer: Healer,
+    pub(crate) feed: Arc<Feed>,
     pub(crate) maintenance: Option<Arc<dyn Maintenance>>,
 }
 
@@ -84,6 +88,7 @@ impl Service {
         let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
         let (tail, auditor, healer) = (Arc::default(), Auditor::default(), Healer::default());
         let maintenance = None;
+        let feed = Arc::new(Feed::new(rules.feed, store.profile().numbered));
         Self {
             store,
             log,
@@ -99,13 +104,14 @@ impl Service {
             tail,
             auditor,
             healer,
+            feed,
             maintenance,
         }
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
-        tokio::join!(self.run_tail(), self.run_audits(), self.run_healer());
+        tokio::join!(self.run_tail(), self.run_audits(), self.run_healer(), self.run_feed());
     }
 
     /// Streams end, and with them what they need.
@@ -125,6 +131,13 @@ impl Service {
         Self { clock, ..self }
     }
 
+    /// With inboxes that are kept elsewhere.
+    #[must_use]
+    pub fn with_inboxes(self, inboxes: Arc<dyn Inboxes>) -> Self {
+        let feed = Feed::new(self.rules.feed, self.store.profile().numbered).keeping(inboxes);
+        Self { feed: Arc::new(feed), ..self }
+    }
+
     /// With what the store offers to operators.
     #[must_use]
     pub fn with_maintenance(self, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
@@ -142,6 +155,9 @@ impl Service {
 
     /// Every request begins here, also one that is then refused: an end user has so many of them a minute.
     pub fn count_request(&self, caller: &Caller) -> Result<()> {
+        if let Actor::User(user) = &caller.actor {
+            self.feed.seen(self.keys.key(user), self.clock.now());
+        }
         match (&caller.actor, &caller.credential) {
             (Actor::User(user), Credential::User) => self.limiter.count_request(user),
             _ => Ok(()),
@@ -257,6 +273,7 @@ impl Service {
             metrics::counter!("entourage_commits_total", "operation" => operation_name(operation)).increment(1);
         }
         self.leaderboard.saw(outcome);
+        self.feed.saw(outcome);
         self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
     }

@@ -1,0 +1,198 @@
+//! The reader of the log behind feeds: posts that are to be delivered, whoever wrote them, and what other servers
+//! changed. It may see an event twice and comes to the same.
+
+use std::time::{Duration, Instant};
+
+use entourage_model::{
+    Code, Error, Event, EventBody, Key, Kind, Post, RecordId, Result, Sequence, Space, State, Version,
+};
+
+use super::queue::Lane;
+use crate::{Call, Service};
+
+/// How long an event that another process wrote waits at most.
+const POLL: Duration = Duration::from_millis(500);
+const CHUNK: usize = 1_000;
+/// How often it is written down how far the log was read, at most.
+const OFFSET_INTERVAL: Duration = Duration::from_secs(1);
+const OFFSET: &[u8] = b"offset";
+/// How long a read waits for a write of another server that its token names.
+const PATIENCE: Duration = Duration::from_secs(2);
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Where the reader stands.
+struct Position {
+    at: Sequence,
+    saved: Instant,
+    /// Posts were read that the stored offset does not cover.
+    is_unsaved: bool,
+}
+
+impl Service {
+    /// What goes on for feeds beside requests, until the server stops.
+    pub(crate) async fn run_feed(&self) {
+        tokio::join!(
+            self.run_consumer(),
+            self.run_lane(Lane::Small),
+            self.run_lane(Lane::Medium),
+            self.run_lane(Lane::Large),
+            self.run_sweeps(),
+        );
+    }
+
+    async fn run_consumer(&self) {
+        let mut closed = self.tail.closed();
+        let mut position = None;
+        loop {
+            if let Err(error) = self.consume(&mut position).await {
+                tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
+            }
+            tokio::select! {
+                () = self.feed.posted.notified() => {}
+                () = tokio::time::sleep(POLL) => {}
+                _ = closed.wait_for(|closed| *closed) => break,
+            }
+        }
+        if let Some(position) = &mut position
+            && let Err(error) = self.save_offset(position, Duration::ZERO).await
+        {
+            tracing::debug!(code = error.code().as_str(), "the fan-out's offset was not kept: {}", error.detail());
+        }
+    }
+
+    async fn run_sweeps(&self) {
+        let mut closed = self.tail.closed();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP) => {}
+                _ = closed.wait_for(|closed| *closed) => return,
+            }
+            if let Err(error) = self.feed.inboxes.sweep(self.clock.now(), self.rules.feed.active).await {
+                tracing::warn!(code = error.code().as_str(), "inboxes are not swept: {}", error.detail());
+            }
+            self.feed_measures();
+        }
+    }
+
+    async fn consume(&self, position: &mut Option<Position>) -> Result<()> {
+        let position = match position {
+            Some(position) => position,
+            None => {
+                self.load_ways().await?;
+                self.resume_deliveries().await?;
+                let (at, is_unsaved) = (self.first_position().await?, false);
+                position.insert(Position { at, saved: Instant::now(), is_unsaved })
+            }
+        };
+        loop {
+            let progress = if self.feed.is_alone { None } else { Some(self.store.progress().await?) };
+            let events = match self.log.read(position.at, CHUNK).await {
+                Err(error) if error.code() == Code::EventsExpired => {
+                    return self.start_over(position).await;
+                }
+                other => other?,
+            };
+            for event in &events {
+                position.is_unsaved |= self.consume_event(event).await?;
+            }
+            self.tell_live(&events).await?;
+            position.at = events.last().map_or(position.at, |last| last.sequence);
+            if let Some(progress) = progress.filter(|progress| position.at >= progress.listed) {
+                self.feed.covered.send_replace(Some(progress.covered));
+            }
+            if events.len() < CHUNK {
+                break;
+            }
+        }
+        self.save_offset(position, OFFSET_INTERVAL).await
+    }
+
+    /// Where an earlier run had come to. Without one there is no inbox that could have missed anything.
+    async fn first_position(&self) -> Result<Sequence> {
+        let stored = self.store.get_record(Space::FanoutQueue, Key::SERVER, &RecordId::new(OFFSET)?).await?;
+        let number = stored.and_then(|record| Some(u64::from_be_bytes(record.value.as_ref().try_into().ok()?)));
+        match number {
+            Some(number) => Ok(Sequence(number)),
+            None => self.log.last().await,
+        }
+    }
+
+    /// What the log no longer tells is in the store: everything that was derived is made anew.
+    async fn start_over(&self, position: &mut Position) -> Result<()> {
+        tracing::warn!("feeds were behind the log's retention; inboxes are built anew");
+        position.at = self.log.last().await?;
+        position.is_unsaved = true;
+        self.feed.timelines.forget(None);
+        self.feed.inboxes.clear(None).await?;
+        self.feed.live.resync_all();
+        self.feed.posted.notify_one();
+        Ok(())
+    }
+
+    /// Only when nothing waits: then everything up to here has arrived.
+    async fn save_offset(&self, position: &mut Position, at_most_every: Duration) -> Result<()> {
+        if !position.is_unsaved || position.saved.elapsed() < at_most_every || !self.feed.queue.is_empty() {
+            return Ok(());
+        }
+        self.put_queue_record(RecordId::new(OFFSET)?, Some(position.at.0.to_be_bytes().to_vec())).await?;
+        (position.saved, position.is_unsaved) = (Instant::now(), false);
+        Ok(())
+    }
+
+    /// Whether it was a post that is to be delivered.
+    async fn consume_event(&self, event: &Event) -> Result<bool> {
+        match &event.body {
+            EventBody::Record { space: Space::Post, owner, id, existed, after } => {
+                let Some(post) = id.version() else { return Ok(false) };
+                match after {
+                    Some(value) if !existed => return self.consume_post(*owner, post, value).await,
+                    Some(_) => {}
+                    None => self.feed.timelines.deleted(*owner, post),
+                }
+            }
+            EventBody::Record { space: Space::Fanout, id, .. } => {
+                if let Some(author) = id.key() {
+                    self.reload_way(author).await?;
+                }
+            }
+            EventBody::User { key, after: None, .. } => {
+                self.feed.inboxes.clear(Some(*key)).await?;
+                self.feed.timelines.forget(Some(*key));
+            }
+            EventBody::Edge { kind: Kind::Follow, follower, target, before, after: Some(State::Active), .. }
+                if *before != Some(State::Active) && !self.feed.is_alone =>
+            {
+                self.feed.inboxes.follows(*follower, *target);
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    async fn consume_post(&self, author: Key, post: Version, value: &[u8]) -> Result<bool> {
+        if !self.feed.is_alone {
+            self.feed.timelines.posted(author, post);
+        }
+        if !Post::decode(value)?.pushed {
+            return Ok(false);
+        }
+        let followers = self.followers_of(author).await?;
+        self.feed.queue.put(author, post, followers);
+        Ok(true)
+    }
+
+    /// A read that carries a token of another server's write waits until that is known here, or says that it is not.
+    pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
+        let Some(token) = self.token(call)? else { return Ok(()) };
+        let mut covered = self.feed.covered.subscribe();
+        let is_covered = |covered: &Option<Sequence>| covered.is_none_or(|covered| covered >= token.watermark());
+        if self.feed.is_alone || is_covered(&covered.borrow()) {
+            return Ok(());
+        }
+        self.feed.posted.notify_one();
+        match tokio::time::timeout(PATIENCE, covered.wait_for(is_covered)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::new(Code::Stale, "this server's feeds have not seen the write that the token comes from")),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Fan-out: deliveries in chunks of followers. What a stop interrupts goes on at its chunk.
+
+use std::time::{Duration, Instant};
+
+use entourage_model::{Condition, Error, Key, List, Operation, Place, RecordId, Result, Space, Version, Write};
+use serde::{Deserialize, Serialize};
+
+use super::queue::{Delivery, Lane};
+use crate::Service;
+
+/// How many followers one step takes.
+const CHUNK: usize = 1_000;
+/// After so many chunks, or so much time, it is written down how far a delivery has come.
+const CHUNKS_BETWEEN_MARKS: usize = 10;
+const TIME_BETWEEN_MARKS: Duration = Duration::from_millis(250);
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
+const SCAN: usize = 1_000;
+
+/// How far a delivery has come, as stored.
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
+    posts: Vec<Version>,
+    position: Version,
+    follower: Key,
+}
+
+impl Service {
+    /// Delivers what waits in one lane until the server stops.
+    pub(super) async fn run_lane(&self, lane: Lane) {
+        let mut closed = self.tail.closed();
+        loop {
+            tokio::select! {
+                () = self.feed.queue.woken(lane) => {}
+                _ = closed.wait_for(|closed| *closed) => return,
+            }
+            while let Some(delivery) = self.feed.queue.take(lane) {
+                if *closed.borrow() {
+                    return;
+                }
+                if let Err(error) = self.deliver(lane, delivery).await {
+                    tracing::warn!(code = error.code().as_str(), "fan-out waits for the store: {}", error.detail());
+                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                }
+            }
+        }
+    }
+
+    /// Delivers everything that waits, in this task. For whoever runs without [`Service::run`].
+    pub async fn deliver_all(&self) -> Result<()> {
+        loop {
+            let next = Lane::ALL.into_iter().find_map(|lane| Some((lane, self.feed.queue.take(lane)?)));
+            let Some((lane, delivery)) = next else { return Ok(()) };
+            self.deliver(lane, delivery).await?;
+        }
+    }
+
+    async fn deliver(&self, lane: Lane, delivery: Delivery) -> Result<()> {
+        let (author, newest) = (delivery.author, delivery.posts.iter().max().copied());
+        if let Err(error) = self.deliver_chunks(delivery).await {
+            self.feed.queue.put_back(author);
+            return Err(error);
+        }
+        let now = self.clock.now();
+        self.feed.queue.finish(author, now);
+        if let Some(newest) = newest {
+            let lag = now.since_2000().saturating_sub(newest.millis().since_2000());
+            metrics::histogram!("entourage_fanout_seconds", "lane" => lane.as_str()).record(lag as f64 / 1_000.0);
+        }
+        Ok(())
+    }
+
+    async fn deliver_chunks(&self, delivery: Delivery) -> Result<()> {
+        let Delivery { author, posts, mut after } = delivery;
+        let (list, mut delivered) = (List::followers(author), 0);
+        let (mut chunks, mut marked, mut is_marked) = (0, Instant::now(), after.is_some());
+        loop {
+            let page = self.store.scan(list, after, CHUNK).await?;
+            let readers: Vec<Key> = page.edges.iter().map(|edge| edge.follower).collect();
+            delivered += self.feed.inboxes.deliver(author, &posts, &readers).await?;
+            after = page.edges.last().map(|edge| list.place(edge));
+            let Some(place) = after.filter(|_| page.more) else { break };
+            chunks += 1;
+            if chunks % CHUNKS_BETWEEN_MARKS == 0 || marked.elapsed() >= TIME_BETWEEN_MARKS {
+                self.mark_delivery(
+                    author,
+                    Some(Mark { posts: posts.clone(), position: place.position, follower: place.key }),
+                )
+                .await?;
+                (marked, is_marked) = (Instant::now(), true);
+            }
+            tokio::task::yield_now().await;
+        }
+        metrics::counter!("entourage_fanout_deliveries_total").increment(delivered);
+        if is_marked { self.mark_delivery(author, None).await } else { Ok(()) }
+    }
+
+    async fn mark_delivery(&self, author: Key, mark: Option<Mark>) -> Result<()> {
+        let value = mark.map(|mark| serde_json::to_vec(&mark)).transpose();
+        let value = value.map_err(|error| Error::internal(error.to_string()))?;
+        self.put_queue_record(RecordId::of_key(author), value).await
+    }
+
+    pub(super) async fn put_queue_record(&self, id: RecordId, value: Option<Vec<u8>>) -> Result<()> {
+        let operation = Operation::PutRecord {
+            space: Space::FanoutQueue,
+            owner: Key::SERVER,
+            id,
+            value: value.map(Vec::into_boxed_slice),
+            condition: Condition::Any,
+            cap: None,
+        };
+        self.store.commit(Write::from(operation)).await.map(|_| ())
+    }
+
+    /// Goes on with what a stop interrupted.
+    pub(super) async fn resume_deliveries(&self) -> Result<()> {
+        let mut after: Option<RecordId> = None;
+        loop {
+            let from = after.as_ref().map(RecordId::as_bytes);
+            let records = self.store.scan_records(Space::FanoutQueue, Key::SERVER, from, SCAN).await?;
+            for record in &records {
+                let Some(author) = record.id.key() else { continue };
+                let mark: Mark = serde_json::from_slice(&record.value)
+                    .map_err(|error| Error::internal(format!("a mark of the fan-out cannot be read: {error}")))?;
+                let after = Some(Place { position: mark.position, key: mark.follower });
+                let followers = self.followers_of(author).await?;
+                self.feed.queue.resume(Delivery { author, posts: mark.posts, after }, followers);
+            }
+            match records.last() {
+                Some(last) if records.len() == SCAN => after = Some(last.id.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    pub(crate) async fn followers_of(&self, author: Key) -> Result<u64> {
+        Ok(self.store.get_counts(author).await?.map_or(0, |counts| counts.followers))
+    }
+}

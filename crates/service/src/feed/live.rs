@@ -1,0 +1,252 @@
+//! Live feeds: posts as they are written, in the order of the log, to whoever listens. A listener that is too slow is
+//! told to read anew.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use entourage_model::{
+    Code, Event, EventBody, EventCursor, Key, Kind, List, Result, Sequence, Space, User, UserId, Version,
+};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use super::{Entry, FeedRow, read::Verdict};
+use crate::{Call, Service};
+
+/// How many posts wait for one listener; more, and it is told to read anew.
+const WAITING_MAX: usize = 256;
+/// How far back a stream goes on; beyond it, the reader reads anew.
+const RESUME_EVENTS_MAX: u64 = 10_000;
+const CHUNK: usize = 1_000;
+
+/// What a stream says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeedTold {
+    /// A post, and where to go on after it.
+    Post { cursor: String, row: Box<FeedRow> },
+    /// Something was left out: read the feed anew, and go on from here.
+    Resync { cursor: String },
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    posts: VecDeque<(Sequence, Entry)>,
+    /// Something was left out, up to here.
+    left_out: Option<Sequence>,
+}
+
+#[derive(Debug, Default)]
+struct Listener {
+    waiting: Mutex<Waiting>,
+    filled: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    listeners: Mutex<HashMap<Key, Vec<Arc<Listener>>>>,
+}
+
+impl Live {
+    fn readers(&self) -> Vec<Key> {
+        self.listeners.lock().keys().copied().collect()
+    }
+
+    fn tell(&self, reader: Key, sequence: Sequence, entry: Entry) {
+        for listener in self.listeners.lock().get(&reader).into_iter().flatten() {
+            let mut waiting = listener.waiting.lock();
+            if waiting.posts.len() >= WAITING_MAX {
+                waiting.posts.clear();
+                waiting.left_out = Some(sequence);
+                metrics::counter!("entourage_feed_streams_resynced_total").increment(1);
+            } else if waiting.left_out.is_some() {
+                waiting.left_out = Some(sequence);
+            } else {
+                waiting.posts.push_back((sequence, entry));
+            }
+            drop(waiting);
+            listener.filled.notify_one();
+        }
+    }
+
+    /// Everybody reads anew.
+    pub(super) fn resync_all(&self) {
+        for listener in self.listeners.lock().values().flatten() {
+            let mut waiting = listener.waiting.lock();
+            waiting.posts.clear();
+            waiting.left_out = waiting.left_out.max(Some(Sequence::ZERO));
+            drop(waiting);
+            listener.filled.notify_one();
+        }
+    }
+
+    pub(super) fn streams(&self) -> usize {
+        self.listeners.lock().values().map(Vec::len).sum()
+    }
+}
+
+/// Takes the listener away when the stream ends.
+struct Listening {
+    feed: Arc<super::Feed>,
+    reader: Key,
+    listener: Arc<Listener>,
+    closed: watch::Receiver<bool>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut listeners = self.feed.live.listeners.lock();
+        if let Some(own) = listeners.get_mut(&self.reader) {
+            own.retain(|listener| !Arc::ptr_eq(listener, &self.listener));
+            if own.is_empty() {
+                listeners.remove(&self.reader);
+            }
+        }
+    }
+}
+
+/// Where a reader of a live feed stands.
+pub struct FeedStream {
+    user: UserId,
+    created: Version,
+    listening: Listening,
+    /// Everything up to here was told.
+    told: Sequence,
+    ready: VecDeque<FeedTold>,
+}
+
+/// A new post of an event.
+fn post_of(event: &Event) -> Option<Entry> {
+    match &event.body {
+        EventBody::Record { space: Space::Post, owner, id, existed: false, after: Some(_) } => {
+            Some(Entry { post: id.version()?, author: *owner })
+        }
+        _ => None,
+    }
+}
+
+impl Service {
+    /// From now on, or from behind the post that was told last.
+    pub async fn feed_stream(&self, call: &Call, id: &UserId, last: Option<&str>) -> Result<FeedStream> {
+        let user = self.reader(call, id).await?;
+        let last = last.map(|text| EventCursor::decode(text, &self.signer, self.epoch())).transpose()?;
+        let listener = Arc::new(Listener::default());
+        self.feed.live.listeners.lock().entry(user.key).or_default().push(Arc::clone(&listener));
+        let listening =
+            Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.tail.closed() };
+        // After it is heard of: what is written from now on is told, and what was before is not told twice.
+        let now = self.log.last().await?;
+        let mut stream =
+            FeedStream { user: id.clone(), created: user.created, listening, told: now, ready: VecDeque::new() };
+        if let Some(last) = last {
+            stream.ready = self.missed(&user, last.sequence, now).await?;
+        }
+        Ok(stream)
+    }
+
+    /// What was written between two places of the log, as far as it is told.
+    async fn missed(&self, user: &User, from: Sequence, to: Sequence) -> Result<VecDeque<FeedTold>> {
+        let resync = || VecDeque::from([FeedTold::Resync { cursor: self.event_cursor(to) }]);
+        if to.0.saturating_sub(from.0) > RESUME_EVENTS_MAX {
+            return Ok(resync());
+        }
+        let (mut at, mut posts) = (from, Vec::new());
+        while at < to {
+            let events = match self.log.read(at, CHUNK).await {
+                Err(error) if error.code() == Code::EventsExpired => return Ok(resync()),
+                other => other?,
+            };
+            let Some(last) = events.last() else { break };
+            at = last.sequence;
+            let in_time = events.iter().filter(|event| event.sequence <= to);
+            posts.extend(in_time.filter_map(|event| Some((event.sequence, post_of(event)?))));
+        }
+        self.rows_to_tell(user.key, posts).await
+    }
+
+    /// Those of the posts that the reader's feed has now.
+    async fn rows_to_tell(&self, reader: Key, posts: Vec<(Sequence, Entry)>) -> Result<VecDeque<FeedTold>> {
+        let entries: Vec<Entry> = posts.iter().map(|(_, entry)| *entry).collect();
+        let mut judged = HashMap::new();
+        self.judge(reader, &entries, &mut judged).await?;
+        let shown: Vec<(Sequence, Entry)> =
+            posts.into_iter().filter(|(_, entry)| judged.get(&entry.author) == Some(&Verdict::Shown)).collect();
+        let entries: Vec<Entry> = shown.iter().map(|(_, entry)| *entry).collect();
+        let rows = self.feed_posts(&entries).await?;
+        let told = shown.into_iter().zip(rows).filter_map(|((sequence, _), row)| {
+            Some(FeedTold::Post { cursor: self.event_cursor(sequence), row: Box::new(row?) })
+        });
+        Ok(told.collect())
+    }
+
+    /// Waits for the next post; `None` when the server stops or the user is gone.
+    pub async fn next_feed(&self, stream: &mut FeedStream) -> Result<Option<FeedTold>> {
+        loop {
+            if let Some(told) = stream.ready.pop_front() {
+                return Ok(Some(told));
+            }
+            let Listening { listener, closed, reader, .. } = &mut stream.listening;
+            if *closed.borrow() {
+                return Ok(None);
+            }
+            let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
+            if let Some(left_out) = left_out {
+                let to = left_out.max(stream.told);
+                stream.told = to;
+                return Ok(Some(FeedTold::Resync { cursor: self.event_cursor(to) }));
+            }
+            let told = stream.told;
+            let posts: Vec<(Sequence, Entry)> = posts.into_iter().filter(|(sequence, _)| *sequence > told).collect();
+            if let Some((last, _)) = posts.last() {
+                stream.told = *last;
+                let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
+                if user.is_none() {
+                    return Ok(None);
+                }
+                stream.ready = self.rows_to_tell(*reader, posts).await?;
+                continue;
+            }
+            tokio::select! {
+                () = listener.filled.notified() => {}
+                _ = closed.wait_for(|closed| *closed) => return Ok(None),
+            }
+        }
+    }
+
+    /// Tells listeners of new posts, in the order of the log.
+    pub(super) async fn tell_live(&self, events: &[Event]) -> Result<()> {
+        let readers = self.feed.live.readers();
+        if readers.is_empty() {
+            return Ok(());
+        }
+        for event in events {
+            let Some(entry) = post_of(event) else { continue };
+            for reader in self.listening_to(entry.author, &readers).await? {
+                self.feed.live.tell(reader, event.sequence, entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who of the readers follows an author, or is the author: looked up from the shorter side.
+    async fn listening_to(&self, author: Key, readers: &[Key]) -> Result<Vec<Key>> {
+        let mut found: Vec<Key> = readers.iter().copied().filter(|reader| *reader == author).collect();
+        if readers.len() <= CHUNK || self.followers_of(author).await? > readers.len() as u64 {
+            let pairs: Vec<(Key, Key)> = readers.iter().map(|reader| (*reader, author)).collect();
+            let follows = self.are_active(Kind::Follow, &pairs).await?;
+            found.extend(pairs.iter().zip(follows).filter(|(_, follows)| *follows).map(|(pair, _)| pair.0));
+            return Ok(found);
+        }
+        let (list, mut after) = (List::followers(author), None);
+        let listening: std::collections::HashSet<Key> = readers.iter().copied().collect();
+        loop {
+            let page = self.store.scan(list, after, CHUNK).await?;
+            found.extend(page.edges.iter().map(|edge| edge.follower).filter(|reader| listening.contains(reader)));
+            after = page.edges.last().map(|edge| list.place(edge));
+            if !page.more || after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The feed: what each person should see because of whom they follow. Posts are truth; inboxes are caches of their
+//! ids. A read merges inbox, pulled authors and what is still on its way, so that it is right at every moment, and
+//! fan-out only makes it fast.
+
+mod consume;
+mod explain;
+mod fanout;
+mod inbox;
+mod inboxes;
+mod live;
+mod merge;
+mod queue;
+mod read;
+mod timelines;
+mod upkeep;
+mod ways;
+
+use std::{sync::Arc, time::Duration};
+
+use entourage_model::{Change, Key, Kind, Millis, Outcome, RecordChange, Sequence, Space, State, Version};
+use tokio::sync::{Notify, watch};
+
+pub use self::{
+    explain::{Because, Explained},
+    inbox::Entry,
+    inboxes::{Inboxes, Slice, Ticket},
+    live::{FeedStream, FeedTold},
+    read::{FeedPage, FeedRow},
+    upkeep::{FeedStanding, LaneStanding},
+    ways::Pin,
+};
+use self::{inboxes::InMemory, live::Live, queue::Queue, timelines::Timelines, ways::Ways};
+
+/// How many authors' newest posts are in memory.
+const AUTHORS_KEPT: usize = 200_000;
+
+/// What an operator can set about feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedRules {
+    /// From so many followers on an author is pulled; back below nine tenths of it.
+    pub celebrity_followers: u64,
+    pub inbox_cap: usize,
+    /// Who was not seen for so long has no inbox.
+    pub active: Duration,
+    /// Who follows more than these is pulled; `None` is nobody.
+    pub pull_above_following: Option<u64>,
+    pub own_posts: bool,
+    /// What all inboxes together may take.
+    pub inbox_budget_bytes: u64,
+}
+
+impl Default for FeedRules {
+    fn default() -> Self {
+        Self {
+            celebrity_followers: 100_000,
+            inbox_cap: 1_000,
+            active: Duration::from_secs(7 * 24 * 60 * 60),
+            pull_above_following: Some(5_000),
+            own_posts: true,
+            inbox_budget_bytes: 1 << 30,
+        }
+    }
+}
+
+/// All that is kept of feeds in this process.
+pub(crate) struct Feed {
+    inboxes: Arc<dyn Inboxes>,
+    timelines: Timelines,
+    ways: Ways,
+    queue: Queue,
+    live: Live,
+    /// There is a post to look for in the log.
+    posted: Notify,
+    /// Everything up to this watermark is known here; `None` while nobody reads the log.
+    covered: watch::Sender<Option<Sequence>>,
+    /// Whether nobody but this process writes the store: then every commit passes here.
+    is_alone: bool,
+}
+
+impl Feed {
+    pub(crate) fn new(rules: FeedRules, is_alone: bool) -> Self {
+        Self {
+            inboxes: Arc::new(InMemory::new(rules.inbox_cap, rules.inbox_budget_bytes)),
+            timelines: Timelines::new(AUTHORS_KEPT),
+            ways: Ways::default(),
+            queue: Queue::default(),
+            live: Live::default(),
+            posted: Notify::new(),
+            covered: watch::Sender::new(None),
+            is_alone,
+        }
+    }
+
+    /// With inboxes that are kept elsewhere.
+    pub(crate) fn keeping(self, inboxes: Arc<dyn Inboxes>) -> Self {
+        Self { inboxes, ..self }
+    }
+
+    /// Every outcome of this process passes here before anybody hears of it.
+    pub(crate) fn saw(&self, outcome: &Outcome) {
+        for change in &outcome.changes {
+            match change {
+                Change::Edge(edge) => {
+                    let is_active = |state: State| edge.kind == Kind::Follow && state == State::Active;
+                    if is_active(edge.after.state) && !edge.before.is_some_and(|before| is_active(before.state)) {
+                        self.inboxes.follows(edge.follower, edge.target);
+                    }
+                }
+                Change::Record(record) if record.space == Space::Post => self.saw_post(record),
+                Change::User(user) if user.after.is_none() => self.timelines.forget(Some(user.key)),
+                Change::Record(_) | Change::User(_) => {}
+            }
+        }
+    }
+
+    /// A post was committed: from now on it is part of its readers' feeds.
+    pub(crate) fn posted(&self, author: Key, post: Version, pushed: bool, followers: u64) {
+        if pushed {
+            self.queue.put(author, post, followers);
+        }
+        self.posted.notify_one();
+    }
+
+    /// Somebody asks for something.
+    pub(crate) fn seen(&self, reader: Key, now: Millis) {
+        self.inboxes.seen(reader, now);
+    }
+
+    fn saw_post(&self, record: &RecordChange) {
+        let Some(post) = record.id.version() else { return };
+        match (&record.before, &record.after) {
+            (None, Some(_)) => self.timelines.posted(record.owner, post),
+            (_, None) => self.timelines.deleted(record.owner, post),
+            (Some(_), Some(_)) => {}
+        }
+    }
+}

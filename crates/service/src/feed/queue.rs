@@ -1,0 +1,275 @@
+//! Posts on their way into inboxes: by author, in lanes by the author's size, so that small ones never wait behind
+//! large ones. What is here is part of every feed it belongs to, delivered or not.
+
+use std::collections::{HashMap, VecDeque};
+
+use entourage_model::{Key, Millis, Place, Version};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// How many posts wait at most. Whoever posts while so many do is pulled instead.
+const POSTS_MAX: usize = 50_000;
+/// How many finished posts are remembered.
+const FINISHED_MAX: usize = 65_536;
+
+/// Authors of about the same number of followers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Small,
+    Medium,
+    Large,
+}
+
+impl Lane {
+    pub(super) const ALL: [Self; 3] = [Self::Small, Self::Medium, Self::Large];
+
+    pub(super) const fn of(followers: u64) -> Self {
+        match followers {
+            0..=1_000 => Self::Small,
+            1_001..=10_000 => Self::Medium,
+            _ => Self::Large,
+        }
+    }
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Medium => "medium",
+            Self::Large => "large",
+        }
+    }
+}
+
+/// Posts of one author that go the same way at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Delivery {
+    pub(super) author: Key,
+    pub(super) posts: Vec<Version>,
+    /// Followers down to here have them.
+    pub(super) after: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Author {
+    lane: Lane,
+    waiting: Vec<Version>,
+    running: Vec<Version>,
+    /// Where the first delivery goes on, after a restart.
+    resumed: Option<(Vec<Version>, Place)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    authors: HashMap<Key, Author>,
+    lanes: [VecDeque<Key>; 3],
+    posts: usize,
+    finished: HashMap<Version, Millis>,
+    finished_in_order: VecDeque<Version>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: [Notify; 3],
+}
+
+impl State {
+    fn has(&self, author: Key, post: Version) -> bool {
+        let on_its_way = |author: &Author| author.waiting.contains(&post) || author.running.contains(&post);
+        self.finished.contains_key(&post) || self.authors.get(&author).is_some_and(on_its_way)
+    }
+}
+
+impl Queue {
+    /// A post that is to be delivered; whether it is new here.
+    pub(super) fn put(&self, author: Key, post: Version, followers: u64) -> bool {
+        let mut state = self.state.lock();
+        if state.has(author, post) {
+            return false;
+        }
+        let lane = Lane::of(followers);
+        state.posts += 1;
+        let is_queued = state.authors.contains_key(&author);
+        let known = state.authors.entry(author).or_insert_with(|| Author {
+            lane,
+            waiting: Vec::new(),
+            running: Vec::new(),
+            resumed: None,
+        });
+        known.waiting.push(post);
+        let lane = known.lane;
+        if !is_queued {
+            state.lanes[lane as usize].push_back(author);
+        }
+        drop(state);
+        self.wake[lane as usize].notify_one();
+        true
+    }
+
+    /// A delivery that a stop interrupted goes on where it was.
+    pub(super) fn resume(&self, delivery: Delivery, followers: u64) {
+        let Delivery { author, posts, after } = delivery;
+        for post in &posts {
+            self.put(author, *post, followers);
+        }
+        let mut state = self.state.lock();
+        if let (Some(known), Some(after)) = (state.authors.get_mut(&author), after) {
+            known.resumed = Some((posts, after));
+        }
+    }
+
+    pub(super) fn take(&self, lane: Lane) -> Option<Delivery> {
+        let mut state = self.state.lock();
+        let author = state.lanes[lane as usize].pop_front()?;
+        let known = state.authors.get_mut(&author)?;
+        let (posts, after) = match known.resumed.take() {
+            Some((posts, after)) => {
+                known.waiting.retain(|post| !posts.contains(post));
+                (posts, Some(after))
+            }
+            None => (std::mem::take(&mut known.waiting), None),
+        };
+        known.running.clone_from(&posts);
+        Some(Delivery { author, posts, after })
+    }
+
+    /// Every follower has them; what came meanwhile is next.
+    pub(super) fn finish(&self, author: Key, now: Millis) {
+        let mut state = self.state.lock();
+        let Some(mut known) = state.authors.remove(&author) else { return };
+        state.posts -= known.running.len();
+        for post in known.running.drain(..) {
+            state.finished.insert(post, now);
+            state.finished_in_order.push_back(post);
+        }
+        while state.finished_in_order.len() > FINISHED_MAX {
+            if let Some(oldest) = state.finished_in_order.pop_front() {
+                state.finished.remove(&oldest);
+            }
+        }
+        state.requeue(author, known);
+    }
+
+    /// The store would not answer: again from the beginning, behind the others.
+    pub(super) fn put_back(&self, author: Key) {
+        let mut state = self.state.lock();
+        let Some(mut known) = state.authors.remove(&author) else { return };
+        let running = std::mem::take(&mut known.running);
+        known.waiting.splice(0..0, running);
+        state.requeue(author, known);
+    }
+
+    pub(super) async fn woken(&self, lane: Lane) {
+        self.wake[lane as usize].notified().await;
+    }
+
+    /// Everything that is not known to have arrived, by author.
+    pub(super) fn waiting(&self) -> HashMap<Key, Vec<Version>> {
+        let state = self.state.lock();
+        let all = |author: &Author| author.running.iter().chain(&author.waiting).copied().collect();
+        state.authors.iter().map(|(key, author)| (*key, all(author))).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.state.lock().authors.is_empty()
+    }
+
+    /// More wait than should.
+    pub(super) fn is_behind(&self) -> bool {
+        self.state.lock().posts >= POSTS_MAX
+    }
+
+    /// How many authors' deliveries come before this post's; `None` when it does not wait.
+    pub(super) fn behind(&self, author: Key, post: Version) -> Option<u64> {
+        let state = self.state.lock();
+        let known = state.authors.get(&author)?;
+        if known.running.contains(&post) {
+            return Some(0);
+        }
+        known.waiting.contains(&post).then(|| {
+            let lane = &state.lanes[known.lane as usize];
+            lane.iter().position(|queued| *queued == author).unwrap_or(0) as u64
+        })
+    }
+
+    /// When the last follower had it, if that was lately.
+    pub(super) fn finished_at(&self, post: Version) -> Option<Millis> {
+        self.state.lock().finished.get(&post).copied()
+    }
+
+    /// How many posts wait in each lane, and the oldest of them.
+    pub(super) fn depth(&self, lane: Lane) -> (u64, Option<Version>) {
+        let state = self.state.lock();
+        let authors = state.authors.values().filter(|author| author.lane == lane);
+        let (mut count, mut oldest) = (0, None);
+        for post in authors.flat_map(|author| author.running.iter().chain(&author.waiting)) {
+            count += 1;
+            oldest = Some(oldest.map_or(*post, |known: Version| known.min(*post)));
+        }
+        (count, oldest)
+    }
+}
+
+impl State {
+    fn requeue(&mut self, author: Key, known: Author) {
+        if !known.waiting.is_empty() {
+            self.lanes[known.lane as usize].push_back(author);
+            self.authors.insert(author, known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AUTHOR: Key = Key(5);
+
+    fn version(bits: u64) -> Version {
+        Version::from_bits(bits)
+    }
+
+    fn posts(delivery: Option<Delivery>) -> Vec<u64> {
+        delivery.into_iter().flat_map(|delivery| delivery.posts).map(Version::bits).collect()
+    }
+
+    #[test]
+    fn posts_of_one_author_travel_together_and_each_once() {
+        let queue = Queue::default();
+        assert!(queue.put(AUTHOR, version(1), 10) && queue.put(AUTHOR, version(2), 10));
+        assert!(!queue.put(AUTHOR, version(2), 10));
+        assert_eq!(posts(queue.take(Lane::Small)), [1, 2]);
+        assert!(queue.put(AUTHOR, version(3), 10));
+        assert_eq!(queue.take(Lane::Small), None, "one delivery of an author at a time");
+        assert_eq!(queue.waiting()[&AUTHOR], [1, 2, 3].map(version));
+        queue.finish(AUTHOR, Millis::from_since_2000(9));
+        assert_eq!(queue.finished_at(version(2)), Some(Millis::from_since_2000(9)));
+        assert!(!queue.put(AUTHOR, version(1), 10), "what has arrived does not travel again");
+        assert_eq!(posts(queue.take(Lane::Small)), [3]);
+        queue.put_back(AUTHOR);
+        assert_eq!(posts(queue.take(Lane::Small)), [3]);
+        queue.finish(AUTHOR, Millis::default());
+        assert!(queue.is_empty() && queue.waiting().is_empty());
+    }
+
+    #[test]
+    fn small_authors_have_a_lane_of_their_own() {
+        let queue = Queue::default();
+        queue.put(Key(1), version(1), 50_000);
+        queue.put(Key(2), version(2), 5_000);
+        queue.put(Key(3), version(3), 5);
+        assert_eq!(Lane::ALL.map(|lane| posts(queue.take(lane))), [vec![3], vec![2], vec![1]]);
+    }
+
+    #[test]
+    fn an_interrupted_delivery_goes_on_where_it_was() {
+        let (queue, place) = (Queue::default(), Place { position: version(70), key: Key(8) });
+        queue.resume(Delivery { author: AUTHOR, posts: vec![version(1)], after: Some(place) }, 5_000);
+        queue.put(AUTHOR, version(2), 5_000);
+        let first = queue.take(Lane::Medium).unwrap();
+        assert_eq!((first.posts, first.after), (vec![version(1)], Some(place)));
+        queue.finish(AUTHOR, Millis::default());
+        let second = queue.take(Lane::Medium).unwrap();
+        assert_eq!((second.posts, second.after), (vec![version(2)], None));
+    }
+}

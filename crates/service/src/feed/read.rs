@@ -1,0 +1,420 @@
+//! Reading a feed: inbox and pulled authors merged, judged by the edges of now, with posts and authors looked up in one
+//! go; below the floor from the store, without a seam.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use entourage_model::{
+    Cursor, CursorScope, Key, Kind, List, Place, Plane, Record, RecordId, Result, Selection, Side, Space, State, User,
+    UserId, Version,
+};
+
+use super::{Entry, merge::Merge};
+use crate::{Call, Limit, PostView, Service, group::group_not_found};
+
+/// How many rows of a list one look at the store takes.
+const CHUNK: usize = 1_000;
+/// More authors than these are not asked for one page; it is a partial one then.
+const AUTHORS_MAX: usize = 20_000;
+/// How long one page takes at most before it is a partial one.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How many entries of an inbox are read at first.
+const HEAD: usize = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedRow {
+    pub post: PostView,
+    pub name: Option<Box<str>>,
+    pub avatar_url: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedPage {
+    pub rows: Vec<FeedRow>,
+    pub next_cursor: Option<String>,
+    /// Not everything could be looked at in time; asking again goes further.
+    pub is_partial: bool,
+}
+
+/// Why an author's posts are in a reader's feed, or are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Shown,
+    NotFollowed,
+    Blocked,
+    Muted,
+}
+
+/// Whose posts a page is made of.
+#[derive(Clone, Debug)]
+pub(super) enum Circle {
+    Everybody,
+    /// The followed ones among these.
+    Members(HashSet<Key>),
+}
+
+impl Service {
+    /// What a user sees because of whom they follow, newest first. Their own to know.
+    pub async fn feed(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<FeedPage> {
+        let reader = self.reader(call, id).await?;
+        let scope = self.feed_scope(call, &reader, Selection::Feed).await?;
+        self.feed_page(&reader, &Circle::Everybody, &scope, cursor, limit).await
+    }
+
+    /// The same of those whom the user put into a group.
+    pub async fn group_feed(
+        &self,
+        call: &Call,
+        id: &UserId,
+        group: Version,
+        cursor: Option<&str>,
+        limit: Limit,
+    ) -> Result<FeedPage> {
+        let reader = self.reader(call, id).await?;
+        self.group_record(reader.key, group).await?.ok_or_else(group_not_found)?;
+        let scope = self.feed_scope(call, &reader, Selection::GroupFeed(group)).await?;
+        let members = self.member_keys(reader.key, group).await?;
+        self.feed_page(&reader, &Circle::Members(members), &scope, cursor, limit).await
+    }
+
+    /// Whoever reads a feed begins here.
+    pub(super) async fn reader(&self, call: &Call, id: &UserId) -> Result<User> {
+        call.may_change(id)?;
+        self.catch_up(call).await?;
+        self.catch_up_feed(call).await?;
+        self.load_ways().await?;
+        self.stored_user(id).await
+    }
+
+    async fn feed_scope(&self, call: &Call, reader: &User, selection: Selection) -> Result<CursorScope> {
+        let viewer = self.viewer(call).await?;
+        Ok(CursorScope { list: List::following(reader.key), selection, viewer })
+    }
+
+    async fn feed_page(
+        &self,
+        reader: &User,
+        circle: &Circle,
+        scope: &CursorScope,
+        cursor: Option<&str>,
+        limit: Limit,
+    ) -> Result<FeedPage> {
+        let after = cursor.map(|text| Cursor::decode(text, &self.signer, scope)).transpose()?;
+        let below = after.map_or(Version::MAX, |Cursor(place)| place.position);
+        let (mut rows, is_partial) = self.feed_rows(reader.key, circle, below, limit.get() + 1).await?;
+        let has_more = rows.len() > limit.get();
+        rows.truncate(limit.get());
+        let last = rows.last().filter(|_| has_more).map(|row| Place { position: row.post.id, key: Key(0) });
+        let next_cursor = last.map(|place| Cursor(place).encode(&self.signer, scope));
+        Ok(FeedPage { rows, next_cursor, is_partial })
+    }
+
+    /// At most `wanted` rows below an id.
+    pub(super) async fn feed_rows(
+        &self,
+        reader: Key,
+        circle: &Circle,
+        below: Version,
+        wanted: usize,
+    ) -> Result<(Vec<FeedRow>, bool)> {
+        let began = Instant::now();
+        let mut walk = self.walk(reader, circle, below, began + PATIENCE).await?;
+        let (mut rows, mut judged) = (Vec::new(), HashMap::new());
+        while rows.len() < wanted {
+            let mut entries = Vec::new();
+            while entries.len() < wanted - rows.len() {
+                match self.step(&mut walk).await? {
+                    Some(entry) => entries.push(entry),
+                    None => break,
+                }
+            }
+            if entries.is_empty() {
+                break;
+            }
+            self.judge(reader, &entries, &mut judged).await?;
+            let verdict = |author: Key| judged.get(&author).copied().unwrap_or(Verdict::NotFollowed);
+            let hidden: Vec<Version> =
+                entries.iter().filter(|entry| verdict(entry.author) == Verdict::NotFollowed).map(|e| e.post).collect();
+            entries.retain(|entry| verdict(entry.author) == Verdict::Shown);
+            let (found, gone) = self.hydrate(&entries).await?;
+            rows.extend(found);
+            self.clean_up(&walk, &hidden, &gone).await?;
+        }
+        metrics::histogram!("entourage_feed_page_seconds").record(began.elapsed().as_secs_f64());
+        Ok((rows, walk.merge.is_partial))
+    }
+
+    /// What will not be shown again leaves the inbox.
+    async fn clean_up(&self, walk: &Walk, hidden: &[Version], gone: &[Version]) -> Result<()> {
+        let Some(generation) = walk.generation else { return Ok(()) };
+        let posts: Vec<Version> = hidden.iter().chain(gone).copied().collect();
+        if posts.is_empty() { Ok(()) } else { self.feed.inboxes.clean(walk.reader, generation, &posts).await }
+    }
+
+    /// Whether the reader follows each author, and nothing stands between them.
+    pub(super) async fn judge(&self, reader: Key, entries: &[Entry], judged: &mut HashMap<Key, Verdict>) -> Result<()> {
+        let mut authors: Vec<Key> = entries.iter().map(|entry| entry.author).collect();
+        authors.retain(|author| !judged.contains_key(author));
+        authors.sort_unstable();
+        authors.dedup();
+        if self.rules.feed.own_posts && authors.contains(&reader) {
+            judged.insert(reader, Verdict::Shown);
+            authors.retain(|author| *author != reader);
+        }
+        if authors.is_empty() {
+            return Ok(());
+        }
+        let out: Vec<(Key, Key)> = authors.iter().map(|author| (reader, *author)).collect();
+        let back: Vec<(Key, Key)> = authors.iter().map(|author| (*author, reader)).collect();
+        let follows = self.are_active(Kind::Follow, &out).await?;
+        let blocks = self.are_active(Kind::Block, &out).await?;
+        let blocked = self.are_active(Kind::Block, &back).await?;
+        let mutes = self.are_muted(&out).await?;
+        for (index, author) in authors.into_iter().enumerate() {
+            let verdict = match () {
+                () if blocks[index] || blocked[index] => Verdict::Blocked,
+                () if !follows[index] => Verdict::NotFollowed,
+                () if mutes[index] => Verdict::Muted,
+                () => Verdict::Shown,
+            };
+            judged.insert(author, verdict);
+        }
+        Ok(())
+    }
+
+    /// Whether a mute stands that is not over.
+    async fn are_muted(&self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
+        let mut muted = self.are_active(Kind::Mute, pairs).await?;
+        let open: Vec<(Key, Key)> = pairs.iter().zip(&muted).filter(|(_, is)| **is).map(|(pair, _)| *pair).collect();
+        if open.is_empty() {
+            return Ok(muted);
+        }
+        let now = self.clock.now();
+        let edges = self.store.get_edges(Kind::Mute, &open).await?;
+        let stands =
+            edges.into_iter().map(|edge| edge.is_some_and(|value| value.state == State::Active && !value.is_over(now)));
+        for (slot, stands) in muted.iter_mut().filter(|is| **is).zip(stands) {
+            *slot = stands;
+        }
+        Ok(muted)
+    }
+
+    /// Posts with their authors, and the ids of those that are no longer there.
+    async fn hydrate(&self, entries: &[Entry]) -> Result<(Vec<FeedRow>, Vec<Version>)> {
+        let found = self.feed_posts(entries).await?;
+        let gone = entries.iter().zip(&found).filter(|(_, row)| row.is_none()).map(|(entry, _)| entry.post).collect();
+        Ok((found.into_iter().flatten().collect(), gone))
+    }
+
+    /// The row of each entry; `None` where the post or its author is no longer there.
+    pub(super) async fn feed_posts(&self, entries: &[Entry]) -> Result<Vec<Option<FeedRow>>> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<(Key, RecordId)> =
+            entries.iter().map(|entry| (entry.author, RecordId::of_version(entry.post))).collect();
+        let mut keys: Vec<Key> = entries.iter().map(|entry| entry.author).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let (posts, users) = tokio::try_join!(self.store.get_records(Space::Post, &ids), self.users_by_key(&keys))?;
+        let row = |(entry, record): (&Entry, Option<Record>)| match (record, users.get(&entry.author)) {
+            (Some(record), Some(user)) => row(&record, user).map(Some),
+            _ => Ok(None),
+        };
+        entries.iter().zip(posts).map(row).collect()
+    }
+
+    /// Everybody in a group, followed or not.
+    async fn member_keys(&self, owner: Key, group: Version) -> Result<HashSet<Key>> {
+        let prefix = RecordId::member_prefix(&RecordId::of_version(group));
+        let (mut members, mut after) = (HashSet::new(), prefix.clone());
+        loop {
+            let records = self.store.scan_records(Space::GroupMember, owner, Some(&after), CHUNK).await?;
+            let own = records.iter().take_while(|record| record.id.as_bytes().starts_with(&prefix));
+            let keys: Vec<(Key, &Record)> = own.filter_map(|record| Some((record.id.member()?.1, record))).collect();
+            let users = self.users_by_key(&keys.iter().map(|(key, _)| *key).collect::<Vec<_>>()).await?;
+            let is_same = |(key, record): &&(Key, &Record)| {
+                users.get(key).is_some_and(|user| entourage_model::is_member(&record.value, user))
+            };
+            members.extend(keys.iter().filter(is_same).map(|(key, _)| *key));
+            match records.last() {
+                Some(last) if records.len() == CHUNK && keys.len() == CHUNK => after = last.id.as_bytes().into(),
+                _ => return Ok(members),
+            }
+        }
+    }
+}
+
+fn row(record: &Record, user: &User) -> Result<FeedRow> {
+    let post = PostView::of(record, user.id.clone())?;
+    Ok(FeedRow { post, name: user.name.clone(), avatar_url: user.avatar_url.clone() })
+}
+
+/// Where a read of a feed stands.
+pub(super) struct Walk {
+    reader: Key,
+    merge: Merge,
+    /// Above it inbox and pulled authors say everything; below it the store does.
+    floor: Version,
+    last: Version,
+    deadline: Instant,
+    /// Of the inbox that is read, if one is.
+    generation: Option<u64>,
+}
+
+impl Service {
+    async fn walk(&self, reader: Key, circle: &Circle, below: Version, deadline: Instant) -> Result<Walk> {
+        let merge = Merge::new(below);
+        let mut walk = Walk { reader, merge, floor: Version::ZERO, last: below, deadline, generation: None };
+        let followed = self.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
+        let is_pulled = self.rules.feed.pull_above_following.is_some_and(|bound| followed > bound);
+        match circle {
+            Circle::Members(members) => {
+                let mut authors: Vec<Key> = members.iter().copied().collect();
+                authors.sort_unstable();
+                self.add_authors(&mut walk.merge, &authors, Some(deadline)).await?;
+            }
+            Circle::Everybody if is_pulled => {
+                self.feed.inboxes.clear(Some(reader)).await?;
+                self.pull_everybody(&mut walk).await?;
+            }
+            Circle::Everybody => self.open_inbox(&mut walk).await?,
+        }
+        Ok(walk)
+    }
+
+    /// The next entry of the feed, whoever wrote it.
+    async fn step(&self, walk: &mut Walk) -> Result<Option<Entry>> {
+        loop {
+            match self.next_entry(&mut walk.merge, &mut walk.floor).await? {
+                Some(entry) if entry.post > walk.floor => {
+                    walk.last = entry.post;
+                    return Ok(Some(entry));
+                }
+                _ if walk.floor == Version::ZERO => return Ok(None),
+                _ => self.pull_everybody(walk).await?,
+            }
+        }
+    }
+
+    /// From here down the store answers.
+    async fn pull_everybody(&self, walk: &mut Walk) -> Result<()> {
+        let mut authors = Vec::new();
+        let is_whole = self.followed(walk.reader, &mut authors).await?;
+        authors.extend(self.rules.feed.own_posts.then_some(walk.reader));
+        let is_partial = walk.merge.is_partial || !is_whole;
+        walk.merge = Merge::new(walk.last);
+        walk.floor = Version::ZERO;
+        self.add_authors(&mut walk.merge, &authors, Some(walk.deadline)).await?;
+        walk.merge.is_partial |= is_partial;
+        Ok(())
+    }
+
+    /// Everybody the reader follows; whether that is all of them.
+    async fn followed(&self, reader: Key, authors: &mut Vec<Key>) -> Result<bool> {
+        let list = List { user: reader, plane: Plane::Follow, side: Side::Following };
+        let mut after = None;
+        while authors.len() < AUTHORS_MAX {
+            let page = self.store.scan(list, after, CHUNK).await?;
+            authors.extend(page.edges.iter().map(|edge| edge.target));
+            after = page.edges.last().map(|edge| list.place(edge));
+            if !page.more || after.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn open_inbox(&self, walk: &mut Walk) -> Result<()> {
+        let (reader, now) = (walk.reader, self.clock.now());
+        // Before the inbox: what leaves the queue after this look is in the inbox when that is read.
+        let waiting = self.feed.queue.waiting();
+        let mut slice = self.feed.inboxes.read(reader, walk.last, HEAD).await?;
+        if slice.is_none() {
+            metrics::counter!("entourage_inboxes_rebuilt_total").increment(1);
+            self.rebuild(reader, walk.deadline).await?;
+            slice = self.feed.inboxes.read(reader, walk.last, HEAD).await?;
+        }
+        self.feed.inboxes.seen(reader, now);
+        let Some(mut slice) = slice else {
+            return self.pull_everybody(walk).await;
+        };
+        if !slice.followed.is_empty() {
+            for author in std::mem::take(&mut slice.followed) {
+                self.fill_in(reader, author, slice.floor).await?;
+            }
+            // Whoever took it away meanwhile left the store to answer.
+            let Some(again) = self.feed.inboxes.read(reader, walk.last, HEAD).await? else {
+                return self.pull_everybody(walk).await;
+            };
+            slice = again;
+        }
+        walk.floor = slice.floor;
+        walk.generation = Some(slice.generation);
+        walk.merge.add_inbox(reader, slice.entries, slice.floor);
+        let mut authors = self.pulled_of(reader).await?;
+        authors.extend(self.rules.feed.own_posts.then_some(reader));
+        self.add_authors(&mut walk.merge, &authors, Some(walk.deadline)).await?;
+        let followed = self.follows_among(reader, waiting.keys().copied().collect()).await?;
+        let waiting = followed.iter().flat_map(|author| {
+            let posts = waiting.get(author).into_iter().flatten();
+            posts.map(|post| Entry { post: *post, author: *author })
+        });
+        walk.merge.add_entries(waiting.collect());
+        Ok(())
+    }
+
+    /// Those with pulled posts among whom the reader follows.
+    pub(super) async fn pulled_of(&self, reader: Key) -> Result<Vec<Key>> {
+        self.follows_among(reader, self.feed.ways.pulled()).await
+    }
+
+    async fn follows_among(&self, reader: Key, mut authors: Vec<Key>) -> Result<Vec<Key>> {
+        if authors.is_empty() {
+            return Ok(authors);
+        }
+        let pairs: Vec<(Key, Key)> = authors.iter().map(|author| (reader, *author)).collect();
+        let mut follows = self.are_active(Kind::Follow, &pairs).await?.into_iter();
+        authors.retain(|_| follows.next().unwrap_or_default());
+        Ok(authors)
+    }
+
+    /// The posts of an author whom the reader follows since lately, down to the floor.
+    async fn fill_in(&self, reader: Key, author: Key, floor: Version) -> Result<()> {
+        let (mut merge, mut none) = (Merge::new(Version::MAX), Version::ZERO);
+        self.add_authors(&mut merge, &[author], None).await?;
+        let mut posts = Vec::new();
+        while let Some(entry) = self.next_entry(&mut merge, &mut none).await? {
+            // One more than fit: then the inbox is trimmed, and its floor tells that there are others.
+            if entry.post <= floor || posts.len() > self.rules.feed.inbox_cap {
+                break;
+            }
+            posts.push(entry.post);
+        }
+        self.feed.inboxes.fill(reader, author, &posts).await
+    }
+
+    /// Makes an inbox from posts and edges. One that takes too long is left to the next read.
+    pub(super) async fn rebuild(&self, reader: Key, deadline: Instant) -> Result<()> {
+        let ticket = self.feed.inboxes.begin(reader).await?;
+        self.feed.inboxes.seen(reader, self.clock.now());
+        let mut authors = Vec::new();
+        let is_whole = self.followed(reader, &mut authors).await?;
+        let (mut merge, mut none) = (Merge::new(Version::MAX), Version::ZERO);
+        self.add_authors(&mut merge, &authors, Some(deadline)).await?;
+        if merge.is_partial || !is_whole {
+            return self.feed.inboxes.clear(Some(reader)).await;
+        }
+        let (mut entries, mut floor) = (Vec::new(), Version::ZERO);
+        while let Some(entry) = self.next_entry(&mut merge, &mut none).await? {
+            if entries.len() >= self.rules.feed.inbox_cap {
+                floor = entry.post;
+                break;
+            }
+            entries.push(entry);
+        }
+        self.feed.inboxes.finish(reader, ticket, &entries, floor).await
+    }
+}

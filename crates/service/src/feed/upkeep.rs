@@ -1,0 +1,88 @@
+//! What an operator can see and do about feeds.
+
+use std::time::{Duration, Instant};
+
+use entourage_model::{Result, UserId};
+
+use super::queue::Lane;
+use crate::{Call, Service};
+
+/// How long a rebuild that was asked for may take.
+const REBUILD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a lane of the fan-out stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaneStanding {
+    pub name: &'static str,
+    /// Posts that wait or are being delivered.
+    pub depth: u64,
+    /// How long the oldest of them has waited.
+    pub lag: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedStanding {
+    pub lanes: Vec<LaneStanding>,
+    pub inboxes: u64,
+    pub inbox_bytes: u64,
+    /// Authors whose posts are, or were, pulled.
+    pub pulled_authors: u64,
+    pub streams: u64,
+}
+
+impl Service {
+    /// How fan-out and inboxes stand.
+    pub fn feed_standing(&self, call: &Call) -> Result<FeedStanding> {
+        call.must_be_admin()?;
+        Ok(self.standing_of_feeds())
+    }
+
+    fn standing_of_feeds(&self) -> FeedStanding {
+        let now = self.clock.now().since_2000();
+        let lane = |lane: Lane| {
+            let (depth, oldest) = self.feed.queue.depth(lane);
+            let lag = oldest.map_or(0, |oldest| now.saturating_sub(oldest.millis().since_2000()));
+            LaneStanding { name: lane.as_str(), depth, lag: Duration::from_millis(lag) }
+        };
+        let (inboxes, inbox_bytes) = self.feed.inboxes.size();
+        FeedStanding {
+            lanes: Lane::ALL.map(lane).into(),
+            inboxes,
+            inbox_bytes,
+            pulled_authors: self.feed.ways.pulled_count() as u64,
+            streams: self.feed.live.streams() as u64,
+        }
+    }
+
+    pub(super) fn feed_measures(&self) {
+        let standing = self.standing_of_feeds();
+        for lane in &standing.lanes {
+            metrics::gauge!("entourage_fanout_lag_seconds", "lane" => lane.name).set(lane.lag.as_secs_f64());
+            metrics::gauge!("entourage_fanout_depth", "lane" => lane.name).set(lane.depth as f64);
+        }
+        metrics::gauge!("entourage_inboxes").set(standing.inboxes as f64);
+        metrics::gauge!("entourage_inbox_bytes").set(standing.inbox_bytes as f64);
+        metrics::gauge!("entourage_feed_streams").set(standing.streams as f64);
+    }
+
+    /// Makes a user's inbox anew from posts and edges.
+    pub async fn rebuild_feed(&self, call: &Call, id: &UserId) -> Result<()> {
+        call.must_be_admin()?;
+        self.load_ways().await?;
+        let reader = self.stored_user(id).await?.key;
+        self.feed.inboxes.clear(Some(reader)).await?;
+        self.feed.timelines.forget(None);
+        self.rebuild(reader, Instant::now() + REBUILD_PATIENCE).await
+    }
+
+    /// Forgets a user's inbox, or everybody's; whoever reads next has it built anew.
+    pub async fn clear_feeds(&self, call: &Call, id: Option<&UserId>) -> Result<()> {
+        call.must_be_admin()?;
+        let reader = match id {
+            Some(id) => Some(self.stored_user(id).await?.key),
+            None => None,
+        };
+        self.feed.timelines.forget(None);
+        self.feed.inboxes.clear(reader).await
+    }
+}

@@ -1,0 +1,215 @@
+//! How authors' posts reach their readers: pushed into inboxes, or pulled at read. The authors who have pulled posts
+//! are all in memory, so that a read knows whom to pull.
+
+use std::collections::HashMap;
+
+use entourage_model::{Code, Condition, Error, Key, Operation, RecordId, Result, Space, UserId};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+use crate::{Call, Receipt, Service};
+
+const SCAN: usize = 1_000;
+/// How often one request asks again because somebody else wrote.
+const ROUNDS_MAX: usize = 8;
+
+/// What an administrator decided for an author.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pin {
+    /// By the number of followers.
+    #[default]
+    Auto,
+    Push,
+    Pull,
+}
+
+impl Pin {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Push => "push",
+            Self::Pull => "pull",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Auto, Self::Push, Self::Pull].into_iter().find(|pin| pin.as_str() == text)
+    }
+}
+
+/// An author's way, as stored. An author without one is pushed and always was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Way {
+    pub(super) pin: Pin,
+    /// New posts are pulled.
+    pub(super) pulls: bool,
+    /// Some posts may be pulled ones. Never taken back.
+    pub(super) has_pulled: bool,
+}
+
+impl Way {
+    /// The way of a new post of somebody with so many followers. Between the threshold and nine tenths of it
+    /// everything stays as it is.
+    pub(super) fn next(self, followers: u64, threshold: u64, is_behind: bool) -> Self {
+        let pulls = match self.pin {
+            Pin::Push => false,
+            Pin::Pull => true,
+            Pin::Auto if followers >= threshold || is_behind => true,
+            Pin::Auto if u128::from(followers) * 10 < u128::from(threshold) * 9 => false,
+            Pin::Auto => self.pulls,
+        };
+        Self { pulls, has_pulled: self.has_pulled || pulls, ..self }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    known: RwLock<HashMap<Key, Way>>,
+    loaded: tokio::sync::OnceCell<()>,
+}
+
+impl Ways {
+    pub(super) fn get(&self, author: Key) -> Way {
+        self.known.read().get(&author).copied().unwrap_or_default()
+    }
+
+    /// Everybody who may have pulled posts.
+    pub(super) fn pulled(&self) -> Vec<Key> {
+        self.known.read().iter().filter(|(_, way)| way.has_pulled).map(|(author, _)| *author).collect()
+    }
+
+    pub(super) fn is_pulled(&self, author: Key) -> bool {
+        self.get(author).has_pulled
+    }
+
+    pub(super) fn pulled_count(&self) -> usize {
+        self.known.read().len()
+    }
+
+    fn set(&self, author: Key, way: Option<Way>) {
+        let mut known = self.known.write();
+        match way {
+            Some(way) => drop(known.insert(author, way)),
+            None => drop(known.remove(&author)),
+        }
+    }
+}
+
+fn read(value: &[u8]) -> Result<Way> {
+    serde_json::from_slice(value).map_err(|error| Error::internal(format!("an author's way cannot be read: {error}")))
+}
+
+impl Service {
+    /// Learns all stored ways once.
+    pub(crate) async fn load_ways(&self) -> Result<()> {
+        let load = || async {
+            let mut after: Option<RecordId> = None;
+            loop {
+                let from = after.as_ref().map(RecordId::as_bytes);
+                let records = self.store.scan_records(Space::Fanout, Key::SERVER, from, SCAN).await?;
+                for record in &records {
+                    if let Some(author) = record.id.key() {
+                        self.feed.ways.set(author, Some(read(&record.value)?));
+                    }
+                }
+                match records.last() {
+                    Some(last) if records.len() == SCAN => after = Some(last.id.clone()),
+                    _ => return Ok(()),
+                }
+            }
+        };
+        self.feed.ways.loaded.get_or_try_init(load).await.copied()
+    }
+
+    /// Another server wrote it, or the author was erased.
+    pub(super) async fn reload_way(&self, author: Key) -> Result<()> {
+        let record = self.store.get_record(Space::Fanout, Key::SERVER, &RecordId::of_key(author)).await?;
+        let way = record.map(|record| read(&record.value)).transpose()?;
+        self.feed.ways.set(author, way);
+        Ok(())
+    }
+
+    /// Changes an author's way. Durable before the first post that goes it: whoever reads knows of it.
+    pub(super) async fn change_way(&self, call: &Call, author: Key, change: impl Fn(Way) -> Way) -> Result<Receipt> {
+        let id = RecordId::of_key(author);
+        for _ in 0..ROUNDS_MAX {
+            let stored = self.store.get_record(Space::Fanout, Key::SERVER, &id).await?;
+            let condition = stored.as_ref().map_or(Condition::Absent, |record| Condition::Version(record.version));
+            let way = change(stored.map(|record| read(&record.value)).transpose()?.unwrap_or_default());
+            let value = serde_json::to_vec(&way).map_err(|error| Error::internal(error.to_string()))?;
+            let value = Some(value.into_boxed_slice());
+            let (space, owner) = (Space::Fanout, Key::SERVER);
+            let operation = Operation::PutRecord { space, owner, id: id.clone(), value, condition, cap: None };
+            match self.commit(call, operation).await {
+                Err(error) if error.code() == Code::RequestInProgress => {}
+                Err(error) => return Err(error),
+                Ok((_, receipt)) => {
+                    self.feed.ways.set(author, Some(way));
+                    return Ok(receipt);
+                }
+            }
+        }
+        Err(Error::new(Code::RequestInProgress, "others change the same author's fan-out; try again"))
+    }
+
+    /// Whether a new post of an author with so many followers is pulled.
+    pub(crate) async fn pulls_new_post(&self, author: Key, followers: u64) -> Result<bool> {
+        let (threshold, is_behind) = (self.rules.feed.celebrity_followers, self.feed.queue.is_behind());
+        let known = self.feed.ways.get(author);
+        let next = known.next(followers, threshold, is_behind);
+        if next != known {
+            self.change_way(&Call::default(), author, |way| way.next(followers, threshold, is_behind)).await?;
+        }
+        Ok(next.pulls)
+    }
+
+    /// Decides how an author's posts travel, whatever the number of followers.
+    pub async fn pin_fanout(&self, call: &Call, id: &UserId, pin: Pin) -> Result<Receipt> {
+        call.must_be_admin()?;
+        self.load_ways().await?;
+        let author = self.stored_user(id).await?.key;
+        let pinned = |way: Way| {
+            let pulls = match pin {
+                Pin::Auto => way.pulls,
+                Pin::Push => false,
+                Pin::Pull => true,
+            };
+            Way { pin, pulls, has_pulled: way.has_pulled || pulls }
+        };
+        self.change_way(call, author, pinned).await
+    }
+
+    /// What an administrator decided, and whether new posts are pulled.
+    pub async fn fanout(&self, call: &Call, id: &UserId) -> Result<(Pin, bool)> {
+        call.must_be_admin()?;
+        self.load_ways().await?;
+        let author = self.stored_user(id).await?.key;
+        let followers = self.store.get_counts(author).await?.map_or(0, |counts| counts.followers);
+        let way = self.feed.ways.get(author).next(followers, self.rules.feed.celebrity_followers, false);
+        Ok((way.pin, way.pulls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_has_a_band_in_which_nothing_changes() {
+        let after = |pulls, followers| Way { pulls, ..Way::default() }.next(followers, 100, false).pulls;
+        assert_eq!([99, 100, 101].map(|followers| after(false, followers)), [false, true, true]);
+        assert_eq!([89, 90, 91, 99].map(|followers| after(true, followers)), [false, true, true, true]);
+        assert_eq!([89, 90, 91].map(|followers| after(false, followers)), [false; 3]);
+    }
+
+    #[test]
+    fn a_pin_beats_numbers_and_pulled_posts_are_not_forgotten() {
+        let pinned = |pin| Way { pin, ..Way::default() };
+        assert!(!pinned(Pin::Push).next(1_000, 100, true).pulls);
+        assert!(pinned(Pin::Pull).next(0, 100, false).pulls);
+        let way = Way::default().next(100, 100, false).next(0, 100, false);
+        assert_eq!((way.pulls, way.has_pulled), (false, true));
+        assert!(Way::default().next(0, 100, true).pulls);
+    }
+}

@@ -1,0 +1,198 @@
+//! Posts: what authors have to say, kept as it was sent. A post's id is the version of the commit that made it.
+
+use entourage_model::{
+    Code, Condition, Cursor, CursorScope, Error, Key, Kind, List, Millis, Operation, POST_BODY_MAX_BYTES, Place, Post,
+    Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, post_author,
+};
+
+use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};
+
+/// How often one request asks again because somebody else wrote.
+const ROUNDS_MAX: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostView {
+    pub id: Version,
+    pub author: UserId,
+    /// When the body was replaced last.
+    pub edited_at: Option<Millis>,
+    /// A JSON object, byte for byte as it was sent.
+    pub body: Box<str>,
+}
+
+impl PostView {
+    pub const fn created_at(&self) -> Millis {
+        self.id.millis()
+    }
+
+    pub(crate) fn of(record: &Record, author: UserId) -> Result<Self> {
+        let id = record.id.version().ok_or_else(|| Error::internal("a post has an id that is no version"))?;
+        let edited_at = (record.version != id).then(|| record.version.millis());
+        Ok(Self { id, author, edited_at, body: Post::decode(&record.value)?.body })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostWritten {
+    pub post: PostView,
+    pub changed: bool,
+    pub receipt: Receipt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostPage {
+    pub rows: Vec<PostView>,
+    pub next_cursor: Option<String>,
+    pub total: u64,
+}
+
+impl Service {
+    /// As the acting user. Whether it is pushed or pulled is part of the post.
+    pub async fn create_post(&self, call: &Call, body: &str) -> Result<PostWritten> {
+        let author_id = call.actor.user()?.clone();
+        check_body(body)?;
+        self.load_ways().await?;
+        let author = self.owner_key(&author_id).await?;
+        let followers = self.followers_of(author).await?;
+        let pushed = !self.pulls_new_post(author, followers).await?;
+        let value = Post { pushed, body: body.into() }.encode();
+        match self.commit(call, Operation::Post { author, value }).await? {
+            (Reply::Record { version: id, .. }, receipt) => {
+                if !receipt.replayed {
+                    self.feed.posted(author, id, pushed, followers);
+                }
+                let post = PostView { id, author: author_id, edited_at: None, body: body.into() };
+                Ok(PostWritten { post, changed: true, receipt })
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Whoever may see the author's posts may see it; to the others it is not there.
+    pub async fn post(&self, call: &Call, id: Version) -> Result<PostView> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let (author, record) = self.stored_post(id).await?;
+        if !self.shows_posts(viewer, &author).await? {
+            return Err(post_not_found());
+        }
+        PostView::of(&record, author.id)
+    }
+
+    /// Replaces the body; the author's to do.
+    pub async fn replace_post(&self, call: &Call, id: Version, body: &str) -> Result<PostWritten> {
+        check_body(body)?;
+        let mut written = Err(post_not_found());
+        for _ in 0..ROUNDS_MAX {
+            let (author, record) = self.own_post(call, id).await?;
+            let value = Post { body: body.into(), ..Post::decode(&record.value)? }.encode();
+            let condition = Condition::Version(record.version);
+            let (space, owner) = (Space::Post, author.key);
+            let id = RecordId::of_version(id);
+            let operation = Operation::PutRecord { space, owner, id, value: Some(value), condition, cap: None };
+            match self.commit(call, operation).await {
+                // Somebody else wrote it meanwhile.
+                Err(error) if error.code() == Code::RequestInProgress => written = Err(error),
+                other => {
+                    written = other.map(|done| (author, done));
+                    break;
+                }
+            }
+        }
+        match written? {
+            (author, (Reply::Record { version, changed, .. }, receipt)) => {
+                let edited_at = (version != id).then(|| version.millis());
+                let post = PostView { id, author: author.id, edited_at, body: body.into() };
+                Ok(PostWritten { post, changed, receipt })
+            }
+            (_, (other, _)) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Gone at once from everywhere; the author's to do.
+    pub async fn delete_post(&self, call: &Call, id: Version) -> Result<Unfollowed> {
+        let (author, _) = match self.own_post(call, id).await {
+            Err(error) if error.code() == Code::PostNotFound => {
+                // A retry of the request that deleted it is answered as that one was.
+                return match self.replay(call).await? {
+                    Some((Reply::Gone { changed }, receipt)) => Ok(Unfollowed { changed, receipt }),
+                    _ => Err(error),
+                };
+            }
+            other => other?,
+        };
+        let (space, owner, id) = (Space::Post, author.key, RecordId::of_version(id));
+        let condition = Condition::Any;
+        self.gone(call, Operation::PutRecord { space, owner, id, value: None, condition, cap: None }).await
+    }
+
+    /// An author's posts, newest first, for whoever may see them.
+    pub async fn posts(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<PostPage> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let author = self.stored_user(id).await?;
+        if !self.shows_posts(viewer, &author).await? {
+            return Err(lists_hidden());
+        }
+        let scope = CursorScope { list: List::followers(author.key), selection: Selection::Posts, viewer };
+        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let after = after.map(|Cursor(place)| RecordId::of_version(place.position));
+        let after = after.as_ref().map_or(RecordId::BELOW_VERSIONS, RecordId::as_bytes);
+        let mut records = self.store.scan_records(Space::Post, author.key, Some(after), limit.get() + 1).await?;
+        let total = self.store.count_records(Space::Post, author.key).await?;
+        let has_more = records.len() > limit.get();
+        records.truncate(limit.get());
+        let last = records.last().filter(|_| has_more).and_then(|record| record.id.version());
+        let next_cursor = last.map(|position| Cursor(Place { position, key: Key(0) }).encode(&self.signer, &scope));
+        let rows = records.iter().map(|record| PostView::of(record, author.id.clone())).collect::<Result<_>>()?;
+        Ok(PostPage { rows, next_cursor, total })
+    }
+
+    /// A post with its author, whoever asks.
+    pub(crate) async fn stored_post(&self, id: Version) -> Result<(User, Record)> {
+        let index = self.store.get_record(Space::PostAuthor, Key::SERVER, &RecordId::of_post_author(id)).await?;
+        let index = index.ok_or_else(post_not_found)?;
+        let author = post_author(&index.value)?;
+        let record = self.store.get_record(Space::Post, author, &RecordId::of_version(id)).await?;
+        let user = self.users_by_key(&[author]).await?.remove(&author);
+        user.zip(record).ok_or_else(post_not_found)
+    }
+
+    async fn own_post(&self, call: &Call, id: Version) -> Result<(User, Record)> {
+        let (author, record) = self.stored_post(id).await?;
+        if call.may_change(&author.id).is_err() {
+            // Who may not see it is not told that it is there.
+            let viewer = self.viewer(call).await?;
+            return Err(match self.shows_posts(viewer, &author).await? {
+                true => Error::new(Code::Forbidden, "only its author may change a post"),
+                false => post_not_found(),
+            });
+        }
+        Ok((author, record))
+    }
+
+    /// A private account's posts are for those who follow it; a block hides everything.
+    async fn shows_posts(&self, viewer: Option<Key>, author: &User) -> Result<bool> {
+        let Some(viewer) = viewer.filter(|viewer| *viewer != author.key) else { return Ok(true) };
+        let mut eyes = self.eyes(Some(viewer));
+        eyes.ask_blocks(&[author.key]).await?;
+        if eyes.is_apart(author.key) {
+            return Ok(false);
+        }
+        Ok(!author.private || self.are_active(Kind::Follow, &[(viewer, author.key)]).await?.contains(&true))
+    }
+}
+
+pub(crate) fn post_not_found() -> Error {
+    Error::new(Code::PostNotFound, "there is no post with this id, or it is not for the acting user")
+}
+
+fn check_body(body: &str) -> Result<()> {
+    if body.len() > POST_BODY_MAX_BYTES {
+        return Err(
+            Error::invalid("the body of a post is too long").at("/body", "a JSON object of at most 10,240 bytes")
+        );
+    }
+    let object: std::result::Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(body);
+    object.map(|_| ()).map_err(|_| Error::invalid("the body of a post is not an object").at("/body", "a JSON object"))
+}
