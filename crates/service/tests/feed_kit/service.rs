@@ -1,0 +1,146 @@
+//! The service itself as a front of feeds.
+
+use std::{collections::HashMap, sync::Arc};
+
+use entourage_log::backends::in_store;
+use entourage_model::{Clock, ManualClock, Millis, UserId, UserPatch, Version};
+use entourage_service::{Actor, Call, FeedPage, FeedRules, Limit, Limits, Pin, Rules, Service};
+use entourage_store::{Store, SystemClock};
+
+use super::{Act, Asked, CELEBRITY_FOLLOWERS, FeedFront, INBOX_CAP, Id, PULL_ABOVE, Row, body};
+
+const MINUTE: u64 = 60_000;
+
+pub(crate) struct ServiceFront {
+    store: Arc<dyn Store>,
+    clock: Arc<ManualClock>,
+    pub(crate) service: Arc<Service>,
+    /// Whether fan-out goes on beside the run.
+    runs: bool,
+    background: Option<tokio::task::JoinHandle<()>>,
+    groups: HashMap<Id, Version>,
+}
+
+pub(crate) fn id(number: Id) -> UserId {
+    UserId::from(number)
+}
+
+pub(crate) fn rules() -> Rules {
+    let feed = FeedRules {
+        celebrity_followers: CELEBRITY_FOLLOWERS,
+        inbox_cap: INBOX_CAP,
+        pull_above_following: Some(PULL_ABOVE),
+        ..FeedRules::default()
+    };
+    Rules { limits: Limits::NONE, audit_interval: None, feed, ..Rules::default() }
+}
+
+impl ServiceFront {
+    pub(crate) fn new(store: Arc<dyn Store>, runs: bool) -> Self {
+        let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
+        let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
+        let service = Self::start(&store, &clock);
+        let mut front = Self { store, clock, service, runs, background: None, groups: HashMap::new() };
+        front.run();
+        front
+    }
+
+    fn start(store: &Arc<dyn Store>, clock: &Arc<ManualClock>) -> Arc<Service> {
+        let log = Arc::new(in_store::Log::new(Arc::clone(store)));
+        Arc::new(Service::new(Arc::clone(store), log, rules()).with_clock(Arc::clone(clock) as _))
+    }
+
+    fn run(&mut self) {
+        let service = Arc::clone(&self.service);
+        self.background = self.runs.then(|| tokio::spawn(async move { service.run().await }));
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        self.service.end_streams();
+        if let Some(background) = self.background.take() {
+            background.await.unwrap();
+        }
+    }
+
+    async fn try_act(&mut self, act: Act, post: Option<u64>) -> entourage_model::Result<Option<u64>> {
+        let (call, service) = (Call::default(), Arc::clone(&self.service));
+        let post = post.map(Version::from_bits);
+        match act {
+            Act::Put(user) => drop(service.put_user(&call, id(user), UserPatch::default()).await?),
+            Act::Follow(a, b) => drop(service.follow(&call, &id(a), &id(b), false).await?),
+            Act::Unfollow(a, b) => drop(service.unfollow(&call, &id(a), &id(b)).await?),
+            Act::Block(a, b) => drop(service.block(&call, &id(a), &id(b)).await?),
+            Act::Unblock(a, b) => drop(service.unblock(&call, &id(a), &id(b)).await?),
+            Act::Mute(a, b, minutes) => {
+                let until = minutes.map(|minutes| self.clock.now().plus(minutes * MINUTE));
+                drop(service.mute(&call, &id(a), &id(b), until).await?);
+            }
+            Act::Unmute(a, b) => drop(service.unmute(&call, &id(a), &id(b)).await?),
+            Act::Wait(minutes) => self.clock.advance(minutes * MINUTE),
+            Act::Post(author, number) => {
+                let call = Call { actor: Actor::User(id(author)), ..call };
+                return Ok(Some(service.create_post(&call, &body(number)).await?.post.id.bits()));
+            }
+            Act::Replace(_, number) => drop(service.replace_post(&call, post.unwrap(), &body(number)).await?),
+            Act::Delete(_) => drop(service.delete_post(&call, post.unwrap()).await?),
+            Act::Pin(author, mode) => drop(service.pin_fanout(&call, &id(author), Pin::parse(mode).unwrap()).await?),
+            Act::Member(owner, member, present) => {
+                let group = match self.groups.get(&owner) {
+                    Some(group) => *group,
+                    None => service.create_group(&call, &id(owner), "friends").await?.group.id,
+                };
+                self.groups.insert(owner, group);
+                if present {
+                    drop(service.add_member(&call, &id(owner), group, &id(member)).await?);
+                } else {
+                    drop(service.remove_member(&call, &id(owner), group, &id(member)).await?);
+                }
+            }
+            Act::Evict(reader) => match reader.map(id) {
+                Some(reader) if service.get_user(&call, &reader).await.is_err() => {}
+                reader => service.clear_feeds(&call, reader.as_ref()).await?,
+            },
+            Act::Deliver => service.deliver_all().await?,
+            Act::Erase(user) => {
+                drop(service.erase(&call, &id(user)).await?);
+                self.groups.remove(&user);
+            }
+            Act::Work => while service.work().await? {},
+            Act::Restart => {
+                self.stop().await;
+                self.service = Self::start(&self.store, &self.clock);
+                self.run();
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl FeedFront for ServiceFront {
+    async fn act(&mut self, act: Act, post: Option<u64>) -> Result<Option<u64>, String> {
+        self.try_act(act, post).await.map_err(|error| format!("{}: {}", error.code().as_str(), error.detail()))
+    }
+
+    async fn page(
+        &self,
+        asked: Asked,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Row>, Option<String>), String> {
+        let limit = Limit::parse(Some(&limit.to_string())).unwrap();
+        let call = Call { actor: Actor::User(id(asked.reader())), ..Call::default() };
+        let page = match asked {
+            Asked::Feed(reader) => self.service.feed(&call, &id(reader), cursor, limit).await,
+            Asked::Group(reader) => match self.groups.get(&reader) {
+                Some(group) => self.service.group_feed(&call, &id(reader), *group, cursor, limit).await,
+                None => Ok(FeedPage { rows: Vec::new(), next_cursor: None, is_partial: false }),
+            },
+        };
+        let page = page.map_err(|error| format!("{}: {}", error.code().as_str(), error.detail()))?;
+        assert!(!page.is_partial);
+        let row = |row: entourage_service::FeedRow| {
+            (row.post.id.bits(), row.post.author.as_str().parse().unwrap(), String::from(row.post.body))
+        };
+        Ok((page.rows.into_iter().map(row).collect(), page.next_cursor))
+    }
+}
