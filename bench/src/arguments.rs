@@ -59,12 +59,13 @@ pub(crate) enum Measurement {
     Resp,
     Common,
     Growth,
+    Feed,
 }
 
 impl Measurement {
     /// Whether it looks at one of the usual graphs.
     const fn is_of_a_graph(self) -> bool {
-        !matches!(self, Self::Common | Self::Growth)
+        !matches!(self, Self::Common | Self::Growth | Self::Feed)
     }
 }
 

@@ -3,6 +3,7 @@
 mod checks;
 mod common;
 mod disk;
+mod feed;
 mod follows;
 mod growth;
 mod import;
@@ -91,6 +92,9 @@ impl Bench<'_> {
     pub(crate) fn by_itself(&self, results: &mut Results) -> Result<()> {
         if self.arguments.wants(Measurement::Common) {
             results.extend("two users", common::measure(self)?);
+        }
+        if self.arguments.wants(Measurement::Feed) {
+            results.extend("feeds", feed::measure(self)?);
         }
         Ok(())
     }

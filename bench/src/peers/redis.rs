@@ -4,6 +4,7 @@
 use std::{
     io::{BufReader, BufWriter, Read as _, Write},
     net::TcpStream,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -12,6 +13,7 @@ use super::Peer;
 use crate::graph::Graph;
 
 const USERS_AT_ONCE: u32 = 1_000;
+const READERS_AT_ONCE: usize = 1_000;
 
 /// What a follow is elsewhere: both directions, both counts and an event, or nothing when it was there.
 const FOLLOW: &str = "local a, b = ARGV[1], ARGV[2] \
@@ -52,6 +54,26 @@ impl Peer {
         let answer = line(&mut answers)?;
         let number = answer.strip_prefix(':').and_then(|number| number.parse().ok());
         number.with_context(|| format!("{words:?}: {answer}"))
+    }
+
+    /// One post into a sorted set for each of so many readers, each kept to a thousand; deliveries a second.
+    pub(crate) fn deliver(&self, readers: i64, post: u64) -> Result<f64> {
+        let stream = TcpStream::connect(&self.address)?;
+        let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), BufWriter::new(stream));
+        let began = Instant::now();
+        for first in (0..readers).step_by(READERS_AT_ONCE) {
+            let some = first..(first + READERS_AT_ONCE as i64).min(readers);
+            for reader in some.clone() {
+                let (feed, post) = (format!("feed:{reader}"), post.to_string());
+                command(&mut out, &["ZADD", &feed, &post, &post])?;
+                command(&mut out, &["ZREMRANGEBYRANK", &feed, "0", "-1001"])?;
+            }
+            out.flush()?;
+            for _ in some {
+                ensure!(line(&mut answers)?.starts_with(':') && line(&mut answers)?.starts_with(':'), "Redis refused");
+            }
+        }
+        Ok(readers as f64 / began.elapsed().as_secs_f64())
     }
 
     /// Loads the script of a follow; the command that calls it, for anybody and anybody.
