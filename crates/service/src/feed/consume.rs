@@ -26,6 +26,8 @@ struct Position {
     saved: Instant,
     /// Posts were read that the stored offset does not cover.
     is_unsaved: bool,
+    /// Nothing was read yet: what an earlier run left comes first.
+    is_first: bool,
 }
 
 impl Service {
@@ -46,6 +48,8 @@ impl Service {
         loop {
             if let Err(error) = self.consume(&mut position).await {
                 tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
+                // Nothing of it counts as read.
+                self.feed.unread.lock().get_or_insert(Sequence::ZERO);
             }
             tokio::select! {
                 () = self.feed.posted.notified() => {}
@@ -81,9 +85,12 @@ impl Service {
                 self.load_ways().await?;
                 self.resume_deliveries().await?;
                 let (at, is_unsaved) = (self.first_position().await?, false);
-                position.insert(Position { at, saved: Instant::now(), is_unsaved })
+                position.insert(Position { at, saved: Instant::now(), is_unsaved, is_first: true })
             }
         };
+        if !self.skip_to_posts(position) {
+            return self.save_offset(position, OFFSET_INTERVAL).await;
+        }
         loop {
             let progress = if self.feed.is_alone { None } else { Some(self.store.progress().await?) };
             let events = match self.log.read(position.at, CHUNK).await {
@@ -105,6 +112,22 @@ impl Service {
             }
         }
         self.save_offset(position, OFFSET_INTERVAL).await
+    }
+
+    /// Where nobody else writes, there is nothing to read but this process's posts. While somebody listens, everything
+    /// is read: posts are told in the order of the log, and only there is it known. Whether there is something to read.
+    fn skip_to_posts(&self, position: &mut Position) -> bool {
+        let unread = self.feed.unread.lock().take();
+        if !self.feed.is_alone || position.is_first {
+            position.is_first = false;
+            return true;
+        }
+        match unread {
+            Some(before) if self.feed.live.streams() == 0 => position.at = position.at.max(before),
+            Some(_) => {}
+            None => return false,
+        }
+        true
     }
 
     /// Where an earlier run had come to. Without one there is no inbox that could have missed anything.

@@ -18,6 +18,7 @@ mod ways;
 use std::{sync::Arc, time::Duration};
 
 use entourage_model::{Change, Key, Kind, Millis, Outcome, RecordChange, Sequence, Space, State, Version};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 pub use self::{
@@ -71,6 +72,8 @@ pub(crate) struct Feed {
     live: Live,
     /// There is a post to look for in the log.
     posted: Notify,
+    /// Where in the log the first post is that was written here and not read there yet.
+    unread: Mutex<Option<Sequence>>,
     /// Everything up to this watermark is known here; `None` while nobody reads the log.
     covered: watch::Sender<Option<Sequence>>,
     /// Whether nobody but this process writes the store: then every commit passes here.
@@ -86,6 +89,7 @@ impl Feed {
             queue: Queue::default(),
             live: Live::default(),
             posted: Notify::new(),
+            unread: Mutex::new(None),
             covered: watch::Sender::new(None),
             is_alone,
         }
@@ -106,7 +110,12 @@ impl Feed {
                         self.inboxes.follows(edge.follower, edge.target);
                     }
                 }
-                Change::Record(record) if record.space == Space::Post => self.saw_post(record),
+                Change::Record(record) if record.space == Space::Post => self.saw_post(outcome, record),
+                Change::Record(record) if record.space == Space::Fanout && record.after.is_none() => {
+                    if let Some(author) = record.id.key() {
+                        self.ways.set(author, None);
+                    }
+                }
                 Change::User(user) if user.after.is_none() => self.timelines.forget(Some(user.key)),
                 Change::Record(_) | Change::User(_) => {}
             }
@@ -126,10 +135,15 @@ impl Feed {
         self.inboxes.seen(reader, now);
     }
 
-    fn saw_post(&self, record: &RecordChange) {
+    fn saw_post(&self, outcome: &Outcome, record: &RecordChange) {
         let Some(post) = record.id.version() else { return };
         match (&record.before, &record.after) {
-            (None, Some(_)) => self.timelines.posted(record.owner, post),
+            (None, Some(_)) => {
+                self.timelines.posted(record.owner, post);
+                let before = Sequence(outcome.watermark.0.saturating_sub(outcome.changes.len() as u64));
+                let mut unread = self.unread.lock();
+                *unread = Some(unread.map_or(before, |unread| unread.min(before)));
+            }
             (_, None) => self.timelines.deleted(record.owner, post),
             (Some(_), Some(_)) => {}
         }

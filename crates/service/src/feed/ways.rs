@@ -87,7 +87,7 @@ impl Ways {
         self.known.read().len()
     }
 
-    fn set(&self, author: Key, way: Option<Way>) {
+    pub(super) fn set(&self, author: Key, way: Option<Way>) {
         let mut known = self.known.write();
         match way {
             Some(way) => drop(known.insert(author, way)),
