@@ -88,6 +88,7 @@ impl Service {
                 position.insert(Position { at, saved: Instant::now(), is_unsaved, is_first: true })
             }
         };
+        self.feed.is_reading.send_replace(true);
         if !self.skip_to_posts(position) {
             return self.save_offset(position, OFFSET_INTERVAL).await;
         }

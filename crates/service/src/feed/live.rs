@@ -135,6 +135,11 @@ impl Service {
         self.feed.live.listeners.lock().entry(user.key).or_default().push(Arc::clone(&listener));
         let listening =
             Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.tail.closed() };
+        let (mut is_reading, mut closed) = (self.feed.is_reading.subscribe(), self.tail.closed());
+        tokio::select! {
+            _ = is_reading.wait_for(|is_reading| *is_reading) => {}
+            _ = closed.wait_for(|closed| *closed) => {}
+        }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
         let now = self.log.last().await?;
         let mut stream =

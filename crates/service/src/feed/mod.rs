@@ -74,6 +74,8 @@ pub(crate) struct Feed {
     posted: Notify,
     /// Where in the log the first post is that was written here and not read there yet.
     unread: Mutex<Option<Sequence>>,
+    /// Whether the log is read: what is written from then on is told.
+    is_reading: watch::Sender<bool>,
     /// Everything up to this watermark is known here; `None` while nobody reads the log.
     covered: watch::Sender<Option<Sequence>>,
     /// Whether nobody but this process writes the store: then every commit passes here.
@@ -90,6 +92,7 @@ impl Feed {
             live: Live::default(),
             posted: Notify::new(),
             unread: Mutex::new(None),
+            is_reading: watch::Sender::new(false),
             covered: watch::Sender::new(None),
             is_alone,
         }
