@@ -148,7 +148,7 @@ impl Service {
         position.is_unsaved = true;
         self.feed.timelines.forget(None);
         self.feed.inboxes.clear(None).await?;
-        self.feed.live.resync_all();
+        self.feed.live.resync_all(position.at);
         self.feed.posted.notify_one();
         Ok(())
     }

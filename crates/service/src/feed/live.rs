@@ -3,7 +3,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use entourage_model::{
@@ -39,6 +42,8 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 struct Listener {
+    /// What was written up to here is not for it.
+    begins_after: AtomicU64,
     waiting: Mutex<Waiting>,
     filled: Notify,
 }
@@ -55,6 +60,9 @@ impl Live {
 
     fn tell(&self, reader: Key, sequence: Sequence, entry: Entry) {
         for listener in self.listeners.lock().get(&reader).into_iter().flatten() {
+            if sequence.0 <= listener.begins_after.load(Ordering::Relaxed) {
+                continue;
+            }
             let mut waiting = listener.waiting.lock();
             if waiting.posts.len() >= WAITING_MAX {
                 waiting.posts.clear();
@@ -70,12 +78,12 @@ impl Live {
         }
     }
 
-    /// Everybody reads anew.
-    pub(super) fn resync_all(&self) {
+    /// Everybody reads anew, from this place of the log on.
+    pub(super) fn resync_all(&self, now: Sequence) {
         for listener in self.listeners.lock().values().flatten() {
             let mut waiting = listener.waiting.lock();
             waiting.posts.clear();
-            waiting.left_out = waiting.left_out.max(Some(Sequence::ZERO));
+            waiting.left_out = Some(now);
             drop(waiting);
             listener.filled.notify_one();
         }
@@ -142,6 +150,7 @@ impl Service {
         }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
         let now = self.log.last().await?;
+        listening.listener.begins_after.store(now.0, Ordering::Relaxed);
         let mut stream =
             FeedStream { user: id.clone(), created: user.created, listening, told: now, ready: VecDeque::new() };
         if let Some(last) = last {
@@ -196,10 +205,9 @@ impl Service {
                 return Ok(None);
             }
             let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
-            if let Some(left_out) = left_out {
-                let to = left_out.max(stream.told);
-                stream.told = to;
-                return Ok(Some(FeedTold::Resync { cursor: self.event_cursor(to) }));
+            if let Some(left_out) = left_out.filter(|left_out| *left_out > stream.told) {
+                stream.told = left_out;
+                return Ok(Some(FeedTold::Resync { cursor: self.event_cursor(left_out) }));
             }
             let told = stream.told;
             let posts: Vec<(Sequence, Entry)> = posts.into_iter().filter(|(sequence, _)| *sequence > told).collect();
