@@ -4,16 +4,18 @@
 
 mod feed_kit;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use entourage_model::Secret;
+use entourage_log::backends::in_store;
+use entourage_model::{Clock as _, ManualClock, Secret, UserId, UserPatch, Version};
+use entourage_service::{Actor, Call, FeedRules, Limits, Rules, Service};
 use entourage_store::{
     Identity, Store, SystemClock,
     backends::{embedded, memory},
     disk::RealDisk,
 };
 
-use self::feed_kit::{Twist, run, service::ServiceFront};
+use self::feed_kit::{Act, Asked, FeedFront as _, INBOX_CAP, Twist, run, service::ServiceFront};
 
 fn on_memory() -> Arc<dyn Store> {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
@@ -77,4 +79,61 @@ async fn a_rule_left_out_is_noticed() {
         let failure = failure.unwrap_or_else(|| panic!("{twist:?} goes unnoticed"));
         assert!(failure.contains(" must "), "{twist:?}: {failure}");
     }
+}
+
+/// A cursor of time alone would skip them, and a page read upwards would begin with the oldest.
+#[tokio::test]
+async fn posts_of_one_millisecond_are_paged_one_by_one_newest_first() {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let clock = Arc::new(ManualClock::new(SystemClock.now()));
+    let mut front = ServiceFront::new(Arc::new(memory::Store::new(identity, clock)), false);
+    for person in [1, 2] {
+        front.act(Act::Put(person), None).await.unwrap();
+    }
+    front.act(Act::Follow(1, 2), None).await.unwrap();
+    let mut posts = Vec::new();
+    for number in 0..3 * INBOX_CAP as u32 {
+        posts.push(front.act(Act::Post(2, number), None).await.unwrap().unwrap());
+    }
+    let millis: BTreeSet<_> = posts.iter().map(|post| Version::from_bits(*post).millis()).collect();
+    assert_eq!(millis.len(), 1, "all in one millisecond");
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let (rows, next) = front.page(Asked::Feed(1), cursor.as_deref(), 1).await.unwrap();
+        seen.extend(rows.iter().map(|row| row.0));
+        match next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    posts.reverse();
+    assert_eq!(seen, posts);
+}
+
+/// Thresholds at -1, 0 and +1 of the setting, and down again through the band.
+#[tokio::test]
+async fn an_author_is_pulled_from_the_threshold_on_and_pushed_below_nine_tenths_of_it() {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
+    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
+    let feed = FeedRules { celebrity_followers: 20, ..FeedRules::default() };
+    let rules = Rules { limits: Limits::NONE, audit_interval: None, feed, ..Rules::default() };
+    let service = Service::new(store, log, rules);
+    let (call, author) = (Call::default(), UserId::from(1_000));
+    service.put_user(&call, author.clone(), UserPatch::default()).await.unwrap();
+    let (mut pulls, acting) = (Vec::new(), Call { actor: Actor::User(author.clone()), ..Call::default() });
+    for follower in 0..21 {
+        service.put_user(&call, UserId::from(follower), UserPatch::default()).await.unwrap();
+        service.follow(&call, &UserId::from(follower), &author, false).await.unwrap();
+        service.create_post(&acting, "{}").await.unwrap();
+        pulls.push(service.fanout(&call, &author).await.unwrap().1);
+    }
+    assert_eq!(pulls, (1..=21).map(|followers| followers >= 20).collect::<Vec<_>>());
+    pulls.clear();
+    for follower in (0..21).rev() {
+        service.unfollow(&call, &UserId::from(follower), &author).await.unwrap();
+        service.create_post(&acting, "{}").await.unwrap();
+        pulls.push(service.fanout(&call, &author).await.unwrap().1);
+    }
+    assert_eq!(pulls, (0..21).rev().map(|followers| followers >= 18).collect::<Vec<_>>());
 }
