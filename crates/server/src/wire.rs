@@ -48,6 +48,7 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         limits: settings.limits,
         notification_retention: settings.notifications_retention,
         audit_interval: settings.audit_interval,
+        feed: settings.feed,
     };
     let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
     Wired { store, service, place }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use entourage_service::Limits;
+use entourage_service::{FeedRules, Limits};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, RespLimits};
@@ -14,6 +14,8 @@ use super::{
 
 /// Where the machine's memory cannot be asked for.
 const MEMORY_BUDGET_FALLBACK_BYTES: u64 = 2 << 30;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How lines of the process's own log look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub struct Settings {
     pub idempotency_ttl: Duration,
     pub history_retention: Duration,
     pub notifications_retention: Duration,
+    pub feed: FeedRules,
     /// `None` is never.
     pub audit_interval: Option<Duration>,
     pub memory_budget_bytes: u64,
@@ -66,6 +69,10 @@ impl Settings {
         let following_max =
             raw.checked("limits.following_max", "a whole number, 0 for no bound", |text| text.parse().ok())?;
         let auth = AuthSettings::check(raw)?;
+        let memory_budget_bytes = raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
+            "auto" => Some(half_of_memory()),
+            _ => bytes(text).filter(|size| *size > 0),
+        })?;
         let per_address = |name| {
             let count = raw.checked(name, "a whole number, 0 for no limit", |text| text.parse().ok())?;
             Ok((count > 0).then_some(count))
@@ -137,10 +144,8 @@ impl Settings {
                 .map(|interval| Some(interval).filter(above_zero))?,
             cache_budget_bytes: raw.checked("cache.budget", "a size such as 256MiB, 0 for none", bytes)?,
             cache_ttl: raw.checked("cache.ttl", "a time such as 1h", |text| duration(text).filter(above_zero))?,
-            memory_budget_bytes: raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
-                "auto" => Some(half_of_memory()),
-                _ => bytes(text).filter(|size| *size > 0),
-            })?,
+            feed: feed(raw, memory_budget_bytes)?,
+            memory_budget_bytes,
         })
     }
 }
@@ -160,6 +165,28 @@ fn limits(raw: &Raw, auth: &AuthSettings) -> Result<Limits, ConfigError> {
         follows_per_target_per_minute: limit("limits.follows_per_target_per_minute")?,
         challenge_after: if auth.challenge_key_file.is_some() { challenge_after } else { 0 },
         flips_per_day: limit("limits.flips_per_day")?,
+    })
+}
+
+fn feed(raw: &Raw, memory_budget_bytes: u64) -> Result<FeedRules, ConfigError> {
+    let above = raw.checked("feed.pull_above_following", "a whole number, 0 for nobody", |text| text.parse().ok())?;
+    let days: u32 = raw.checked("feed.active_days", "a whole number from 1 to 3650", |text| {
+        text.parse().ok().filter(|days| (1..=3_650).contains(days))
+    })?;
+    Ok(FeedRules {
+        celebrity_followers: raw.checked("feed.celebrity_followers", "a whole number above 0", |text| {
+            text.parse().ok().filter(|followers| *followers > 0)
+        })?,
+        inbox_cap: raw.checked("feed.inbox_cap", "a whole number from 1 to 100000", |text| {
+            text.parse().ok().filter(|cap| (1..=100_000).contains(cap))
+        })?,
+        active: DAY * days,
+        pull_above_following: (above > 0).then_some(above),
+        own_posts: raw.checked("feed.own_posts", "true or false", |text| text.parse().ok())?,
+        inbox_budget_bytes: raw.checked("feed.inbox_budget", "auto, or a size such as 1GiB", |text| match text {
+            "auto" => Some((memory_budget_bytes / 4).max(1)),
+            _ => bytes(text).filter(|size| *size > 0),
+        })?,
     })
 }
 
@@ -189,6 +216,8 @@ mod tests {
         assert_eq!(settings.log_retain_bytes, 16 << 30);
         assert_eq!(settings.idempotency_ttl, Duration::from_secs(86_400));
         assert!(settings.memory_budget_bytes > 0);
+        let inbox_budget_bytes = settings.memory_budget_bytes / 4;
+        assert_eq!(settings.feed, FeedRules { inbox_budget_bytes, ..FeedRules::default() });
     }
 
     #[test]
@@ -220,6 +249,16 @@ mod tests {
             ("checkpoint.entries", "0"),
             ("idempotency.ttl", "a day"),
             ("memory.budget", "0"),
+            ("feed.celebrity_followers", "0"),
+            ("feed.celebrity_followers", "-5"),
+            ("feed.inbox_cap", "0"),
+            ("feed.inbox_cap", "100001"),
+            ("feed.active_days", "0"),
+            ("feed.active_days", "7d"),
+            ("feed.pull_above_following", "some"),
+            ("feed.own_posts", "yes"),
+            ("feed.inbox_budget", "0"),
+            ("feed.inbox_budget", "1GB"),
         ];
         for (name, text) in cases {
             let mut raw = Raw::default();
@@ -232,8 +271,22 @@ mod tests {
     #[test]
     fn no_bound_is_zero() {
         let mut raw = Raw::default();
-        raw.set("limits.following_max", "0", Origin::Flag("--set")).unwrap();
-        assert_eq!(Settings::check(&raw).unwrap().following_max, None);
+        for name in ["limits.following_max", "feed.pull_above_following"] {
+            raw.set(name, "0", Origin::Flag("--set")).unwrap();
+        }
+        let settings = Settings::check(&raw).unwrap();
+        assert_eq!((settings.following_max, settings.feed.pull_above_following), (None, None));
+    }
+
+    #[test]
+    fn inboxes_have_a_quarter_of_the_memory_unless_said_otherwise() {
+        let mut raw = Raw::default();
+        raw.set("memory.budget", "8GiB", Origin::Flag("--set")).unwrap();
+        assert_eq!(Settings::check(&raw).unwrap().feed.inbox_budget_bytes, 2 << 30);
+        raw.set("feed.inbox_budget", "64MiB", Origin::Flag("--set")).unwrap();
+        raw.set("feed.active_days", "30", Origin::Flag("--set")).unwrap();
+        let feed = Settings::check(&raw).unwrap().feed;
+        assert_eq!((feed.inbox_budget_bytes, feed.active), (64 << 20, 30 * DAY));
     }
 
     #[test]
