@@ -18,11 +18,18 @@ pub struct Limit(usize);
 
 impl Limit {
     pub const DEFAULT: Self = Self(50);
+    /// Posts are longer than rows of users.
+    pub const OF_FEED: Self = Self(20);
     pub const MAX: usize = 200;
     pub(crate) const LARGEST: Self = Self(Self::MAX);
 
     pub fn parse(text: Option<&str>) -> Result<Self> {
-        let Some(text) = text else { return Ok(Self::DEFAULT) };
+        Self::parse_or(text, Self::DEFAULT)
+    }
+
+    /// With what it is where nothing is said.
+    pub fn parse_or(text: Option<&str>, default: Self) -> Result<Self> {
+        let Some(text) = text else { return Ok(default) };
         match text.parse() {
             Ok(number @ 1..=Self::MAX) => Ok(Self(number)),
             _ => Err(Error::invalid("the limit is not valid").at("/limit", "a whole number from 1 to 200")),

@@ -163,7 +163,7 @@ pub(super) async fn members(State(service): State<Arc<Service>>, asked: Asked) -
     page(&asked, &query, found)
 }
 
-fn group_id(id: &UserId) -> Result<entourage_model::Version> {
+pub(super) fn group_id(id: &UserId) -> Result<entourage_model::Version> {
     version(id, entourage_model::Refusal::GroupNotFound.into())
 }
 

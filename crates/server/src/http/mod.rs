@@ -11,6 +11,8 @@ mod derived;
 mod docs;
 mod escapes;
 mod events;
+mod fanout;
+mod feed;
 mod follows;
 mod gate;
 mod groups;
@@ -21,6 +23,7 @@ mod lists;
 mod mutes;
 mod notifications;
 mod openapi;
+mod posts;
 mod probes;
 mod receive;
 mod relationships;
@@ -59,11 +62,14 @@ fn groups() -> Vec<Group> {
         mutes::group(),
         groups::group(),
         history::group(),
+        posts::group(),
+        feed::group(),
         notifications::group(),
         events::group(),
         tickets::group(),
         jobs::group(),
         admin::group(),
+        fanout::group(),
         upkeep::group(),
         probes::group(),
         docs::group(),

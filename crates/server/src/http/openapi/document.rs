@@ -172,6 +172,7 @@ fn responses(operation: &Operation, schemas: &mut SchemaGenerator) -> Map<String
     let mut responses = Map::from_iter(problems::responses(operation));
     let mut names = vec!["X-Request-Id", "Server-Timing"];
     names.extend(operation.paged.then_some("Link"));
+    names.extend(operation.located.then_some("Location"));
     names.extend(operation.is_api().then_some(&RATE_HEADERS).into_iter().flatten());
     if operation.writes && operation.is_api() {
         names.extend(["Entourage-Token", "Idempotent-Replayed"]);
@@ -198,6 +199,7 @@ fn answer_headers() -> Value {
         "Entourage-Token": text("Send it with a later read: the read sees this write, or is 503 `stale`"),
         "Idempotent-Replayed": text("`true` when this is the reply of an earlier request with the same key"),
         "Link": text("The first page, `rel=\"first\"`, and while there is more the next one, `rel=\"next\"`"),
+        "Location": text("Where it is found"),
         "RateLimit": text("What is left of each quota: `r` requests for `t` seconds; for those who have one"),
         "RateLimit-Policy": text("The quotas: `q` requests in `w` seconds"),
         "X-RateLimit-Limit": number("Requests in a window"),

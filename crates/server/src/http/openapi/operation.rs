@@ -70,6 +70,7 @@ pub(in crate::http) struct Operation {
     pub(super) access: Access,
     pub(super) writes: bool,
     pub(super) paged: bool,
+    pub(super) located: bool,
     pub(super) query: Option<Described>,
     pub(super) body: Option<Body>,
     pub(super) answers: Vec<Answered>,
@@ -117,6 +118,7 @@ impl Operation {
             access: Access::Anyone,
             writes,
             paged: false,
+            located: false,
             query: None,
             body: None,
             answers: Vec::new(),
@@ -164,6 +166,13 @@ impl Operation {
     pub(in crate::http) fn pages<T: JsonSchema>(mut self) -> Self {
         self.paged = true;
         self.query::<T>()
+    }
+
+    /// The answer says where what it made is found.
+    #[must_use]
+    pub(in crate::http) const fn located(mut self) -> Self {
+        self.located = true;
+        self
     }
 
     /// The type that `Asked::body` reads.

@@ -87,6 +87,26 @@ values! {
         "default": 50,
         "description": "Rows of a page at most; it may have fewer and still have a next one",
     };
+    /// How many rows of a feed.
+    FeedLimit {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 200,
+        "default": 20,
+        "description": "Posts of a page at most",
+    };
+    /// What a post says.
+    PostBody {
+        "type": "object",
+        "description": "Any JSON object of at most 10,240 bytes, which comes back byte for byte as it was sent",
+        "examples": [{ "text": "Hello" }],
+    };
+    /// How an author's posts travel.
+    FanoutMode {
+        "type": "string",
+        "enum": ["auto", "push", "pull"],
+        "description": "`auto`: by the number of followers; `push`: into inboxes; `pull`: read from the author",
+    };
     /// The state of an edge.
     State {
         "type": "string",

@@ -1,0 +1,161 @@
+//! `POST /posts`, `GET PATCH DELETE /posts/{post}` and `GET /users/{id}/posts`.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+};
+use entourage_model::{Code, Error, Result, UserId};
+use entourage_service::{PostView, Service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{
+    answer::{Answer, json, written},
+    asked::Asked,
+    body::Nothing,
+    jobs::version,
+    lists::{ListQuery, links},
+    openapi::{
+        Access, Group, delete, get, patch, post,
+        schema::{Cursor, Id, PostBody, Time, Version},
+    },
+};
+
+/// The text between the name and the next field, not a value made of it: it is kept as it was sent.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewPost")]
+struct PostedBody {
+    #[schemars(with = "PostBody")]
+    body: Box<RawValue>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PostJson<'a> {
+    #[schemars(with = "Version")]
+    id: String,
+    #[schemars(with = "Id")]
+    author: &'a str,
+    #[schemars(with = "Time")]
+    created_at: String,
+    /// When the body was replaced last; `null`: never.
+    #[schemars(with = "Option<Time>")]
+    edited_at: Option<String>,
+    #[schemars(with = "PostBody")]
+    body: &'a RawValue,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PostPage")]
+struct PostsJson<'a> {
+    data: Vec<PostJson<'a>>,
+    #[schemars(with = "Option<Cursor>")]
+    next_cursor: Option<&'a str>,
+    has_more: bool,
+    /// Posts on all pages.
+    total: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct PostGoneJson {
+    /// Whether this request deleted it.
+    changed: bool,
+}
+
+const POST: &str = "/api/v1/posts/{post}";
+
+pub(super) fn group() -> Group {
+    let operations = vec![
+        post("/api/v1/posts", create)
+            .named("create_post", "Write a post, as the actor")
+            .about("The body is any JSON object of at most 10,240 bytes; it is kept as it was sent.")
+            .access(Access::Actor)
+            .body::<PostedBody>()
+            .located()
+            .answers::<PostJson>(StatusCode::CREATED, "Written"),
+        get(POST, one)
+            .named("get_post", "One post")
+            .about("A private account's posts are for those who follow it; to others they are not there.")
+            .answers::<PostJson>(StatusCode::OK, "The post")
+            .refuses(&[Code::PostNotFound]),
+        patch(POST, replace)
+            .named("replace_post", "Replace a post's body")
+            .about("For its author. Id and place in feeds stay.")
+            .body::<PostedBody>()
+            .answers::<PostJson>(StatusCode::OK, "Replaced, or as it was")
+            .refuses(&[Code::PostNotFound]),
+        delete(POST, remove)
+            .named("delete_post", "Delete a post")
+            .about("For its author. It is gone from every feed at once.")
+            .answers::<PostGoneJson>(StatusCode::OK, "Deleted")
+            .refuses(&[Code::PostNotFound]),
+        get("/api/v1/users/{id}/posts", list)
+            .named("list_posts", "What a user wrote, newest first")
+            .pages::<ListQuery>()
+            .answers::<PostsJson>(StatusCode::OK, "A page")
+            .refuses(&[Code::UserNotFound, Code::ListsHidden]),
+    ];
+    Group::new("Posts", "What people have to say.", operations)
+}
+
+pub(super) async fn create(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let PostedBody { body } = asked.body()?;
+    let done = service.create_post(&asked.call, body.get()).await?;
+    let mut response = written(StatusCode::CREATED, shown(&done.post)?, &done.receipt)?;
+    let place = HeaderValue::from_str(&POST.replace("{post}", &done.post.id.to_string())).ok();
+    response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
+    Ok(response)
+}
+
+pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    let found = service.post(&asked.call, post_id(id)?).await?;
+    json(StatusCode::OK, shown(&found)?)
+}
+
+pub(super) async fn replace(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    let PostedBody { body } = asked.body()?;
+    let done = service.replace_post(&asked.call, post_id(id)?, body.get()).await?;
+    written(StatusCode::OK, shown(&done.post)?, &done.receipt)
+}
+
+pub(super) async fn remove(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    asked.optional_body::<Nothing>()?;
+    let done = service.delete_post(&asked.call, post_id(id)?).await?;
+    written(StatusCode::OK, PostGoneJson { changed: done.changed }, &done.receipt)
+}
+
+pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id] = asked.ids()?;
+    let query: ListQuery = asked.query()?;
+    let limit = query.limit()?;
+    let page = service.posts(&asked.call, id, query.cursor(), limit).await?;
+    let next_cursor = page.next_cursor.as_deref();
+    let data = page.rows.iter().map(shown).collect::<Result<_>>()?;
+    let body = PostsJson { data, next_cursor, has_more: next_cursor.is_some(), total: page.total };
+    let mut response = json(StatusCode::OK, body)?;
+    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
+    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
+    Ok(response)
+}
+
+pub(super) fn post_id(id: &UserId) -> Result<entourage_model::Version> {
+    version(id, Error::new(Code::PostNotFound, "there is no post with this id"))
+}
+
+pub(super) fn shown(post: &PostView) -> Result<PostJson<'_>> {
+    let body = serde_json::from_str(&post.body)
+        .map_err(|error| Error::internal("a post's body is no JSON").caused_by(error))?;
+    Ok(PostJson {
+        id: post.id.to_string(),
+        author: post.author.as_str(),
+        created_at: post.created_at().to_rfc3339(),
+        edited_at: post.edited_at.map(|at| at.to_rfc3339()),
+        body,
+    })
+}
