@@ -10,7 +10,7 @@ use std::{
 };
 
 use entourage_model::{
-    Code, Event, EventBody, EventCursor, Key, Kind, List, Result, Sequence, Space, User, UserId, Version,
+    Code, Event, EventBody, EventCursor, Key, Kind, List, Result, Sequence, Space, UserId, Version,
 };
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -23,6 +23,10 @@ const WAITING_MAX: usize = 256;
 /// How far back a stream goes on; beyond it, the reader reads anew.
 const RESUME_EVENTS_MAX: u64 = 10_000;
 const CHUNK: usize = 1_000;
+/// How much of the log is read at once for one stream, and how many posts are looked up at once: what a reader that
+/// does not read holds.
+const MISSED_AT_ONCE: usize = 100;
+const TOLD_AT_ONCE: usize = 16;
 
 /// What a stream says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +125,10 @@ pub struct FeedStream {
     listening: Listening,
     /// Everything up to here was told.
     told: Sequence,
+    /// Between these places of the log is what the reader missed and was not yet read.
+    missed: Option<(Sequence, Sequence)>,
+    /// Posts that were not yet looked up.
+    waiting: VecDeque<(Sequence, Entry)>,
     ready: VecDeque<FeedTold>,
 }
 
@@ -151,32 +159,32 @@ impl Service {
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
         let now = self.log.last().await?;
         listening.listener.begins_after.store(now.0, Ordering::Relaxed);
-        let mut stream =
-            FeedStream { user: id.clone(), created: user.created, listening, told: now, ready: VecDeque::new() };
-        if let Some(last) = last {
-            stream.ready = self.missed(&user, last.sequence, now).await?;
+        let (missed, waiting, ready) = (None, VecDeque::new(), VecDeque::new());
+        let (user, created) = (id.clone(), user.created);
+        let mut stream = FeedStream { user, created, listening, told: now, missed, waiting, ready };
+        match last.map(|last| last.sequence) {
+            Some(last) if now.0.saturating_sub(last.0) > RESUME_EVENTS_MAX => {
+                stream.ready.push_back(FeedTold::Resync { cursor: self.event_cursor(now) });
+            }
+            Some(last) if last < now => stream.missed = Some((last, now)),
+            _ => {}
         }
         Ok(stream)
     }
 
-    /// What was written between two places of the log, as far as it is told.
-    async fn missed(&self, user: &User, from: Sequence, to: Sequence) -> Result<VecDeque<FeedTold>> {
-        let resync = || VecDeque::from([FeedTold::Resync { cursor: self.event_cursor(to) }]);
-        if to.0.saturating_sub(from.0) > RESUME_EVENTS_MAX {
-            return Ok(resync());
-        }
-        let (mut at, mut posts) = (from, Vec::new());
-        while at < to {
-            let events = match self.log.read(at, CHUNK).await {
-                Err(error) if error.code() == Code::EventsExpired => return Ok(resync()),
-                other => other?,
-            };
-            let Some(last) = events.last() else { break };
-            at = last.sequence;
-            let in_time = events.iter().filter(|event| event.sequence <= to);
-            posts.extend(in_time.filter_map(|event| Some((event.sequence, post_of(event)?))));
-        }
-        self.rows_to_tell(user.key, posts).await
+    /// Reads on in what was missed, a piece at a time.
+    async fn read_missed(&self, stream: &mut FeedStream, from: Sequence, to: Sequence) -> Result<()> {
+        let events = match self.log.read(from, MISSED_AT_ONCE).await {
+            Err(error) if error.code() == Code::EventsExpired => {
+                stream.ready.push_back(FeedTold::Resync { cursor: self.event_cursor(to) });
+                return Ok(());
+            }
+            other => other?,
+        };
+        let in_time = events.iter().filter(|event| event.sequence <= to);
+        stream.waiting.extend(in_time.filter_map(|event| Some((event.sequence, post_of(event)?))));
+        stream.missed = events.last().filter(|last| last.sequence < to).map(|last| (last.sequence, to));
+        Ok(())
     }
 
     /// Those of the posts that the reader's feed has now.
@@ -200,24 +208,30 @@ impl Service {
             if let Some(told) = stream.ready.pop_front() {
                 return Ok(Some(told));
             }
-            let Listening { listener, closed, reader, .. } = &mut stream.listening;
-            if *closed.borrow() {
+            if *stream.listening.closed.borrow() {
                 return Ok(None);
             }
+            if !stream.waiting.is_empty() {
+                let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
+                let Some(user) = user else { return Ok(None) };
+                let posts = stream.waiting.drain(..stream.waiting.len().min(TOLD_AT_ONCE)).collect();
+                stream.ready = self.rows_to_tell(user.key, posts).await?;
+                continue;
+            }
+            if let Some((from, to)) = stream.missed.take() {
+                self.read_missed(stream, from, to).await?;
+                continue;
+            }
+            let Listening { listener, closed, .. } = &mut stream.listening;
             let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
             if let Some(left_out) = left_out.filter(|left_out| *left_out > stream.told) {
                 stream.told = left_out;
                 return Ok(Some(FeedTold::Resync { cursor: self.event_cursor(left_out) }));
             }
             let told = stream.told;
-            let posts: Vec<(Sequence, Entry)> = posts.into_iter().filter(|(sequence, _)| *sequence > told).collect();
-            if let Some((last, _)) = posts.last() {
+            stream.waiting = posts.into_iter().filter(|(sequence, _)| *sequence > told).collect();
+            if let Some((last, _)) = stream.waiting.back() {
                 stream.told = *last;
-                let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
-                if user.is_none() {
-                    return Ok(None);
-                }
-                stream.ready = self.rows_to_tell(*reader, posts).await?;
                 continue;
             }
             tokio::select! {
