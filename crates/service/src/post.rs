@@ -172,7 +172,7 @@ impl Service {
     }
 
     /// A private account's posts are for those who follow it; a block hides everything.
-    async fn shows_posts(&self, viewer: Option<Key>, author: &User) -> Result<bool> {
+    pub(crate) async fn shows_posts(&self, viewer: Option<Key>, author: &User) -> Result<bool> {
         let Some(viewer) = viewer.filter(|viewer| *viewer != author.key) else { return Ok(true) };
         let mut eyes = self.eyes(Some(viewer));
         eyes.ask_blocks(&[author.key]).await?;

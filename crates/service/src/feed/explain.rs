@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use entourage_model::{Millis, Result, UserId, Version};
 
 use super::{Entry, read::Verdict};
-use crate::{Call, Service};
+use crate::{Call, Service, post::post_not_found};
 
 /// The one thing that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,11 @@ impl Service {
             Some(Verdict::Shown) => Because::NoInbox,
             Some(Verdict::NotFollowed) | None => Because::NotFollowed,
         };
+        // What they may not see is not there for them.
+        let viewer = self.viewer(call).await?.filter(|viewer| *viewer == reader.key);
+        if because == Because::NotFollowed && viewer.is_some() && !self.shows_posts(viewer, &author).await? {
+            return Err(post_not_found());
+        }
         let pushed_at = self.feed.queue.finished_at(post);
         Ok(Explained { post, author: author.id, because, pushed_at, queued_behind, floor })
     }
