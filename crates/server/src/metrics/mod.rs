@@ -92,6 +92,17 @@ fn describe() {
     describe_histogram!("entourage_heal_seconds", "From a write to the healing of what it left wrong");
     describe_counter!("entourage_healer_skipped_total", "Changes that the healer left to the audit");
     describe_counter!("entourage_healer_unclear_total", "Edges that could not be healed");
+    describe_gauge!("entourage_fanout_lag_seconds", "How long the oldest post that waits for fan-out has waited");
+    describe_gauge!("entourage_fanout_depth", "Posts that wait for fan-out or are under way");
+    describe_histogram!("entourage_fanout_seconds", "From a post to its being in the last inbox");
+    describe_counter!("entourage_fanout_deliveries_total", "Entries that fan-out put into inboxes");
+    describe_histogram!("entourage_feed_page_seconds", "Time to put a page of a feed together");
+    describe_gauge!("entourage_inboxes", "Inboxes in memory");
+    describe_gauge!("entourage_inbox_bytes", "About what inboxes take");
+    describe_counter!("entourage_inboxes_rebuilt_total", "Inboxes that were built anew for a read");
+    describe_counter!("entourage_inboxes_evicted_total", "Inboxes that were given up for want of room");
+    describe_gauge!("entourage_feed_streams", "Live feeds that are listened to");
+    describe_counter!("entourage_feed_streams_resynced_total", "Live feeds whose listener was too slow");
     describe_counter!("entourage_count_clamp_total", "Counts that would have gone below zero; always 0");
 }
 

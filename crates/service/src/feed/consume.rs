@@ -18,7 +18,9 @@ const OFFSET_INTERVAL: Duration = Duration::from_secs(1);
 const OFFSET: &[u8] = b"offset";
 /// How long a read waits for a write of another server that its token names.
 const PATIENCE: Duration = Duration::from_secs(2);
-const SWEEP: Duration = Duration::from_secs(1);
+const MEASURE: Duration = Duration::from_secs(1);
+/// So many measures between two sweeps: a sweep looks at every inbox.
+const SWEEP_EVERY: u64 = 10;
 
 /// Where the reader stands.
 struct Position {
@@ -66,15 +68,19 @@ impl Service {
 
     async fn run_sweeps(&self) {
         let mut closed = self.tail.closed();
-        loop {
+        for round in 0_u64.. {
             tokio::select! {
-                () = tokio::time::sleep(SWEEP) => {}
+                () = tokio::time::sleep(MEASURE) => {}
                 _ = closed.wait_for(|closed| *closed) => return,
+            }
+            self.measure_lanes();
+            if round % SWEEP_EVERY != 0 {
+                continue;
             }
             if let Err(error) = self.feed.inboxes.sweep(self.clock.now(), self.rules.feed.active).await {
                 tracing::warn!(code = error.code().as_str(), "inboxes are not swept: {}", error.detail());
             }
-            self.feed_measures();
+            self.measure_inboxes();
         }
     }
 

@@ -23,8 +23,8 @@ pub struct Slice {
     pub entries: Vec<Entry>,
     /// The inbox is complete above it.
     pub floor: Version,
-    /// Authors whom the reader follows since lately: their posts above the floor are to be put in first.
-    pub followed: Vec<Key>,
+    /// Authors whom the reader follows since lately, and since when: their posts above the floor are to be put in first.
+    pub followed: Vec<(Key, u64)>,
     /// Changes whenever the reader follows somebody.
     pub generation: u64,
 }
@@ -38,7 +38,7 @@ pub struct Ticket(u64);
 /// - **B1** Complete above its floor: every post delivered or filled in above it is there once, until removed.
 /// - **B2** A delivery to a reader without an inbox is nothing; one while the inbox is being built is part of it.
 /// - **B3** No more than the cap; trimming takes the oldest and raises the floor to them.
-/// - **B4** Whom a reader began to follow is named by every read until [`Self::fill`] was called for them.
+/// - **B4** Whom a reader began to follow is named by every read until [`Self::fill`] was called for that very follow.
 #[async_trait]
 pub trait Inboxes: Send + Sync + 'static {
     /// Puts posts of one author into the readers' inboxes that are there; how many entries that made.
@@ -53,8 +53,8 @@ pub trait Inboxes: Send + Sync + 'static {
     /// Ends what the ticket began, unless another has begun since.
     async fn finish(&self, reader: Key, ticket: Ticket, entries: &[Entry], floor: Version) -> Result<()>;
 
-    /// Posts of an author whom the reader follows since lately.
-    async fn fill(&self, reader: Key, author: Key, posts: &[Version]) -> Result<()>;
+    /// Posts of an author whom the reader follows since then, as a read named it.
+    async fn fill(&self, reader: Key, followed: (Key, u64), posts: &[Version]) -> Result<()>;
 
     /// Takes entries out that will never be shown, unless the reader followed somebody since that generation.
     async fn clean(&self, reader: Key, generation: u64, posts: &[Version]) -> Result<()>;
@@ -78,7 +78,7 @@ pub trait Inboxes: Send + Sync + 'static {
 #[derive(Debug, Default)]
 struct Kept {
     state: State,
-    followed: Vec<Key>,
+    followed: Vec<(Key, u64)>,
     generation: u64,
     seen: Millis,
 }
@@ -101,7 +101,7 @@ impl Kept {
             State::Building { collected, .. } => collected.capacity() * size_of::<(u64, Slot)>(),
             State::Ready(inbox) => inbox.bytes(),
         };
-        OVERHEAD_BYTES + self.followed.capacity() * size_of::<Key>() + state
+        OVERHEAD_BYTES + self.followed.capacity() * size_of::<(Key, u64)>() + state
     }
 }
 
@@ -213,14 +213,14 @@ impl Inboxes for InMemory {
         Ok(())
     }
 
-    async fn fill(&self, reader: Key, author: Key, posts: &[Version]) -> Result<()> {
-        let slot = self.slot(author);
+    async fn fill(&self, reader: Key, followed: (Key, u64), posts: &[Version]) -> Result<()> {
+        let slot = self.slot(followed.0);
         let mut shard = self.shard(reader).lock();
         let Some(kept) = shard.get_mut(&reader) else { return Ok(()) };
         for &post in posts {
             self.put(kept, post, slot);
         }
-        if let Some(at) = kept.followed.iter().position(|known| *known == author) {
+        if let Some(at) = kept.followed.iter().position(|known| *known == followed) {
             kept.followed.swap_remove(at);
         }
         Ok(())
@@ -278,9 +278,9 @@ impl Inboxes for InMemory {
         let mut shard = self.shard(reader).lock();
         let Some(kept) = shard.get_mut(&reader) else { return };
         kept.generation += 1;
-        if !kept.followed.contains(&author) {
-            kept.followed.push(author);
-        }
+        // A follow anew is another one: what was written meanwhile is to be put in as well.
+        kept.followed.retain(|(known, _)| *known != author);
+        kept.followed.push((author, kept.generation));
     }
 
     fn seen(&self, reader: Key, now: Millis) {
@@ -352,8 +352,16 @@ mod tests {
         inboxes.follows(READER, AUTHOR);
         inboxes.clean(READER, before.generation, &[version(5)]).await.unwrap();
         let slice = inboxes.read(READER, Version::MAX, 9).await.unwrap().unwrap();
-        assert_eq!((slice.entries, slice.followed, slice.floor), (vec![entry(5)], vec![AUTHOR], version(3)));
-        inboxes.fill(READER, AUTHOR, &[version(8), version(2)]).await.unwrap();
+        assert_eq!(
+            (slice.entries.clone(), slice.followed.clone(), slice.floor),
+            (vec![entry(5)], vec![(AUTHOR, 1)], version(3))
+        );
+        // Unfollowed and followed anew while the posts were read: it has to be done again.
+        inboxes.follows(READER, AUTHOR);
+        inboxes.fill(READER, slice.followed[0], &[version(8), version(2)]).await.unwrap();
+        let slice = inboxes.read(READER, Version::MAX, 9).await.unwrap().unwrap();
+        assert_eq!(slice.followed, [(AUTHOR, 2)]);
+        inboxes.fill(READER, slice.followed[0], &[version(8)]).await.unwrap();
         inboxes.clean(READER, slice.generation, &[version(5)]).await.unwrap();
         let slice = inboxes.read(READER, Version::MAX, 9).await.unwrap().unwrap();
         assert_eq!((slice.entries, slice.followed), (vec![entry(8)], vec![]));

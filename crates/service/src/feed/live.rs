@@ -9,9 +9,7 @@ use std::{
     },
 };
 
-use entourage_model::{
-    Code, Event, EventBody, EventCursor, Key, Kind, List, Result, Sequence, Space, UserId, Version,
-};
+use entourage_model::{Code, Event, EventBody, EventCursor, Key, Kind, List, Result, Sequence, Space, UserId, Version};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 

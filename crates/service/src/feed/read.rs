@@ -342,8 +342,8 @@ impl Service {
             return self.pull_everybody(walk).await;
         };
         if !slice.followed.is_empty() {
-            for author in std::mem::take(&mut slice.followed) {
-                self.fill_in(reader, author, slice.floor).await?;
+            for followed in std::mem::take(&mut slice.followed) {
+                self.fill_in(reader, followed, slice.floor).await?;
             }
             // Whoever took it away meanwhile left the store to answer.
             let Some(again) = self.feed.inboxes.read(reader, walk.last, HEAD).await? else {
@@ -382,9 +382,9 @@ impl Service {
     }
 
     /// The posts of an author whom the reader follows since lately, down to the floor.
-    async fn fill_in(&self, reader: Key, author: Key, floor: Version) -> Result<()> {
+    async fn fill_in(&self, reader: Key, followed: (Key, u64), floor: Version) -> Result<()> {
         let (mut merge, mut none) = (Merge::new(Version::MAX), Version::ZERO);
-        self.add_authors(&mut merge, &[author], None).await?;
+        self.add_authors(&mut merge, &[followed.0], None).await?;
         let mut posts = Vec::new();
         while let Some(entry) = self.next_entry(&mut merge, &mut none).await? {
             // One more than fit: then the inbox is trimmed, and its floor tells that there are others.
@@ -393,7 +393,7 @@ impl Service {
             }
             posts.push(entry.post);
         }
-        self.feed.inboxes.fill(reader, author, &posts).await
+        self.feed.inboxes.fill(reader, followed, &posts).await
     }
 
     /// Makes an inbox from posts and edges. One that takes too long is left to the next read.

@@ -34,35 +34,38 @@ impl Service {
     /// How fan-out and inboxes stand.
     pub fn feed_standing(&self, call: &Call) -> Result<FeedStanding> {
         call.must_be_admin()?;
-        Ok(self.standing_of_feeds())
+        let (inboxes, inbox_bytes) = self.feed.inboxes.size();
+        Ok(FeedStanding {
+            lanes: self.lanes(),
+            inboxes,
+            inbox_bytes,
+            pulled_authors: self.feed.ways.pulled_count() as u64,
+            streams: self.feed.live.streams() as u64,
+        })
     }
 
-    fn standing_of_feeds(&self) -> FeedStanding {
+    fn lanes(&self) -> Vec<LaneStanding> {
         let now = self.clock.now().since_2000();
         let lane = |lane: Lane| {
             let (depth, oldest) = self.feed.queue.depth(lane);
             let lag = oldest.map_or(0, |oldest| now.saturating_sub(oldest.millis().since_2000()));
             LaneStanding { name: lane.as_str(), depth, lag: Duration::from_millis(lag) }
         };
-        let (inboxes, inbox_bytes) = self.feed.inboxes.size();
-        FeedStanding {
-            lanes: Lane::ALL.map(lane).into(),
-            inboxes,
-            inbox_bytes,
-            pulled_authors: self.feed.ways.pulled_count() as u64,
-            streams: self.feed.live.streams() as u64,
-        }
+        Lane::ALL.map(lane).into()
     }
 
-    pub(super) fn feed_measures(&self) {
-        let standing = self.standing_of_feeds();
-        for lane in &standing.lanes {
+    pub(super) fn measure_lanes(&self) {
+        for lane in self.lanes() {
             metrics::gauge!("entourage_fanout_lag_seconds", "lane" => lane.name).set(lane.lag.as_secs_f64());
             metrics::gauge!("entourage_fanout_depth", "lane" => lane.name).set(lane.depth as f64);
         }
-        metrics::gauge!("entourage_inboxes").set(standing.inboxes as f64);
-        metrics::gauge!("entourage_inbox_bytes").set(standing.inbox_bytes as f64);
-        metrics::gauge!("entourage_feed_streams").set(standing.streams as f64);
+        metrics::gauge!("entourage_feed_streams").set(self.feed.live.streams() as f64);
+    }
+
+    pub(super) fn measure_inboxes(&self) {
+        let (count, bytes) = self.feed.inboxes.size();
+        metrics::gauge!("entourage_inboxes").set(count as f64);
+        metrics::gauge!("entourage_inbox_bytes").set(bytes as f64);
     }
 
     /// Makes a user's inbox anew from posts and edges.
