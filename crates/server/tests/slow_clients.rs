@@ -333,3 +333,49 @@ fn a_thousand_idle_streams_leave_memory_flat_and_end_when_the_server_stops() {
     server.wait();
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
 }
+
+/// Some thousand posts of ten kilobytes pass by listeners who read nothing, and by hundreds who have nothing to hear.
+#[test]
+fn streams_of_feeds_that_nobody_reads_leave_memory_flat_and_others_served() {
+    const IDLE_STREAMS: usize = 500;
+    const UNREAD: usize = 20;
+    const POSTS: usize = 1_500;
+    let _alone = alone();
+    let server = Server::start();
+    for user in ["a", "author", "fan", "idle"] {
+        server.check(&format!("PUT /users/{user}"), "201");
+    }
+    server.check("@fan POST /users/author/follow", "201");
+    let body = format!(r#"@author POST /posts {{"body": {{"x":"{}"}}}}"#, "x".repeat(10_000));
+    // What the posts themselves take, in a store that is in memory, is not the streams'.
+    let before = resident_bytes();
+    for _ in 0..POSTS {
+        server.check(&body, "201");
+    }
+    let of_posts = resident_bytes().saturating_sub(before);
+    let others = Others::of(&server);
+    std::thread::sleep(Duration::from_millis(300));
+    let before = resident_bytes();
+    let mut idle: Vec<Stream> = (0..IDLE_STREAMS).map(|_| server.stream("/users/idle/feed/stream")).collect();
+    let unread: Vec<Stream> = (0..UNREAD).map(|_| server.stream("/users/fan/feed/stream")).collect();
+    assert!(idle.iter().chain(&unread).all(|stream| stream.status == 200));
+    let of_idle = resident_bytes().saturating_sub(before);
+    for _ in 0..POSTS {
+        server.check(&body, "201");
+    }
+    let grown = resident_bytes().saturating_sub(before + of_idle).saturating_sub(of_posts);
+    println!(
+        "{IDLE_STREAMS} idle streams of feeds: {} bytes each; {UNREAD} unread ones of {POSTS} posts: {} bytes each",
+        of_idle / (IDLE_STREAMS + UNREAD) as u64,
+        grown / UNREAD as u64
+    );
+    assert!(of_idle / ((IDLE_STREAMS + UNREAD) as u64) < STREAM_BYTES, "{of_idle} bytes");
+    assert!(grown / (UNREAD as u64) < UNREAD_BYTES, "{grown} bytes");
+    let p99 = others.p99("streams of feeds that nobody reads");
+    assert!(p99 < KEPT_WAITING, "{p99:?}");
+    // Those who listen are told.
+    let made = server.check(r#"@idle POST /posts {"body": {}}"#, "201");
+    for stream in idle.iter_mut().step_by(50) {
+        assert_eq!(stream.next().unwrap().data["id"], made.body["id"]);
+    }
+}

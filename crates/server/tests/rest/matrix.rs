@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The columns. Each cell has users of its own: `{own}` is a private account that `{fan}` follows, that blocks `{foe}`
-/// and that `{asker}` asked to follow; it follows `{pal}`, who follows nobody. `{other}` is nobody to it.
+/// and that `{asker}` asked to follow; it follows `{pal}`, who follows nobody, and wrote `{post}`. `{other}` is nobody to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
     Anonymous,
@@ -35,6 +35,7 @@ pub(crate) type Row = (&'static str, &'static str, [&'static str; 7]);
 const NOBODY: &str = "401 unauthenticated";
 const NO: &str = "403 forbidden";
 const NONE: &str = "404 group_not_found";
+const NO_POST: &str = "404 post_not_found";
 const HIDDEN: &str = "403 lists_hidden";
 const YES: &str = r#"200 {"following": true}"#;
 
@@ -121,6 +122,19 @@ pub(crate) const MATRIX: &[Row] = &[
     ("delete_member", "DELETE /users/{own}/groups/7/members/{pal}", OWN_SEEKS),
     ("list_members", "GET /users/{own}/groups/7/members", OWN_SEEKS),
     ("list_history", "GET /users/{own}/history", OWN),
+    (
+        "create_post",
+        r#"POST /posts {"body": {"text": "hello"}}"#,
+        [NOBODY, "201", "201", "201", "201", "400 invalid_request", "201"],
+    ),
+    ("get_post", "GET /posts/{post}", [NOBODY, "200", NO_POST, NO_POST, "200", "200", NO_POST]),
+    ("replace_post", r#"PATCH /posts/{post} {"body": {}}"#, [NOBODY, "200", NO_POST, NO_POST, NO, "200", "200"]),
+    ("delete_post", "DELETE /posts/{post}", [NOBODY, "200", NO_POST, NO_POST, NO, "200", "200"]),
+    ("list_posts", "GET /users/{own}/posts", SHOWN),
+    ("get_feed", "GET /users/{own}/feed", OWN),
+    ("get_group_feed", "GET /users/{own}/groups/7/feed", OWN_SEEKS),
+    ("explain_post", "GET /users/{own}/feed/explain/{post}", OWN),
+    ("stream_feed", "GET /users/{own}/feed/stream", OWN),
     ("list_notifications", "GET /users/{own}/notifications", OWN),
     ("see_notifications", "POST /users/{own}/notifications/seen", OWN),
     ("stream_notifications", "GET /users/{own}/notifications/stream", OWN),
@@ -132,6 +146,11 @@ pub(crate) const MATRIX: &[Row] = &[
     ("erase_now", "POST /admin/erase-now", [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
     ("suspend_user", "PUT /admin/users/{own}/suspend", ADMIN),
     ("unsuspend_user", "DELETE /admin/users/{own}/suspend", ADMIN),
+    ("feed_standing", "GET /admin/feed", ADMIN),
+    ("pin_fanout", r#"PUT /admin/users/{own}/fanout {"mode": "pull"}"#, ADMIN),
+    ("get_fanout", "GET /admin/users/{own}/fanout", ADMIN),
+    ("rebuild_feed", "POST /admin/users/{own}/feed/rebuild", ADMIN),
+    ("forget_feed", "DELETE /admin/users/{own}/feed", ADMIN),
     ("list_jobs", "GET /admin/jobs", ADMIN),
     ("get_job", "GET /admin/jobs/7", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
     ("last_audit", "GET /admin/audit", ADMIN),
@@ -190,7 +209,8 @@ fn everybody_gets_what_the_matrix_says() {
             let named = |text: &str| {
                 NAMES.iter().fold(text.to_owned(), |text, each| text.replace(&format!("{{{each}}}"), &name(each)))
             };
-            prepare(&server, &credentials.service_key, named);
+            let post = prepare(&server, &credentials.service_key, named);
+            let named = |text: &str| named(text).replace("{post}", &post);
             let credential = match who {
                 Who::Anonymous => String::new(),
                 Who::Own => format!("!{} ", credentials.token(&name("own"))),
@@ -217,7 +237,8 @@ fn everybody_gets_what_the_matrix_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn prepare(server: &Server, key: &str, named: impl Fn(&str) -> String) {
+/// Gives back the id of a post of `{own}`.
+fn prepare(server: &Server, key: &str, named: impl Fn(&str) -> String) -> String {
     let ask = |line: &str, expected: &str| drop(server.check(&named(&format!("!{key} {line}")), expected));
     for user in NAMES {
         ask(&format!("PUT /users/{{{user}}}"), "201");
@@ -227,6 +248,8 @@ fn prepare(server: &Server, key: &str, named: impl Fn(&str) -> String) {
     ask("PUT /users/{own}/blocks/{foe}", "201");
     ask(r#"PATCH /users/{own} {"private": true}"#, "200");
     ask("PUT /users/{asker}/following/{own}", "202");
+    let post = server.check(&named(&format!(r#"!{key} @{{own}} POST /posts {{"body": {{}}}}"#)), "201");
+    post.body["id"].as_str().unwrap().to_owned()
 }
 
 fn fits(reply: &Reply, expected: &str) -> bool {

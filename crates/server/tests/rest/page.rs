@@ -6,9 +6,6 @@ use super::server::Server;
 
 const PAGE: &str = include_str!("../../../../docs/api.md");
 
-/// Codes that no route of this version answers with.
-const LATER: &[Code] = &[Code::PostNotFound];
-
 #[test]
 fn every_example_is_true() {
     let server = Server::start();
@@ -46,6 +43,6 @@ fn every_code_is_explained_where_its_type_points() {
     for code in Code::ALL {
         let anchor = code.docs_anchor().replace("/docs#", "");
         let row = format!("| <a id=\"{anchor}\"></a>`{}` | {} | ", code.as_str(), code.http_status());
-        assert_eq!(PAGE.contains(&row), !LATER.contains(code), "{row}");
+        assert!(PAGE.contains(&row), "{row}");
     }
 }

@@ -105,27 +105,29 @@ impl Stream {
             match line.split_once(": ") {
                 Some(("id", id)) => message.id = id.to_owned(),
                 Some(("event", name)) => message.name = name.to_owned(),
-                Some(("data", data)) => {
-                    // Where a connection is cut off, so may be a line.
-                    message.data = serde_json::from_str(data).ok()?;
-                    // Fields come in the order in which they are written here, data not always last.
-                    return Some(self.rest_of(message));
-                }
+                // Fields come in the order in which they are written here, data not always last.
+                Some(("data", data)) => return self.rest_of(message, data.to_owned()),
                 _ => assert!(line.starts_with(':'), "{line}"),
             }
         }
     }
 
     /// Reads up to the empty line that ends an event.
-    fn rest_of(&mut self, mut message: Message) -> Message {
+    fn rest_of(&mut self, mut message: Message, mut data: String) -> Option<Message> {
         loop {
             let mut line = String::new();
             if self.reader.read_line(&mut line).unwrap_or(0) == 0 || line.trim_end().is_empty() {
-                return message;
+                // Where a connection is cut off, so may be a line.
+                message.data = serde_json::from_str(&data).ok()?;
+                return Some(message);
             }
-            match line.trim_end().split_once(": ") {
+            match line.trim_end_matches(['\r', '\n']).split_once(": ") {
                 Some(("id", id)) => message.id = id.to_owned(),
                 Some(("event", name)) => message.name = name.to_owned(),
+                Some(("data", more)) => {
+                    data.push('\n');
+                    data.push_str(more);
+                }
                 other => panic!("{other:?}"),
             }
         }

@@ -51,9 +51,15 @@ fn good_value(sample: &Sample, name: &str, types: &[&str], schema: &Value) -> St
         Value::Null if schema["format"] == "date-time" => r#""2030-01-02T03:04:05Z""#.to_owned(),
         Value::Null if types.contains(&"boolean") => "true".to_owned(),
         Value::Null if types.contains(&"array") => "[]".to_owned(),
+        Value::Null if types.contains(&"object") => "{}".to_owned(),
         Value::Null => r#""x""#.to_owned(),
         given => given.to_string(),
     }
+}
+
+/// Whether a field's text is kept as it was sent.
+fn is_kept(sample: &Sample, name: &str) -> bool {
+    name == "body" && sample.id.ends_with("_post")
 }
 
 fn with_bodies(ground: &Ground) -> Vec<Sample> {
@@ -127,8 +133,9 @@ fn values_of_another_type_are_named() {
     for sample in with_bodies(&ground) {
         for (name, types, _) in fields(&sample) {
             for (_, value) in values.iter().filter(|(of, _)| !types.contains(of)) {
-                // What is no number at all is no JSON either.
-                let pointer = if *value == "1e400" { String::new() } else { format!("/{name}") };
+                // What is no number at all is no JSON either, unless it is kept as text.
+                let pointer =
+                    if *value == "1e400" && !is_kept(&sample, name) { String::new() } else { format!("/{name}") };
                 let expected = format!("400 invalid_request {pointer}");
                 table.push((sample.with_body(&body_with(&sample, name, value)), expected));
             }
@@ -179,8 +186,13 @@ fn json_of_any_depth_is_refused_without_harm() {
                     true => "/0",
                     false => "",
                 };
-                let expected = format!("400 invalid_request /{name}{inner}");
-                table.push((sample.with_body(&body_with(&sample, name, &value)), expected));
+                // What is kept as text is read to its end, which is missing here.
+                let is_open = is_kept(&sample, name) && !value.ends_with([']', '}']);
+                let pointer = if is_open { String::new() } else { format!("/{name}{inner}") };
+                table.push((
+                    sample.with_body(&body_with(&sample, name, &value)),
+                    format!("400 invalid_request {pointer}"),
+                ));
             }
         }
     }

@@ -75,7 +75,7 @@ fn a_cursor_is_good_for_its_own_user_and_viewer_alone() {
     let mut table = Vec::new();
     for list in paged(&ground).iter().filter(|list| list.sample.path.contains("/own/")) {
         // A group belongs to its owner, so that another owner has none of this id.
-        if list.sample.id == "list_members" {
+        if ["list_members", "get_group_feed"].contains(&list.sample.id) {
             continue;
         }
         table.push((list.with(&list.cursor).replace("/own/", "/x1/"), "400 invalid_cursor".to_owned()));

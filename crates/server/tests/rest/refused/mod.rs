@@ -12,8 +12,10 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
+use entourage_model::{Event, EventBody, Key, RecordId, Sequence, Space};
 use entourage_service::{Limits, Rules};
 use entourage_store::Store;
 use serde_json::Value;
@@ -32,6 +34,7 @@ pub(super) struct Ground {
     before: String,
     group: String,
     job: String,
+    post: String,
 }
 
 /// One operation with a request for it that would be good.
@@ -89,12 +92,16 @@ impl Ground {
         for member in ["pal", "fan", "x1"] {
             server.check(&format!("PUT /users/own/groups/{group}/members/{member}"), "201");
         }
+        let posts = ["own", "own", "fan", "x1", "own"]
+            .map(|author| server.check(&format!(r#"@{author} POST /posts {{"body": {{"by": "{author}"}}}}"#), "201"));
+        let post = posts[0].body["id"].as_str().unwrap().to_owned();
         let started = ["x1", "x2", "x3"]
             .map(|user| server.check(&format!("POST /users/{user}/follow-requests:accept-all"), "202"));
         let job = started[0].body["job"]["id"].as_str().unwrap().to_owned();
         server.work_now();
+        wait_for_deliveries(&*store);
         let before = portrait_of(&*store);
-        Self { server, store, before, group, job }
+        Self { server, store, before, group, job, post }
     }
 
     /// Every operation there is.
@@ -105,13 +112,13 @@ impl Ground {
     fn sample(&self, id: &'static str, request: &'static str) -> Sample {
         let filled = NAMES.iter().fold(request.to_owned(), |text, name| text.replace(&format!("{{{name}}}"), name));
         let filled = filled.replace("groups/7", &format!("groups/{}", self.group));
-        let filled = filled.replace("jobs/7", &format!("jobs/{}", self.job));
+        let filled = filled.replace("jobs/7", &format!("jobs/{}", self.job)).replace("{post}", &self.post);
         let mut words = filled.splitn(3, ' ');
         let (_, address, body) = (words.next(), words.next().unwrap(), words.next().unwrap_or_default());
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
         let (template, method, described) = described(id);
         let head = match id {
-            "follow" | "unfollow" => "@other ",
+            "follow" | "unfollow" | "create_post" => "@other ",
             "list_followers_you_know" => "@x1 ",
             _ => "",
         };
@@ -172,6 +179,26 @@ fn described(id: &str) -> (&'static str, &'static str, &'static Value) {
             (path.as_str(), upper.unwrap(), operation)
         });
     found.next().unwrap_or_else(|| panic!("{id} is not described"))
+}
+
+/// The fan-out writes down how far it has come; then it is done with the posts there are.
+fn wait_for_deliveries(store: &dyn Store) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let events = store.events(Sequence::ZERO, 10_000).await.unwrap();
+        let is_post = |event: &&Event| matches!(event.body, EventBody::Record { space: Space::Post, .. });
+        let last = events.iter().rfind(is_post).unwrap().sequence.0;
+        let offset = RecordId::new(b"offset").unwrap();
+        for _ in 0..400 {
+            let found = store.get_record(Space::FanoutQueue, Key::SERVER, &offset).await.unwrap();
+            let reached = found.map_or(0, |record| u64::from_be_bytes(record.value.as_ref().try_into().unwrap()));
+            if reached >= last {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("posts are not delivered");
+    });
 }
 
 fn portrait_of(store: &dyn Store) -> String {
