@@ -70,7 +70,7 @@ fn a_private_accounts_posts_are_for_those_it_accepted() {
         server.check(r#"PATCH /users/a {"private": true}"#, "200");
         server.check("PUT /users/new", "201");
         let hidden = post(server, "a");
-        assert_eq!(shown(server), [hidden.clone()], "who followed before still does");
+        assert_eq!(shown(server), std::slice::from_ref(&hidden), "who followed before still does");
         server.check("@new POST /users/a/follow", "202");
         server.check("@new GET /users/new/feed", r#"200 {"data": []}"#);
         server.check("@a POST /users/a/follow-requests/new/accept", "200");
