@@ -1,13 +1,14 @@
 //! Where inboxes are kept: the contract, and inboxes in this process within a budget.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use entourage_model::{Key, Millis, Result, Version};
+use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 
 use super::inbox::{Entry, Inbox, Slot};

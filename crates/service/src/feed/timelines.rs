@@ -1,8 +1,7 @@
 //! The newest post ids of authors, in memory: pulling an author costs a look at them, and an idle one nothing more.
 
-use std::collections::HashMap;
-
 use entourage_model::{Key, Version};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 const SHARDS: usize = 64;
