@@ -36,7 +36,7 @@ fn every_follower_has_every_post_once_though_the_server_is_killed() {
     let mut lines = String::from("follower,target\n");
     (1..=FOLLOWERS).for_each(|follower| writeln!(lines, "{follower},star").unwrap());
     std::fs::write(&file, lines).unwrap();
-    check(&["import", text(&file), "--data", text(&data)], 0, &[], &[]);
+    check(&["import", text(&file), "--data", text(&data)], 0, &["50000 created"], &[]);
     let mut acked: Vec<String> = Vec::new();
     for round in 0..ROUNDS {
         let mut server = serve(&data);

@@ -56,11 +56,9 @@ impl Service {
         let followers = self.followers_of(author).await?;
         let pushed = !self.pulls_new_post(author, followers).await?;
         let value = Post { pushed, body: body.into() }.encode();
+        self.feed.expect(author, followers);
         match self.commit(call, Operation::Post { author, value }).await? {
             (Reply::Record { version: id, .. }, receipt) => {
-                if !receipt.replayed {
-                    self.feed.posted(author, id, pushed, followers);
-                }
                 let post = PostView { id, author: author_id, edited_at: None, body: body.into() };
                 Ok(PostWritten { post, changed: true, receipt })
             }

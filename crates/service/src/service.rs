@@ -206,7 +206,7 @@ impl Service {
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
         let mut write = Write { operation: operation.clone(), idempotency, floor };
         let limited = self.within_limits(call, &mut write);
-        let outcome = limited.end(self.store.commit(write).await)?;
+        let outcome = limited.end(self.commit_to_the_end(write).await)?;
         let token = self.committed(&operation, &outcome).encode(&self.signer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
@@ -241,7 +241,7 @@ impl Service {
         while !open.is_empty() {
             let mut tried: Vec<Write> = open.iter().filter_map(|&index| writes.get(index).cloned()).collect();
             let limited: Vec<_> = tried.iter_mut().map(|write| self.within_limits(call, write)).collect();
-            let outcomes = self.store.commit_all(tried).await;
+            let outcomes = self.commit_all_to_the_end(tried).await;
             let (mut refused, mut is_given_back) = (Vec::new(), false);
             for ((index, limited), outcome) in open.into_iter().zip(limited).zip(outcomes) {
                 let (result, hold) = limited.end_with_hold(outcome);
@@ -267,13 +267,34 @@ impl Service {
         self.retries.key(&scope, retry.body())
     }
 
+    /// Whoever asked may go away meanwhile; what is committed then is known to feeds all the same.
+    async fn commit_to_the_end(&self, write: Write) -> Result<Outcome> {
+        let (store, feed) = (Arc::clone(&self.store), Arc::clone(&self.feed));
+        let committing = tokio::spawn(async move {
+            let outcome = store.commit(write).await;
+            outcome.iter().for_each(|outcome| feed.saw(outcome));
+            outcome
+        });
+        committing.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit ended early: {error}"))))
+    }
+
+    async fn commit_all_to_the_end(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let (store, feed) = (Arc::clone(&self.store), Arc::clone(&self.feed));
+        let committing = tokio::spawn(async move {
+            let outcomes = store.commit_all(writes).await;
+            outcomes.iter().flatten().for_each(|outcome| feed.saw(outcome));
+            outcomes
+        });
+        // Results that are left out are an error for each write.
+        committing.await.unwrap_or_default()
+    }
+
     /// Every outcome passes here before anybody hears of it; its token.
     pub(crate) fn committed(&self, operation: &Operation, outcome: &Outcome) -> Token {
         if outcome.is_logged() {
             metrics::counter!("entourage_commits_total", "operation" => operation_name(operation)).increment(1);
         }
         self.leaderboard.saw(outcome);
-        self.feed.saw(outcome);
         self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
     }

@@ -15,6 +15,8 @@ const POLL: Duration = Duration::from_millis(500);
 const CHUNK: usize = 1_000;
 /// How often it is written down how far the log was read, at most.
 const OFFSET_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the reader waits when too many posts wait.
+const FULL_PAUSE: Duration = Duration::from_millis(20);
 const OFFSET: &[u8] = b"offset";
 /// How long a read waits for a write of another server that its token names.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -47,6 +49,8 @@ impl Service {
     async fn run_consumer(&self) {
         let mut closed = self.tail.closed();
         let mut position = None;
+        self.feed.is_running.send_replace(true);
+        *self.feed.caught_up.lock() = Some(Instant::now());
         loop {
             if let Err(error) = self.consume(&mut position).await {
                 tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
@@ -88,9 +92,17 @@ impl Service {
         let position = match position {
             Some(position) => position,
             None => {
-                self.load_ways().await?;
-                self.resume_deliveries().await?;
-                let (at, is_unsaved) = (self.first_position().await?, false);
+                // What others write from here on is heard of; what was kept before may lack some of it.
+                let now = self.log.last().await?;
+                self.read_ways().await?;
+                let (at, is_unsaved) = if self.feed.is_alone {
+                    self.resume_deliveries().await?;
+                    (self.first_position(now).await?, false)
+                } else {
+                    self.feed.timelines.forget(None);
+                    self.feed.inboxes.clear(None).await?;
+                    (now, false)
+                };
                 position.insert(Position { at, saved: Instant::now(), is_unsaved, is_first: true })
             }
         };
@@ -99,6 +111,7 @@ impl Service {
             return self.save_offset(position, OFFSET_INTERVAL).await;
         }
         loop {
+            let asked = Instant::now();
             let progress = if self.feed.is_alone { None } else { Some(self.store.progress().await?) };
             let events = match self.log.read(position.at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
@@ -113,6 +126,7 @@ impl Service {
             position.at = events.last().map_or(position.at, |last| last.sequence);
             if let Some(progress) = progress.filter(|progress| position.at >= progress.listed) {
                 self.feed.covered.send_replace(Some(progress.covered));
+                *self.feed.caught_up.lock() = Some(asked);
             }
             if events.len() < CHUNK {
                 break;
@@ -138,12 +152,12 @@ impl Service {
     }
 
     /// Where an earlier run had come to. Without one there is no inbox that could have missed anything.
-    async fn first_position(&self) -> Result<Sequence> {
+    async fn first_position(&self, now: Sequence) -> Result<Sequence> {
         let stored = self.store.get_record(Space::FanoutQueue, Key::SERVER, &RecordId::new(OFFSET)?).await?;
         let number = stored.and_then(|record| Some(u64::from_be_bytes(record.value.as_ref().try_into().ok()?)));
         match number {
             Some(number) => Ok(Sequence(number)),
-            None => self.log.last().await,
+            None => Ok(now),
         }
     }
 
@@ -152,6 +166,7 @@ impl Service {
         tracing::warn!("feeds were behind the log's retention; inboxes are built anew");
         position.at = self.log.last().await?;
         position.is_unsaved = true;
+        self.read_ways().await?;
         self.feed.timelines.forget(None);
         self.feed.inboxes.clear(None).await?;
         self.feed.live.resync_all(position.at);
@@ -182,7 +197,7 @@ impl Service {
             }
             EventBody::Record { space: Space::Fanout, id, .. } => {
                 if let Some(author) = id.key() {
-                    self.reload_way(author).await?;
+                    self.reload_way(author, event.version).await?;
                 }
             }
             EventBody::User { key, after: None, .. } => {
@@ -203,10 +218,20 @@ impl Service {
         if !self.feed.is_alone {
             self.feed.timelines.posted(author, post);
         }
-        if !Post::decode(value)?.pushed {
+        let pushed = Post::decode(value).map(|post| post.pushed).unwrap_or_else(|error| {
+            // A newer server's, perhaps: whoever reads finds it in the store.
+            tracing::warn!(post = post.bits(), "a post cannot be read: {}", error.detail());
+            self.feed.timelines.forget(Some(author));
+            false
+        });
+        if !pushed {
             return Ok(false);
         }
-        let followers = self.followers_of(author).await?;
+        let (followers, mut closed) = (self.followers_of(author).await?, self.tail.closed());
+        // The log keeps what does not fit here.
+        while self.feed.queue.is_full() && !*closed.borrow_and_update() {
+            tokio::time::sleep(FULL_PAUSE).await;
+        }
         self.feed.queue.put(author, post, followers);
         Ok(true)
     }
@@ -215,8 +240,9 @@ impl Service {
     pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
         let Some(token) = self.token(call)? else { return Ok(()) };
         let mut covered = self.feed.covered.subscribe();
-        let is_covered = |covered: &Option<Sequence>| covered.is_none_or(|covered| covered >= token.watermark());
-        if self.feed.is_alone || is_covered(&covered.borrow()) {
+        let is_covered = |covered: &Option<Sequence>| covered.is_some_and(|covered| covered >= token.watermark());
+        // Without a reader of the log this process knows of nothing but its own writes, and keeps nothing of others'.
+        if self.feed.is_alone || !*self.feed.is_running.borrow() || is_covered(&covered.borrow()) {
             return Ok(());
         }
         self.feed.posted.notify_one();

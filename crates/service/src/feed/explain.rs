@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use entourage_model::{Millis, Result, UserId, Version};
+use entourage_model::{Kind, Millis, Result, UserId, Version};
 
 use super::{Entry, read::Verdict};
 use crate::{Call, Service, post::post_not_found};
@@ -99,7 +99,13 @@ impl Service {
         };
         // What they may not see is not there for them.
         let viewer = self.viewer(call).await?.filter(|viewer| *viewer == reader.key);
-        if because == Because::NotFollowed && viewer.is_some() && !self.shows_posts(viewer, &author).await? {
+        let is_own_block = async || self.are_active(Kind::Block, &[(reader.key, author.key)]).await;
+        let may_be_hidden = match because {
+            Because::NotFollowed => true,
+            Because::Blocked => !is_own_block().await?.contains(&true),
+            _ => false,
+        };
+        if may_be_hidden && viewer.is_some() && !self.shows_posts(viewer, &author).await? {
             return Err(post_not_found());
         }
         let pushed_at = self.feed.queue.finished_at(post);

@@ -77,21 +77,19 @@ impl Inbox {
     }
 
     fn insert_fresh(&mut self, post: u64, slot: Slot) -> bool {
-        if self.fresh.last().is_none_or(|(last, _)| *last < post) {
-            if self.fresh.len() >= SEGMENT {
-                self.packed.push_back(Segment::pack(&self.fresh));
-                self.fresh.clear();
-            }
-            self.fresh.push((post, slot));
-            return true;
+        let at = match self.fresh.last() {
+            Some((last, _)) if *last >= post => match self.fresh.binary_search_by_key(&post, |(known, _)| *known) {
+                Ok(_) => return false,
+                Err(at) => at,
+            },
+            _ => self.fresh.len(),
+        };
+        self.fresh.insert(at, (post, slot));
+        if self.fresh.len() >= 2 * SEGMENT {
+            self.packed.push_back(Segment::pack(&self.fresh[..SEGMENT]));
+            self.fresh.drain(..SEGMENT);
         }
-        match self.fresh.binary_search_by_key(&post, |(known, _)| *known) {
-            Ok(_) => false,
-            Err(at) => {
-                self.fresh.insert(at, (post, slot));
-                true
-            }
-        }
+        true
     }
 
     /// A straggler: it waited behind others, or its author was followed just now.
@@ -271,6 +269,16 @@ mod tests {
             let left: Vec<Packed> = expected.into_iter().filter(|(post, _)| !gone.contains(post)).collect();
             assert_eq!((inbox.read(Version::MAX, usize::MAX), inbox.len()), (left.clone(), left.len()));
         }
+    }
+
+    #[test]
+    fn filled_from_the_newest_down_it_is_trimmed_by_sixty_fours() {
+        let (cap, mut inbox) = (1_000, Inbox::default());
+        assert!((1..=1_000).rev().all(|millis| inbox.insert(id(millis, 0), 1, cap)));
+        assert_eq!((inbox.len(), inbox.floor), (1_000, 0));
+        assert!(inbox.bytes() <= 10_000, "{} bytes", inbox.bytes());
+        inbox.insert(id(2_000, 0), 1, cap);
+        assert!(inbox.len() >= cap - 2 * SEGMENT, "{}", inbox.len());
     }
 
     #[test]

@@ -16,6 +16,8 @@ use super::inbox::{Entry, Inbox, Slot};
 const SHARDS: usize = 256;
 /// What an inbox costs besides its entries: its place in a map.
 const OVERHEAD_BYTES: usize = 96;
+/// How many new follows an inbox takes before it is given up.
+const FOLLOWED_MAX: usize = 64;
 
 /// A part of an inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -282,6 +284,10 @@ impl Inboxes for InMemory {
         // A follow anew is another one: what was written meanwhile is to be put in as well.
         kept.followed.retain(|(known, _)| *known != author);
         kept.followed.push((author, kept.generation));
+        // With so many new ones building it anew is less work.
+        if kept.followed.len() > FOLLOWED_MAX {
+            shard.remove(&reader);
+        }
     }
 
     fn seen(&self, reader: Key, now: Millis) {

@@ -44,7 +44,7 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 struct Listener {
-    /// What was written up to here is not for it.
+    /// What was written up to here is not for it, or was offered.
     begins_after: AtomicU64,
     waiting: Mutex<Waiting>,
     filled: Notify,
@@ -65,6 +65,8 @@ impl Live {
             if sequence.0 <= listener.begins_after.load(Ordering::Relaxed) {
                 continue;
             }
+            // Once, though a look at the log that failed is taken again.
+            listener.begins_after.fetch_max(sequence.0, Ordering::Relaxed);
             let mut waiting = listener.waiting.lock();
             if waiting.posts.len() >= WAITING_MAX {
                 waiting.posts.clear();
@@ -156,7 +158,7 @@ impl Service {
         }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
         let now = self.log.last().await?;
-        listening.listener.begins_after.store(now.0, Ordering::Relaxed);
+        listening.listener.begins_after.fetch_max(now.0, Ordering::Relaxed);
         let (missed, waiting, ready) = (None, VecDeque::new(), VecDeque::new());
         let (user, created) = (id.clone(), user.created);
         let mut stream = FeedStream { user, created, listening, told: now, missed, waiting, ready };

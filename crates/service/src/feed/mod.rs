@@ -15,9 +15,13 @@ mod timelines;
 mod upkeep;
 mod ways;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use entourage_model::{Change, Key, Kind, Millis, Outcome, RecordChange, Sequence, Space, State, Version};
+use entourage_model::{Change, Key, Kind, Millis, Outcome, Post, RecordChange, Sequence, Space, State};
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -34,6 +38,10 @@ use self::{inboxes::InMemory, live::Live, queue::Queue, timelines::Timelines, wa
 
 /// How many authors' newest posts are in memory.
 const AUTHORS_KEPT: usize = 200_000;
+/// For how long what is in memory counts without news of what others wrote.
+const TRUSTED_FOR: Duration = Duration::from_secs(2);
+/// Of how many authors the number of followers is remembered.
+const EXPECTED_MAX: usize = 100_000;
 
 /// What an operator can set about feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +82,14 @@ pub(crate) struct Feed {
     posted: Notify,
     /// Where in the log the first post is that was written here and not read there yet.
     unread: Mutex<Option<Sequence>>,
+    /// How many followers those have who posted lately.
+    expected: Mutex<HashMap<Key, u64>>,
+    /// Whether somebody means to read the log.
+    is_running: watch::Sender<bool>,
     /// Whether the log is read: what is written from then on is told.
     is_reading: watch::Sender<bool>,
+    /// When everything was known here that others wrote; `None` while nobody reads the log.
+    caught_up: Mutex<Option<Instant>>,
     /// Everything up to this watermark is known here; `None` while nobody reads the log.
     covered: watch::Sender<Option<Sequence>>,
     /// Whether nobody but this process writes the store: then every commit passes here.
@@ -92,10 +106,18 @@ impl Feed {
             live: Live::default(),
             posted: Notify::new(),
             unread: Mutex::new(None),
+            expected: Mutex::default(),
+            is_running: watch::Sender::new(false),
             is_reading: watch::Sender::new(false),
+            caught_up: Mutex::new(None),
             covered: watch::Sender::new(None),
             is_alone,
         }
+    }
+
+    /// Others write, and what they wrote has not been heard of for too long.
+    fn is_behind_the_log(&self) -> bool {
+        !self.is_alone && self.caught_up.lock().is_some_and(|caught_up| caught_up.elapsed() > TRUSTED_FOR)
     }
 
     /// With inboxes that are kept elsewhere.
@@ -116,7 +138,7 @@ impl Feed {
                 Change::Record(record) if record.space == Space::Post => self.saw_post(outcome, record),
                 Change::Record(record) if record.space == Space::Fanout && record.after.is_none() => {
                     if let Some(author) = record.id.key() {
-                        self.ways.set(author, None);
+                        self.ways.set(author, outcome.version, None);
                     }
                 }
                 Change::User(user) if user.after.is_none() => self.timelines.forget(Some(user.key)),
@@ -125,12 +147,13 @@ impl Feed {
         }
     }
 
-    /// A post was committed: from now on it is part of its readers' feeds.
-    pub(crate) fn posted(&self, author: Key, post: Version, pushed: bool, followers: u64) {
-        if pushed {
-            self.queue.put(author, post, followers);
+    /// Somebody with so many followers is about to post.
+    pub(crate) fn expect(&self, author: Key, followers: u64) {
+        let mut expected = self.expected.lock();
+        if expected.len() >= EXPECTED_MAX {
+            expected.clear();
         }
-        self.posted.notify_one();
+        expected.insert(author, followers);
     }
 
     /// Somebody asks for something.
@@ -141,11 +164,18 @@ impl Feed {
     fn saw_post(&self, outcome: &Outcome, record: &RecordChange) {
         let Some(post) = record.id.version() else { return };
         match (&record.before, &record.after) {
-            (None, Some(_)) => {
+            (None, Some(value)) => {
                 self.timelines.posted(record.owner, post);
+                if Post::decode(value).is_ok_and(|post| post.pushed) {
+                    // Whoever is not expected is taken for a large one, behind whom no small one waits.
+                    let followers = self.expected.lock().get(&record.owner).copied().unwrap_or(u64::MAX);
+                    self.queue.put(record.owner, post, followers);
+                }
                 let before = Sequence(outcome.watermark.0.saturating_sub(outcome.changes.len() as u64));
                 let mut unread = self.unread.lock();
                 *unread = Some(unread.map_or(before, |unread| unread.min(before)));
+                drop(unread);
+                self.posted.notify_one();
             }
             (_, None) => self.timelines.deleted(record.owner, post),
             (Some(_), Some(_)) => {}

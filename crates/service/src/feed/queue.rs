@@ -109,8 +109,9 @@ impl Queue {
     /// A delivery that a stop interrupted goes on where it was.
     pub(super) fn resume(&self, delivery: Delivery, followers: u64) {
         let Delivery { author, posts, after } = delivery;
-        for post in &posts {
-            self.put(author, *post, followers);
+        let posts: Vec<Version> = posts.into_iter().filter(|post| self.put(author, *post, followers)).collect();
+        if posts.is_empty() {
+            return;
         }
         let mut state = self.state.lock();
         if let (Some(known), Some(after)) = (state.authors.get_mut(&author), after) {
@@ -137,7 +138,7 @@ impl Queue {
     pub(super) fn finish(&self, author: Key, now: Millis) {
         let mut state = self.state.lock();
         let Some(mut known) = state.authors.remove(&author) else { return };
-        state.posts -= known.running.len();
+        state.posts = state.posts.saturating_sub(known.running.len());
         for post in known.running.drain(..) {
             state.finished.insert(post, now);
             state.finished_in_order.push_back(post);
@@ -172,6 +173,11 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().authors.is_empty()
+    }
+
+    /// So many wait that even those that were to be pushed have to wait in the log.
+    pub(super) fn is_full(&self) -> bool {
+        self.state.lock().posts >= 2 * POSTS_MAX
     }
 
     /// More wait than should.

@@ -38,6 +38,14 @@ pub struct FeedPage {
     pub is_partial: bool,
 }
 
+/// What a walk brought.
+pub(super) struct FeedRows {
+    pub(super) rows: Vec<FeedRow>,
+    pub(super) is_partial: bool,
+    /// Time was up; below this nothing was looked at.
+    went_on_from: Option<Version>,
+}
+
 /// Why an author's posts are in a reader's feed, or are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -103,11 +111,13 @@ impl Service {
     ) -> Result<FeedPage> {
         let after = cursor.map(|text| Cursor::decode(text, &self.signer, scope)).transpose()?;
         let below = after.map_or(Version::MAX, |Cursor(place)| place.position);
-        let (mut rows, is_partial) = self.feed_rows(reader.key, circle, below, limit.get() + 1).await?;
+        let FeedRows { mut rows, is_partial, went_on_from } =
+            self.feed_rows(reader.key, circle, below, limit.get() + 1).await?;
         let has_more = rows.len() > limit.get();
         rows.truncate(limit.get());
-        let last = rows.last().filter(|_| has_more).map(|row| Place { position: row.post.id, key: Key(0) });
-        let next_cursor = last.map(|place| Cursor(place).encode(&self.signer, scope));
+        let last = rows.last().filter(|_| has_more).map(|row| row.post.id).or(went_on_from);
+        let place = |position| Place { position, key: Key(0) };
+        let next_cursor = last.map(|last| Cursor(place(last)).encode(&self.signer, scope));
         Ok(FeedPage { rows, next_cursor, is_partial })
     }
 
@@ -118,11 +128,16 @@ impl Service {
         circle: &Circle,
         below: Version,
         wanted: usize,
-    ) -> Result<(Vec<FeedRow>, bool)> {
+    ) -> Result<FeedRows> {
         let began = Instant::now();
         let mut walk = self.walk(reader, circle, below, began + PATIENCE).await?;
-        let (mut rows, mut judged) = (Vec::new(), HashMap::new());
+        let (mut rows, mut judged, mut went_on_from) = (Vec::new(), HashMap::new(), None);
         while rows.len() < wanted {
+            if Instant::now() >= walk.deadline {
+                walk.merge.is_partial = true;
+                went_on_from = Some(walk.last);
+                break;
+            }
             let mut entries = Vec::new();
             while entries.len() < wanted - rows.len() {
                 match self.step(&mut walk).await? {
@@ -143,12 +158,14 @@ impl Service {
             self.clean_up(&walk, &hidden, &gone).await?;
         }
         metrics::histogram!("entourage_feed_page_seconds").record(began.elapsed().as_secs_f64());
-        Ok((rows, walk.merge.is_partial))
+        Ok(FeedRows { rows, is_partial: walk.merge.is_partial, went_on_from })
     }
 
     /// What will not be shown again leaves the inbox.
     async fn clean_up(&self, walk: &Walk, hidden: &[Version], gone: &[Version]) -> Result<()> {
         let Some(generation) = walk.generation else { return Ok(()) };
+        // Where others write too, what is known of edges may be older than what is in the inbox.
+        let hidden = if self.feed.is_alone { hidden } else { &[] };
         let posts: Vec<Version> = hidden.iter().chain(gone).copied().collect();
         if posts.is_empty() { Ok(()) } else { self.feed.inboxes.clean(walk.reader, generation, &posts).await }
     }
@@ -181,6 +198,15 @@ impl Service {
             };
             judged.insert(author, verdict);
         }
+        Ok(())
+    }
+
+    /// Leaves those out whose posts would not be shown: they may have very many.
+    async fn keep_shown(&self, reader: Key, authors: &mut Vec<Key>) -> Result<()> {
+        let entries: Vec<Entry> = authors.iter().map(|author| Entry { post: Version::ZERO, author: *author }).collect();
+        let mut judged = HashMap::new();
+        self.judge(reader, &entries, &mut judged).await?;
+        authors.retain(|author| judged.get(author) == Some(&Verdict::Shown));
         Ok(())
     }
 
@@ -266,6 +292,11 @@ pub(super) struct Walk {
 
 impl Service {
     async fn walk(&self, reader: Key, circle: &Circle, below: Version, deadline: Instant) -> Result<Walk> {
+        if self.feed.is_behind_the_log() {
+            // Nothing that was derived from it counts.
+            self.feed.timelines.forget(None);
+            self.feed.inboxes.clear(None).await?;
+        }
         let merge = Merge::new(below);
         let mut walk = Walk { reader, merge, floor: Version::ZERO, last: below, deadline, generation: None };
         let followed = self.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
@@ -274,6 +305,7 @@ impl Service {
             Circle::Members(members) => {
                 let mut authors: Vec<Key> = members.iter().copied().collect();
                 authors.sort_unstable();
+                self.keep_shown(reader, &mut authors).await?;
                 self.add_authors(&mut walk.merge, &authors, Some(deadline)).await?;
             }
             Circle::Everybody if is_pulled => {
@@ -303,6 +335,7 @@ impl Service {
     async fn pull_everybody(&self, walk: &mut Walk) -> Result<()> {
         let mut authors = Vec::new();
         let is_whole = self.followed(walk.reader, &mut authors).await?;
+        self.keep_shown(walk.reader, &mut authors).await?;
         authors.extend(self.rules.feed.own_posts.then_some(walk.reader));
         let is_partial = walk.merge.is_partial || !is_whole;
         walk.merge = Merge::new(walk.last);
@@ -355,6 +388,7 @@ impl Service {
         walk.generation = Some(slice.generation);
         walk.merge.add_inbox(reader, slice.entries, slice.floor);
         let mut authors = self.pulled_of(reader).await?;
+        self.keep_shown(reader, &mut authors).await?;
         authors.extend(self.rules.feed.own_posts.then_some(reader));
         self.add_authors(&mut walk.merge, &authors, Some(walk.deadline)).await?;
         let followed = self.follows_among(reader, waiting.keys().copied().collect()).await?;
@@ -368,7 +402,15 @@ impl Service {
 
     /// Those with pulled posts among whom the reader follows.
     pub(super) async fn pulled_of(&self, reader: Key) -> Result<Vec<Key>> {
-        self.follows_among(reader, self.feed.ways.pulled()).await
+        let pulled = self.feed.ways.pulled();
+        if pulled.len() <= CHUNK {
+            return self.follows_among(reader, pulled).await;
+        }
+        // From the shorter side.
+        let mut authors = Vec::new();
+        self.followed(reader, &mut authors).await?;
+        authors.retain(|author| self.feed.ways.is_pulled(*author));
+        Ok(authors)
     }
 
     async fn follows_among(&self, reader: Key, mut authors: Vec<Key>) -> Result<Vec<Key>> {

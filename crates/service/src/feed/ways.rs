@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use entourage_model::{Code, Condition, Error, Key, Operation, RecordId, Result, Space, UserId};
+use entourage_model::{Code, Condition, Error, Key, Operation, RecordId, Result, Space, UserId, Version};
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
@@ -65,18 +65,20 @@ impl Way {
 
 #[derive(Debug, Default)]
 pub(super) struct Ways {
-    known: RwLock<HashMap<Key, Way>>,
+    /// With the version of the record; `None` where there is none any more.
+    known: RwLock<HashMap<Key, (Version, Option<Way>)>>,
     loaded: tokio::sync::OnceCell<()>,
 }
 
 impl Ways {
     pub(super) fn get(&self, author: Key) -> Way {
-        self.known.read().get(&author).copied().unwrap_or_default()
+        self.known.read().get(&author).and_then(|(_, way)| *way).unwrap_or_default()
     }
 
     /// Everybody who may have pulled posts.
     pub(super) fn pulled(&self) -> Vec<Key> {
-        self.known.read().iter().filter(|(_, way)| way.has_pulled).map(|(author, _)| *author).collect()
+        let has_pulled = |way: &Option<Way>| way.is_some_and(|way| way.has_pulled);
+        self.known.read().iter().filter(|(_, (_, way))| has_pulled(way)).map(|(author, _)| *author).collect()
     }
 
     pub(super) fn is_pulled(&self, author: Key) -> bool {
@@ -84,14 +86,15 @@ impl Ways {
     }
 
     pub(super) fn pulled_count(&self) -> usize {
-        self.known.read().len()
+        self.pulled().len()
     }
 
-    pub(super) fn set(&self, author: Key, way: Option<Way>) {
+    /// Unless something newer is known.
+    pub(super) fn set(&self, author: Key, version: Version, way: Option<Way>) {
         let mut known = self.known.write();
-        match way {
-            Some(way) => drop(known.insert(author, way)),
-            None => drop(known.remove(&author)),
+        let slot = known.entry(author).or_default();
+        if slot.0 <= version {
+            *slot = (version, way);
         }
     }
 }
@@ -103,35 +106,44 @@ fn read(value: &[u8]) -> Result<Way> {
 impl Service {
     /// Learns all stored ways once.
     pub(crate) async fn load_ways(&self) -> Result<()> {
-        let load = || async {
-            let mut after: Option<RecordId> = None;
-            loop {
-                let from = after.as_ref().map(RecordId::as_bytes);
-                let records = self.store.scan_records(Space::Fanout, Key::SERVER, from, SCAN).await?;
-                for record in &records {
-                    if let Some(author) = record.id.key() {
-                        self.feed.ways.set(author, Some(read(&record.value)?));
-                    }
-                }
-                match records.last() {
-                    Some(last) if records.len() == SCAN => after = Some(last.id.clone()),
-                    _ => return Ok(()),
+        self.feed.ways.loaded.get_or_try_init(|| self.read_ways()).await.copied()
+    }
+
+    /// Learns all stored ways, however much is known.
+    pub(super) async fn read_ways(&self) -> Result<()> {
+        let mut after: Option<RecordId> = None;
+        loop {
+            let from = after.as_ref().map(RecordId::as_bytes);
+            let records = self.store.scan_records(Space::Fanout, Key::SERVER, from, SCAN).await?;
+            for record in &records {
+                if let Some(author) = record.id.key() {
+                    self.feed.ways.set(author, record.version, Some(read(&record.value)?));
                 }
             }
-        };
-        self.feed.ways.loaded.get_or_try_init(load).await.copied()
+            match records.last() {
+                Some(last) if records.len() == SCAN => after = Some(last.id.clone()),
+                _ => return Ok(()),
+            }
+        }
     }
 
     /// Another server wrote it, or the author was erased.
-    pub(super) async fn reload_way(&self, author: Key) -> Result<()> {
+    pub(super) async fn reload_way(&self, author: Key, seen: Version) -> Result<()> {
         let record = self.store.get_record(Space::Fanout, Key::SERVER, &RecordId::of_key(author)).await?;
-        let way = record.map(|record| read(&record.value)).transpose()?;
-        self.feed.ways.set(author, way);
+        match record {
+            Some(record) => self.feed.ways.set(author, record.version, Some(read(&record.value)?)),
+            None => self.feed.ways.set(author, seen, None),
+        }
         Ok(())
     }
 
     /// Changes an author's way. Durable before the first post that goes it: whoever reads knows of it.
-    pub(super) async fn change_way(&self, call: &Call, author: Key, change: impl Fn(Way) -> Way) -> Result<Receipt> {
+    pub(super) async fn change_way(
+        &self,
+        call: &Call,
+        author: Key,
+        change: impl Fn(Way) -> Way,
+    ) -> Result<(Way, Receipt)> {
         let id = RecordId::of_key(author);
         for _ in 0..ROUNDS_MAX {
             let stored = self.store.get_record(Space::Fanout, Key::SERVER, &id).await?;
@@ -145,8 +157,8 @@ impl Service {
                 Err(error) if error.code() == Code::RequestInProgress => {}
                 Err(error) => return Err(error),
                 Ok((_, receipt)) => {
-                    self.feed.ways.set(author, Some(way));
-                    return Ok(receipt);
+                    self.feed.ways.set(author, receipt.version, Some(way));
+                    return Ok((way, receipt));
                 }
             }
         }
@@ -158,10 +170,12 @@ impl Service {
         let (threshold, is_behind) = (self.rules.feed.celebrity_followers, self.feed.queue.is_behind());
         let known = self.feed.ways.get(author);
         let next = known.next(followers, threshold, is_behind);
-        if next != known {
-            self.change_way(&Call::default(), author, |way| way.next(followers, threshold, is_behind)).await?;
+        if next == known {
+            return Ok(next.pulls);
         }
-        Ok(next.pulls)
+        // What is stored decides: somebody may have changed it meanwhile.
+        let change = |way: Way| way.next(followers, threshold, is_behind);
+        Ok(self.change_way(&Call::default(), author, change).await?.0.pulls)
     }
 
     /// Decides how an author's posts travel, whatever the number of followers.
@@ -177,7 +191,7 @@ impl Service {
             };
             Way { pin, pulls, has_pulled: way.has_pulled || pulls }
         };
-        self.change_way(call, author, pinned).await
+        Ok(self.change_way(call, author, pinned).await?.1)
     }
 
     /// What an administrator decided, and whether new posts are pulled.

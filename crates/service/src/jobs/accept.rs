@@ -79,6 +79,7 @@ impl Service {
         for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
             match outcome {
                 Ok(outcome) => {
+                    self.feed.saw(&outcome);
                     self.committed(&write.operation, &outcome);
                     job.edges += u64::from(outcome.reply.changed());
                 }

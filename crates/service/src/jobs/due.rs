@@ -66,7 +66,9 @@ impl Service {
             return Ok(false);
         }
         for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
-            self.committed(&write.operation, &outcome?);
+            let outcome = outcome?;
+            self.feed.saw(&outcome);
+            self.committed(&write.operation, &outcome);
         }
         Ok(true)
     }
