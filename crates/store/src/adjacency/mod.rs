@@ -1,7 +1,9 @@
 //! Who points at whom in memory: rows of dense 32-bit ordinals, and the ordinals of keys. The embedded store keeps its
 //! state in them, the `cached` layer what it holds of another store.
 
+mod intersect;
 mod ordinals;
 pub(crate) mod row;
+pub(crate) mod search;
 
-pub(crate) use self::ordinals::Ordinals;
+pub(crate) use self::{intersect::intersect, ordinals::Ordinals};
