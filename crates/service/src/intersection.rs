@@ -3,7 +3,7 @@
 use entourage_model::{Key, Kind, Result, UserId};
 use entourage_store::Answer;
 
-use crate::{Actor, Call, Limit, Service};
+use crate::{Actor, Call, Limit, Service, UserRow};
 
 /// Two lists of which what is in both is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,30 @@ impl Service {
         if let Some(keys) = self.common_keys(call, of, max).await? {
             return self.ids_of(keys).await;
         }
-        let mut cursor: Option<String> = None;
         let mut ids = Vec::new();
+        self.each_page(call, of, max, |rows| ids.extend(rows.into_iter().map(|row| row.id))).await?;
+        ids.truncate(max);
+        Ok(ids)
+    }
+
+    /// How many are in both; no more than `max` are counted.
+    pub async fn count_intersection(&self, call: &Call, of: &Intersection, max: usize) -> Result<usize> {
+        match self.common_keys(call, of, max).await? {
+            Some(keys) => Ok(keys.len()),
+            None => Ok(self.each_page(call, of, max, drop).await?.min(max)),
+        }
+    }
+
+    /// Reads pages until they have `max` rows; how many that were.
+    async fn each_page(
+        &self,
+        call: &Call,
+        of: &Intersection,
+        max: usize,
+        mut take: impl FnMut(Vec<UserRow>),
+    ) -> Result<usize> {
+        let mut cursor: Option<String> = None;
+        let mut count = 0;
         loop {
             let (from, limit) = (cursor.as_deref(), Limit::LARGEST);
             let page = match of {
@@ -31,20 +53,12 @@ impl Service {
                 Intersection::Mutuals(id) => self.mutuals(call, id, from, limit).await?,
                 Intersection::Known(id) => self.followers_you_know(call, id, from, limit).await?,
             };
-            ids.extend(page.rows.into_iter().map(|row| row.id));
+            count += page.rows.len();
+            take(page.rows);
             cursor = page.next_cursor;
-            if cursor.is_none() || ids.len() >= max {
-                ids.truncate(max);
-                return Ok(ids);
+            if cursor.is_none() || count >= max {
+                return Ok(count);
             }
-        }
-    }
-
-    /// How many are in both; no more than `max` are counted.
-    pub async fn count_intersection(&self, call: &Call, of: &Intersection, max: usize) -> Result<usize> {
-        match self.common_keys(call, of, max).await? {
-            Some(keys) => Ok(keys.len()),
-            None => Ok(self.intersection(call, of, max).await?.len()),
         }
     }
 
