@@ -41,6 +41,10 @@ impl Client {
     /// Whether this connection is to end; if not, whoever asks is woken when it is.
     pub(super) fn is_told_to_end(&self, context: &Context<'_>) -> bool {
         self.waker.register(context.waker());
+        self.was_told_to_end()
+    }
+
+    pub(super) fn was_told_to_end(&self) -> bool {
         self.told_to_end.load(Ordering::Acquire)
     }
 

@@ -12,10 +12,11 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf},
     net::TcpStream,
-    time::timeout,
+    time::{timeout, timeout_at},
 };
 
 use super::{
+    clients::Client,
     limits::{LINGER_BYTES, LINGER_TIMEOUT, OUTPUT_BYTES, READ_BYTES, READ_BYTES_MAX, WRITE_TIMEOUT},
     parse::Parser,
     session::{Session, Work},
@@ -89,11 +90,13 @@ pub(super) async fn run(mut stream: TcpStream, mut session: Session) -> io::Resu
         let began = Instant::now();
         session.client.was_active(session.shared.clients.now());
         let mut answered = 0;
+        // By when the client has to take more of what is sent to it, once it has not.
+        let mut deadline = None;
         loop {
             let Desk { input, filled, parser, work } = &mut *busy;
             let mut at = 0;
             let more = session.answer(parser, input.get(..*filled).unwrap_or_default(), &mut at, work).await;
-            write(&mut stream, &mut work.out.bytes).await?;
+            write(&mut stream, &session.client, &mut work.out.bytes, &mut deadline).await?;
             busy.advance(at);
             answered += at;
             if !more {
@@ -161,15 +164,25 @@ async fn linger(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<()> {
     timeout(LINGER_TIMEOUT, drain).await.unwrap_or(Ok(()))
 }
 
-/// Sends everything, as long as the client takes some of it every now and then.
-async fn write(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
+/// Sends everything, as long as the client takes some of it every now and then and was not told to end.
+async fn write(
+    stream: &mut TcpStream,
+    client: &Client,
+    bytes: &mut Vec<u8>,
+    deadline: &mut Option<tokio::time::Instant>,
+) -> io::Result<()> {
     let mut sent = 0;
     while sent < bytes.len() {
         match stream.try_write(bytes.get(sent..).unwrap_or_default()) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => sent += count,
+            Ok(count) => {
+                sent += count;
+                // Whoever is told to end has what was left of its time, not more with each byte.
+                *deadline = deadline.filter(|_| client.was_told_to_end());
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                timeout(WRITE_TIMEOUT, stream.writable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
+                let until = *deadline.get_or_insert_with(|| tokio::time::Instant::now() + WRITE_TIMEOUT);
+                timeout_at(until, stream.writable()).await.map_err(|_| io::ErrorKind::TimedOut)??;
             }
             Err(error) => return Err(error),
         }

@@ -3,11 +3,16 @@
 use std::{
     io::{Read, Write},
     net::Shutdown,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use entourage_server::{Front, RespLimits};
+use entourage_service::Rules;
+use entourage_store::SystemClock;
+
 use crate::{
-    server::Server,
+    server::{Server, memory_store},
     wire::{Wire, encoded},
 };
 
@@ -208,6 +213,30 @@ fn a_client_that_never_reads_fills_no_memory_and_is_given_up() {
     assert!(began.elapsed() > Duration::from_secs(5), "it was not given any time");
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes");
+}
+
+#[test]
+fn a_client_that_takes_little_at_a_time_is_given_up_once_told_to_end() {
+    let resp = RespLimits { idle: Some(Duration::from_secs(1)), ..RespLimits::default() };
+    let front = Front { resp, ..Front::development(Arc::new(SystemClock)) };
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    let mut slow = Wire::connect(server.resp);
+    slow.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let command = encoded(&["EG.HELP"]).repeat(1_000);
+    let began = Instant::now();
+    let mut taken = vec![0; 64 << 10];
+    loop {
+        match slow.stream.write(&command) {
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+        if slow.stream.read_exact(&mut taken).is_err() {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(25), "it is still sent to");
+    }
+    assert!(began.elapsed() > Duration::from_secs(5), "it was not given any time");
 }
 
 #[test]
