@@ -12,6 +12,7 @@ mod pages;
 mod reopen;
 mod resp;
 mod rest;
+mod usual;
 
 use std::path::Path;
 

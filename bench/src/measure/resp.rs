@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Bench, Subject};
+use super::{Bench, Subject, usual};
 use crate::{
     peers::{Load, Peer, Postgres, ask, ask_anyway},
     table::{Row, median, number},
@@ -79,6 +79,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     for question in QUESTIONS {
         rows.extend(compare(bench, subject, &question, [&null, &redis, &own])?);
     }
+    rows.extend(usual::measure(bench, subject, &redis, &own)?);
     for peer in [null, redis, own] {
         peer.stop()?;
     }

@@ -4,6 +4,7 @@
 mod null;
 mod postgres;
 mod redis;
+mod usual;
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,7 +16,11 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-pub(crate) use self::{null::run as run_null, postgres::Postgres};
+pub(crate) use self::{
+    null::run as run_null,
+    postgres::Postgres,
+    usual::{Usual, ask_usually},
+};
 use crate::place;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
