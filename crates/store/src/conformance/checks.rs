@@ -95,6 +95,37 @@ pub(super) async fn peeks_at_many_are_those_of_each(world: World) {
     }
 }
 
+/// Pairs of one follower, few and many, in a list that is shorter than they are and in one that is much longer.
+pub(super) async fn peeks_at_many_of_one_follower(world: World) {
+    let users = world.many_users(150).await;
+    let (busy, calm, private, gone) =
+        (world.user().await, world.user().await, world.private_user().await, world.user().await);
+    let mut follows: Vec<_> = users.iter().step_by(2).map(|user| follow(busy, *user)).collect();
+    follows.extend(users.iter().step_by(40).map(|user| follow(calm, *user)));
+    follows.extend([busy, calm].into_iter().flat_map(|follower| [follow(follower, private), follow(follower, gone)]));
+    follows.push(follow(gone, users[0]));
+    world.all_done(follows).await;
+    let others = [private, gone, busy, calm, world.stranger(), users[0], users[0]];
+    let asked: Vec<_> = others.iter().chain(&users).copied().collect();
+    for is_erased in [false, true] {
+        if is_erased {
+            world.done(erase(gone)).await;
+        }
+        for follower in [busy, calm, users[0], gone, world.stranger()] {
+            let pairs: Vec<_> = asked.iter().map(|target| (follower, *target)).collect();
+            for length in [7, 8, 9, 50, 64, 65, pairs.len()] {
+                world.check_peek_all(Kind::Follow, &pairs[..length]).await;
+            }
+            let between = [(busy, gone), (calm, users[0])];
+            let mixed = [&between, &pairs[..20], &between, &pairs[3..13], &between].concat();
+            world.check_peek_all(Kind::Follow, &mixed).await;
+        }
+    }
+    world.done(unfollow(calm, users[0])).await;
+    let pairs: Vec<_> = asked.iter().map(|target| (calm, *target)).collect();
+    world.check_peek_all(Kind::Follow, &pairs).await;
+}
+
 pub(super) async fn common_follows_are_in_both_lists(world: World) {
     let users = world.many_users(60).await;
     let (one, other, private, gone) =

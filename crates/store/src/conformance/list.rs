@@ -82,6 +82,7 @@ macro_rules! conformance_cases {
                 peek_agrees_with_the_exact_read [C8];
                 peek_agrees_while_others_write [C2 C8];
                 peeks_at_many_are_those_of_each [C8 C18];
+                peeks_at_many_of_one_follower [C8 C18];
                 peeks_at_many_go_on_while_others_write [C8 C18];
                 common_follows_are_in_both_lists [C8 C18];
                 a_row_that_is_read_while_it_changes_is_not_believed [C2 C8];

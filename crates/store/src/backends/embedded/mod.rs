@@ -4,6 +4,7 @@
 //! The [`checkpoint`] writer moves tails into blocks beside all that; [`recover`] runs the log again at the start.
 
 mod apply;
+mod asked;
 mod backup;
 mod block;
 mod checkpoint;

@@ -191,6 +191,18 @@ impl State {
         })
     }
 
+    /// As [`Self::ordinal_pairs`], of a follower whose ordinal is known.
+    #[inline]
+    pub(super) fn target_ordinals<const N: usize>(
+        &self,
+        follower: u32,
+        pairs: &[(Key, Key)],
+    ) -> [Option<(u32, u32)>; N] {
+        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(_, target)| (shard(target), target)));
+        guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| Some((follower, *shard.get(key)?))))
+    }
+
     /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
     pub(super) fn ordinals_of(&self, keys: &[Key]) -> Vec<Option<u32>> {
         let mut found = vec![None; keys.len()];
@@ -218,6 +230,11 @@ impl State {
 
     pub(super) fn keys(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Key>> {
         self.keys.read()
+    }
+
+    /// For who holds a shard: a writer that waits for the keys must not come between.
+    pub(super) fn keys_beside(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Key>> {
+        self.keys.read_recursive()
     }
 
     pub(super) fn users(&self) -> u32 {
