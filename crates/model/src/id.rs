@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Error};
 
+/// Numbers of so many digits are all within 63 bits.
+const SAFE_DIGITS: usize = 18;
+
 /// 1–128 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -33,6 +36,16 @@ impl UserId {
         match text {
             [b'0'] => Some(0),
             [] | [b'0', ..] => None,
+            // No number so short overflows.
+            digits if digits.len() <= SAFE_DIGITS => {
+                let (mut number, mut are_digits) = (0i64, true);
+                for byte in digits {
+                    let digit = byte.wrapping_sub(b'0');
+                    are_digits &= digit < 10;
+                    number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
+                }
+                are_digits.then_some(number)
+            }
             digits => digits.iter().try_fold(0, add),
         }
     }

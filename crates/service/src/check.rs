@@ -49,6 +49,10 @@ impl Service {
     pub fn peek_follows(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
         let first = answers.len();
         self.store.peek_all(Kind::Follow, pairs, answers);
+        // A negative key anywhere leaves the sign in what all of them have together.
+        if pairs.iter().fold(0, |all, (follower, target)| all | follower.0 | target.0) >= 0 {
+            return;
+        }
         for (answer, pair) in answers.iter_mut().skip(first).zip(pairs) {
             if *answer == Answer::Yes && !is_sure(*pair) {
                 *answer = Answer::Unknown;

@@ -64,6 +64,8 @@ impl Checks {
         let Ok(key) = service.key_of(id) else { return false };
         let id = args.tail(1, id.len());
         let before = self.pairs.len();
+        self.pairs.reserve(args.len());
+        self.ids.reserve(args.len());
         for index in 2..args.len() {
             let member = args.get(index);
             let Ok(other) = service.key_of(member) else { return self.forget(before) };
@@ -167,18 +169,23 @@ impl Checks {
     }
 
     fn encode(&mut self, out: &mut Out) {
-        let mut found = self.found.iter().map(|found| *found == Answer::Yes);
+        let mut rest = self.found.as_slice();
+        let mut next = |count: usize| {
+            let (some, after) = rest.split_at_checked(count).unwrap_or_default();
+            rest = after;
+            some.iter().map(|found| *found == Answer::Yes)
+        };
         for shape in &self.shapes {
             match *shape {
-                Shape::Integer => out.flag(found.next() == Some(true)),
-                Shape::Text => out.flag_text(found.next() == Some(true)),
+                Shape::Integer => next(1).for_each(|yes| out.flag(yes)),
+                Shape::Text => next(1).for_each(|yes| out.flag_text(yes)),
                 Shape::Integers(count) => {
                     out.array(count);
-                    found.by_ref().take(count).for_each(|yes| out.flag(yes));
+                    out.flags(next(count));
                 }
                 Shape::Texts(count) => {
                     out.array(count);
-                    found.by_ref().take(count).for_each(|yes| out.flag_text(yes));
+                    next(count).for_each(|yes| out.flag_text(yes));
                 }
             }
         }

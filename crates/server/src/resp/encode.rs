@@ -60,7 +60,17 @@ impl Out {
     }
 
     pub(super) fn flag(&mut self, yes: bool) {
-        self.bytes.extend_from_slice(if yes { b":1\r\n" } else { b":0\r\n" });
+        self.bytes.extend_from_slice(&flag(yes));
+    }
+
+    /// As [`Self::flag`], one for each.
+    pub(super) fn flags(&mut self, each: impl ExactSizeIterator<Item = bool>) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + each.len() * FLAG_BYTES, 0);
+        let (places, _) = self.bytes.get_mut(start..).unwrap_or_default().as_chunks_mut();
+        for (place, yes) in places.iter_mut().zip(each) {
+            *place = flag(yes);
+        }
     }
 
     /// A boolean where RESP3 has one, and 1 or 0.
@@ -165,6 +175,12 @@ impl Out {
     }
 }
 
+const FLAG_BYTES: usize = 4;
+
+const fn flag(yes: bool) -> [u8; FLAG_BYTES] {
+    if yes { *b":1\r\n" } else { *b":0\r\n" }
+}
+
 /// Room for the longest number there is.
 #[derive(Default)]
 struct Digits([u8; 20]);
@@ -205,6 +221,16 @@ mod tests {
             assert_eq!(said(Protocol::Two, |out| out.integer(number)), format!(":{number}\r\n"));
         }
         assert_eq!(said(Protocol::Two, |out| out.bulk_number(-12)), "$3\r\n-12\r\n");
+    }
+
+    #[test]
+    fn many_flags_are_each_of_them() {
+        assert_eq!(said(Protocol::Two, |out| out.flags([true, false, true].into_iter())), ":1\r\n:0\r\n:1\r\n");
+        let mut out = Out::default();
+        out.flag(false);
+        out.flags([].into_iter());
+        out.flags([true].into_iter());
+        assert_eq!(out.bytes, b":0\r\n:1\r\n");
     }
 
     #[test]

@@ -96,30 +96,18 @@ impl Parser {
             self.spans.clear();
             (self.missing, self.at) = (count as usize, at);
         }
+        let mut at = self.at;
         while self.missing > 0 {
-            match input.get(self.at) {
-                None => return Ok(Step::More),
-                Some(b'$') => {}
-                Some(other) => return Err(Broken::NoBulk(*other)),
-            }
-            let Some((length, start)) = number(input, self.at + 1, Broken::BulkLength)? else { return Ok(Step::More) };
-            if length < 0 || length > bounds.bulk as i64 {
-                return Err(Broken::BulkLength);
-            }
-            let end = start + length as usize;
-            if end > bounds.command {
-                return Err(Broken::LongCommand);
-            }
-            match input.get(end..end + 2) {
-                None => return Ok(Step::More),
-                Some(b"\r\n") => {}
-                Some(_) => return Err(Broken::NoLineEnd),
-            }
-            self.spans.push(Span { start: start as u32, end: end as u32 });
-            self.at = end + 2;
+            let Some(span) = bulk(input, at, bounds)? else {
+                self.at = at;
+                return Ok(Step::More);
+            };
+            self.spans.push(span);
+            at = span.end as usize + 2;
             self.missing -= 1;
         }
-        Ok(Step::Command(std::mem::take(&mut self.at)))
+        self.at = 0;
+        Ok(Step::Command(at))
     }
 
     fn inline(&mut self, input: &[u8], bounds: Bounds) -> Result<Step, Broken> {
@@ -146,9 +134,41 @@ impl Parser {
     }
 }
 
+/// A bulk string; `None` when not all of it is there.
+#[inline]
+fn bulk(input: &[u8], at: usize, bounds: Bounds) -> Result<Option<Span>, Broken> {
+    match input.get(at) {
+        None => return Ok(None),
+        Some(b'$') => {}
+        Some(other) => return Err(Broken::NoBulk(*other)),
+    }
+    let Some((length, start)) = number(input, at + 1, Broken::BulkLength)? else { return Ok(None) };
+    if length < 0 || length > bounds.bulk as i64 {
+        return Err(Broken::BulkLength);
+    }
+    let end = start + length as usize;
+    if end > bounds.command {
+        return Err(Broken::LongCommand);
+    }
+    match input.get(end..end + 2) {
+        None => Ok(None),
+        Some(b"\r\n") => Ok(Some(Span { start: start as u32, end: end as u32 })),
+        Some(_) => Err(Broken::NoLineEnd),
+    }
+}
+
 /// A number that ends its line, and where the next line begins; `None` when the line goes on.
+#[inline]
 fn number(input: &[u8], from: usize, wrong: Broken) -> Result<Option<(i64, usize)>, Broken> {
     let rest = input.get(from..).unwrap_or_default();
+    // Nearly all of them have one digit or two.
+    match *rest {
+        [one @ b'0'..=b'9', b'\r', b'\n', ..] => return Ok(Some((digit(one), from + 3))),
+        [ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            return Ok(Some((digit(ten) * 10 + digit(one), from + 4)));
+        }
+        _ => {}
+    }
     let (negative, digits) = match rest.split_first() {
         Some((b'-', digits)) => (true, digits),
         _ => (false, rest),
@@ -157,7 +177,7 @@ fn number(input: &[u8], from: usize, wrong: Broken) -> Result<Option<(i64, usize
     for (index, byte) in digits.iter().enumerate() {
         match byte {
             b'0'..=b'9' if index < NUMBER_MAX_BYTES => {
-                value = value.checked_mul(10).and_then(|v| v.checked_add(i64::from(byte - b'0'))).ok_or(wrong)?;
+                value = value.checked_mul(10).and_then(|v| v.checked_add(digit(*byte))).ok_or(wrong)?;
             }
             b'\r' if index > 0 => {
                 return match digits.get(index + 1) {
@@ -174,6 +194,10 @@ fn number(input: &[u8], from: usize, wrong: Broken) -> Result<Option<(i64, usize
         }
     }
     Ok(None)
+}
+
+const fn digit(byte: u8) -> i64 {
+    (byte - b'0') as i64
 }
 
 /// Words between blanks. Double quotes take `\n \r \t \b \a \\ \" \xHH`, single ones `\'` alone.
