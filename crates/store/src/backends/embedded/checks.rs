@@ -4,7 +4,6 @@
 use std::array;
 
 use entourage_model::{Key, Plane};
-use parking_lot::RwLockReadGuard;
 
 use super::{
     asked::{ASKED_MAX, Asked},
@@ -131,18 +130,20 @@ fn search<const N: usize>(
     // Recursive: two may be in one shard, and a writer that waits must not come between.
     let shards: [_; N] =
         array::from_fn(|index| ordinals[index].map(|(follower, _)| state.shard(follower).read_recursive()));
-    // Whoever is not known has no answer but this.
-    let has = |shard: &Option<RwLockReadGuard<'_, Shard>>, ordinals: Option<(u32, u32)>| match (shard, ordinals) {
-        (Some(shard), Some((follower, target))) => row::has(row_of(shard, plane, follower), target),
-        _ => false,
-    };
-    answers.extend(shards.iter().zip(ordinals).take(count).map(|(shard, ordinals)| answer(has(shard, *ordinals))));
+    // Whoever is not known has nothing to search in. All rows first: finding one waits for memory, too.
+    let rows: [&[u32]; N] = array::from_fn(|index| match (&shards[index], ordinals[index]) {
+        (Some(shard), Some((follower, _))) => row_of(shard, plane, follower),
+        _ => &[],
+    });
+    let is_there = |(row, ordinals): (&&[u32], &Option<(u32, u32)>)| ordinals.is_some_and(|(_, to)| row::has(row, to));
+    answers.extend(rows.iter().zip(ordinals).take(count).map(|found| answer(is_there(found))));
 }
 
 const fn answer(yes: bool) -> Answer {
     if yes { Answer::Yes } else { Answer::No }
 }
 
+#[inline]
 fn row_of(shard: &Shard, plane: Plane, follower: u32) -> &[u32] {
     shard.lists(plane, follower).map_or(&[], |lists| &lists.row)
 }
