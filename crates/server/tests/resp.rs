@@ -22,6 +22,12 @@ mod driver;
 mod faults;
 #[path = "rest/faulty.rs"]
 mod faulty;
+#[path = "resp/feed.rs"]
+mod feed;
+#[path = "../../service/tests/feed_kit/mod.rs"]
+mod feed_kit;
+#[path = "resp/feed_random.rs"]
+mod feed_random;
 #[path = "resp/idle.rs"]
 mod idle;
 #[path = "resp/lists.rs"]

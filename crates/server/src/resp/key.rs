@@ -13,12 +13,18 @@ pub(super) enum Virtual<'a> {
     IsFollowing(&'a [u8], &'a [u8]),
     FollowerCount(&'a [u8]),
     FollowingCount(&'a [u8]),
+    Feed(&'a [u8]),
 }
 
 /// One row for each family of keys, for the reference page.
 pub(super) const FAMILIES: &[(&str, &str, &str)] = &[
     ("following:{a}", "set and sorted set", "whom `a` follows; the score is the time in milliseconds"),
     ("followers:{b}", "set and sorted set", "who follows `b`; the score is the time in milliseconds"),
+    (
+        "feed:{u}",
+        "sorted set",
+        "ids of the posts in `u`'s feed; the score is the time in milliseconds; for `u` and services",
+    ),
     ("is_following:{a}:{b}", "string", "`1` or `0`; only for ids without `:`"),
     ("follower_count:{u}", "string", "how many follow `u`; no value when there is no such user"),
     ("following_count:{u}", "string", "how many `u` follows; no value when there is no such user"),
@@ -36,7 +42,7 @@ impl NoKey {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Unknown => {
-                "ERR no such key: keys are following:{id}, followers:{id}, is_following:{id}:{id}, \
+                "ERR no such key: keys are following:{id}, followers:{id}, feed:{id}, is_following:{id}:{id}, \
                  follower_count:{id} and following_count:{id}"
             }
             Self::Colon => {
@@ -63,6 +69,9 @@ pub(super) fn parse(key: &[u8]) -> std::result::Result<Virtual<'_>, NoKey> {
     }
     if let Some(id) = key.strip_prefix(b"follower_count:") {
         return Ok(Virtual::FollowerCount(id));
+    }
+    if let Some(id) = key.strip_prefix(b"feed:") {
+        return Ok(Virtual::Feed(id));
     }
     key.strip_prefix(b"following_count:").map(Virtual::FollowingCount).ok_or(NoKey::Unknown)
 }
@@ -95,6 +104,7 @@ mod tests {
         assert_eq!(parse(b"followers:7"), Ok(Virtual::Followers(b"7")));
         assert_eq!(parse(b"follower_count:a:b"), Ok(Virtual::FollowerCount(b"a:b")));
         assert_eq!(parse(b"following_count:"), Ok(Virtual::FollowingCount(b"")));
+        assert_eq!(parse(b"feed:did:plc:a"), Ok(Virtual::Feed(b"did:plc:a")));
         assert_eq!(parse(b"is_following:1:2"), Ok(Virtual::IsFollowing(b"1", b"2")));
         for key in ["is_following:1", "is_following:1:2:3", "is_following:"] {
             assert_eq!(parse(key.as_bytes()), Err(NoKey::Colon), "{key}");

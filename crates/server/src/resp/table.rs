@@ -141,6 +141,8 @@ commands! {
         "The text";
     "EG.AS" As -1 Plain NONE Own "[user]"
         "Acts and looks as this user from now on; an empty id is nobody, the service's view; without one: who it is, or no value";
+    "EG.FEED" Feed -2 Read NONE Own "user [CURSOR cursor] [LIMIT count]"
+        "A page of a user's feed, newest first: the next cursor, or no value at the end; posts, each an array of id, author, time in milliseconds and body; 1 if not everybody's posts could be looked at in time. At most 200, 20 if not said";
     "EG.FOLLOW" Follow -3 Write NONE Own "follower target [QUIET] [CHALLENGE proof]"
         "Follows; answers with `state` (`active` or `pending`), `created`, `created_at` in milliseconds, `quiet` and `version`";
     "EG.HELP" Help -1 Plain NONE Own "[name …]"
@@ -198,21 +200,21 @@ commands! {
     "TTL" Ttl 2 Plain FIRST Keys "key"
         "-1: nothing here expires";
     "TYPE" Type 2 Plain FIRST Keys "key"
-        "`set` or `string`, by the key's name alone; `none` for other names";
+        "`set`, `zset` or `string`, by the key's name alone; `none` for other names";
     "UNWATCH" Unwatch 1 Plain NONE Transactions ""
         "Nothing is watched";
     "WATCH" Watch -2 Frame ALL Transactions "key …"
         "An error: there are no transactions with writes";
-    "ZCARD" SCard 2 Read FIRST SortedSets "key"
-        "As `SCARD`";
+    "ZCARD" ZCard 2 Read FIRST SortedSets "key"
+        "As `SCARD`; posts of a feed are counted one by one, up to 10,000, and that is the answer where there are more";
     "ZRANGE" ZRange -4 Read FIRST SortedSets "key start stop REV [BYSCORE] [LIMIT offset count] [WITHSCORES]"
         "As `ZREVRANGE`, or with `BYSCORE` as `ZREVRANGEBYSCORE`; only with `REV`";
     "ZREVRANGE" ZRevRange -4 Read FIRST SortedSets "key start stop [WITHSCORES]"
-        "By rank, 0 the newest, -1 the oldest; no rank above 10,000: for what is older there is `EG.LIST`";
+        "By rank, 0 the newest, -1 the oldest; no rank above 10,000: for what is older there are `EG.LIST` and `EG.FEED`";
     "ZREVRANGEBYSCORE" ZRevRangeByScore -4 Read FIRST SortedSets "key max min [WITHSCORES] [LIMIT offset count]"
         "By time in milliseconds, newest first; `(` before a time leaves it out, `+inf` and `-inf` are the ends; at most 10,000";
     "ZSCORE" ZScore 3 Read FIRST SortedSets "key id"
-        "Since when, in milliseconds; no value when there is no such edge to see";
+        "Since when, in milliseconds; no value when there is no such edge to see, or no such post in the feed";
 }
 
 /// The longest name; what is longer is none.

@@ -186,6 +186,27 @@ fn reads_say_the_same() {
                 "SINTER following:alice followers:carol",
                 "[\"bob\"]",
             ),
+            // Feeds, which are their readers' own.
+            (
+                "alice",
+                "GET /users/alice/feed",
+                r#"200 {"data": [], "next_cursor": null, "partial": false}"#,
+                "EG.FEED alice",
+                "[nil [] 0]",
+            ),
+            ("", "GET /users/alice/feed", r#"200 {"data": []}"#, "ZREVRANGE feed:alice 0 -1", "[]"),
+            ("bob", "GET /users/alice/feed", "403 forbidden", "EG.FEED alice", "-FORBIDDEN …"),
+            ("bob", "GET /users/alice/feed", "403 forbidden", "ZREVRANGE feed:alice 0 -1", "-FORBIDDEN …"),
+            ("", "GET /users/nobody/feed", "404 user_not_found", "ZCARD feed:nobody", "-USERNOTFOUND …"),
+            (
+                "",
+                "GET /users/alice/feed?limit=0",
+                "400 invalid_request /limit",
+                "EG.FEED alice LIMIT 0",
+                "-INVALIDREQUEST …",
+            ),
+            ("", "GET /users/alice/feed?cursor=x", "400 invalid_cursor", "EG.FEED alice CURSOR x", "-INVALIDCURSOR …"),
+            ("bob", "GET /users/alice/feed/explain/7", "403 forbidden", "ZSCORE feed:alice 7", "-FORBIDDEN …"),
             // Ids.
             (
                 "",

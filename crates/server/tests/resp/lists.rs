@@ -181,6 +181,7 @@ fn keys_and_values() {
         ("TTL followers:star", "-1"),
         ("TTL friends:star", "-2"),
         ("TYPE followers:star", "set"),
+        ("TYPE feed:star", "zset"),
         ("TYPE follower_count:star", "string"),
         ("TYPE x", "none"),
         ("GET followers:star", "-WRONGTYPE Operation against a key holding the wrong kind of value"),

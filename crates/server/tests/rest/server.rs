@@ -74,6 +74,12 @@ impl Server {
         Self { address, resp, agent, service, stop: Some(stop), thread: Some(thread) }
     }
 
+    /// For what a front has no request for.
+    #[allow(dead_code, reason = "asked by the tests of RESP")]
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
     /// Lets all jobs run to their end.
     pub(crate) async fn work(&self) {
         while self.service.work().await.unwrap() {}

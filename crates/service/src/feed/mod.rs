@@ -10,6 +10,7 @@ mod inboxes;
 mod live;
 mod merge;
 mod queue;
+mod range;
 mod read;
 mod timelines;
 mod upkeep;
@@ -30,6 +31,7 @@ pub use self::{
     inbox::Entry,
     inboxes::{Inboxes, Slice, Ticket},
     live::{FeedStream, FeedTold},
+    range::FeedWindowed,
     read::{FeedPage, FeedRow},
     upkeep::{FeedStanding, LaneStanding},
     ways::Pin,

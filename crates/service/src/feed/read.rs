@@ -19,7 +19,7 @@ const CHUNK: usize = 1_000;
 /// More authors than these are not asked for one page; it is a partial one then.
 const AUTHORS_MAX: usize = 20_000;
 /// How long one page takes at most before it is a partial one.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// How many entries of an inbox are read at first.
 const HEAD: usize = 64;
 
@@ -131,16 +131,23 @@ impl Service {
     ) -> Result<FeedRows> {
         let began = Instant::now();
         let mut walk = self.walk(reader, circle, below, began + PATIENCE).await?;
-        let (mut rows, mut judged, mut went_on_from) = (Vec::new(), HashMap::new(), None);
+        let rows = self.walk_rows(&mut walk, wanted).await?;
+        metrics::histogram!("entourage_feed_page_seconds").record(began.elapsed().as_secs_f64());
+        Ok(FeedRows { rows, is_partial: walk.merge.is_partial, went_on_from: walk.went_on_from })
+    }
+
+    /// So many rows more; fewer are all there are, or all there was time for.
+    pub(super) async fn walk_rows(&self, walk: &mut Walk, wanted: usize) -> Result<Vec<FeedRow>> {
+        let mut rows = Vec::new();
         while rows.len() < wanted {
             if Instant::now() >= walk.deadline {
                 walk.merge.is_partial = true;
-                went_on_from = Some(walk.last);
+                walk.went_on_from = Some(walk.last);
                 break;
             }
             let mut entries = Vec::new();
             while entries.len() < wanted - rows.len() {
-                match self.step(&mut walk).await? {
+                match self.step(walk).await? {
                     Some(entry) => entries.push(entry),
                     None => break,
                 }
@@ -148,17 +155,16 @@ impl Service {
             if entries.is_empty() {
                 break;
             }
-            self.judge(reader, &entries, &mut judged).await?;
-            let verdict = |author: Key| judged.get(&author).copied().unwrap_or(Verdict::NotFollowed);
+            self.judge(walk.reader, &entries, &mut walk.judged).await?;
+            let verdict = |author: Key| walk.judged.get(&author).copied().unwrap_or(Verdict::NotFollowed);
             let hidden: Vec<Version> =
                 entries.iter().filter(|entry| verdict(entry.author) == Verdict::NotFollowed).map(|e| e.post).collect();
             entries.retain(|entry| verdict(entry.author) == Verdict::Shown);
             let (found, gone) = self.hydrate(&entries).await?;
             rows.extend(found);
-            self.clean_up(&walk, &hidden, &gone).await?;
+            self.clean_up(walk, &hidden, &gone).await?;
         }
-        metrics::histogram!("entourage_feed_page_seconds").record(began.elapsed().as_secs_f64());
-        Ok(FeedRows { rows, is_partial: walk.merge.is_partial, went_on_from })
+        Ok(rows)
     }
 
     /// What will not be shown again leaves the inbox.
@@ -288,17 +294,30 @@ pub(super) struct Walk {
     deadline: Instant,
     /// Of the inbox that is read, if one is.
     generation: Option<u64>,
+    /// Time was up; below this nothing was looked at.
+    went_on_from: Option<Version>,
+    /// What was found out about authors on the way.
+    judged: HashMap<Key, Verdict>,
+}
+
+impl Walk {
+    /// Not everybody's posts could be looked at in time.
+    pub(super) const fn is_partial(&self) -> bool {
+        self.merge.is_partial
+    }
 }
 
 impl Service {
-    async fn walk(&self, reader: Key, circle: &Circle, below: Version, deadline: Instant) -> Result<Walk> {
+    pub(super) async fn walk(&self, reader: Key, circle: &Circle, below: Version, deadline: Instant) -> Result<Walk> {
         if self.feed.is_behind_the_log() {
             // Nothing that was derived from it counts.
             self.feed.timelines.forget(None);
             self.feed.inboxes.clear(None).await?;
         }
         let merge = Merge::new(below);
-        let mut walk = Walk { reader, merge, floor: Version::ZERO, last: below, deadline, generation: None };
+        let (floor, judged) = (Version::ZERO, HashMap::new());
+        let (generation, went_on_from) = (None, None);
+        let mut walk = Walk { reader, merge, floor, last: below, deadline, generation, judged, went_on_from };
         let followed = self.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
         let is_pulled = self.rules.feed.pull_above_following.is_some_and(|bound| followed > bound);
         match circle {

@@ -47,7 +47,9 @@ impl Session {
         out.array(args.len() - 1);
         for key in args.rest(1) {
             match parse(key) {
-                Err(NoKey::Unknown) | Ok(Virtual::Following(_) | Virtual::Followers(_)) => out.null(),
+                Err(NoKey::Unknown) | Ok(Virtual::Following(_) | Virtual::Followers(_) | Virtual::Feed(_)) => {
+                    out.null()
+                }
                 key => self.value(key?).await?.say(out),
             }
         }
@@ -59,7 +61,7 @@ impl Session {
             Virtual::IsFollowing(follower, target) => return Ok(Value::Flag(self.follows(follower, target).await?)),
             Virtual::FollowerCount(id) => (id, key::followers),
             Virtual::FollowingCount(id) => (id, key::following),
-            Virtual::Following(_) | Virtual::Followers(_) => return Err(NoKey::WrongType.into()),
+            Virtual::Following(_) | Virtual::Followers(_) | Virtual::Feed(_) => return Err(NoKey::WrongType.into()),
         };
         let count = key::count(self.service(), &self.call, id, of).await.map_err(Fail::from);
         Ok(known(count)?.map_or(Value::Nothing, Value::Count))
@@ -78,6 +80,7 @@ impl Session {
                 Ok(key @ (Virtual::Following(_) | Virtual::Followers(_))) => {
                     known(self.count_of(key).await)?.is_some_and(|count| count > 0)
                 }
+                Ok(Virtual::Feed(id)) => known(self.feed_length(id, 1).await)?.is_some_and(|count| count > 0),
                 key => !matches!(self.value(key?).await?, Value::Nothing | Value::Flag(false)),
             };
             count += usize::from(is_there);
@@ -101,6 +104,7 @@ impl Session {
     pub(super) fn key_type(args: Args<'_>, out: &mut Out) -> Done {
         out.simple(match parse(args.get(1)) {
             Ok(Virtual::Following(_) | Virtual::Followers(_)) => "set",
+            Ok(Virtual::Feed(_)) => "zset",
             Ok(_) => "string",
             Err(_) => "none",
         });

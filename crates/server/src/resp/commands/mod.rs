@@ -2,6 +2,7 @@
 
 mod connection;
 mod docs;
+mod feed;
 mod keys;
 mod own;
 mod ranges;
@@ -11,7 +12,7 @@ mod sets;
 use super::{
     args::Args,
     encode::Out,
-    fail::{Done, Fail, NOT_AN_INTEGER},
+    fail::{Done, Fail, NOT_AN_INTEGER, SYNTAX},
     session::Session,
     table::Spec,
     verb::Verb,
@@ -23,6 +24,7 @@ impl Session {
         match spec.verb {
             Verb::SIsMember | Verb::SMIsMember => self.members(spec.verb, args, out).await,
             Verb::SCard => self.card(args, out).await,
+            Verb::ZCard => self.sorted_card(args, out).await,
             Verb::SMembers => self.all_members(args.get(1), out).await,
             Verb::SScan => self.scan(args, out).await,
             Verb::SInter => self.inter(args, out).await,
@@ -42,6 +44,7 @@ impl Session {
             Verb::Unfollow => self.no_unfollow(args),
             Verb::Relation => self.relation(args, out).await,
             Verb::List => self.list(args, out).await,
+            Verb::Feed => self.feed(args, out).await,
             Verb::As => self.act_as(args, out),
             Verb::Token => self.token(args, out),
             Verb::Help => docs::help(args, out),
@@ -68,6 +71,19 @@ impl Session {
 /// A whole number as Redis takes it.
 fn integer(text: &[u8]) -> Done<i64> {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Fail::from(NOT_AN_INTEGER))
+}
+
+/// What `CURSOR` and `LIMIT` say, from this word on.
+fn page<'a>(args: Args<'a>, from: usize) -> Done<(Option<&'a str>, Option<&'a str>)> {
+    let (mut cursor, mut limit) = (None, None);
+    for at in (from..args.len()).step_by(2) {
+        match at + 1 < args.len() {
+            true if args.is(at, "CURSOR") => cursor = Some(text(args.get(at + 1))),
+            true if args.is(at, "LIMIT") => limit = Some(text(args.get(at + 1))),
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    Ok((cursor, limit))
 }
 
 fn text(bytes: &[u8]) -> &str {

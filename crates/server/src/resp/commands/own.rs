@@ -3,7 +3,7 @@
 use entourage_model::{Code, Error, Side};
 use entourage_service::{Actor, BatchOperation, Call, Limit};
 
-use super::{sets::list, text};
+use super::{page, sets::list, text};
 use crate::resp::{
     args::Args,
     encode::Out,
@@ -76,32 +76,19 @@ impl Session {
 
     pub(super) async fn list(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let (side, id) = list(args.get(1))?;
-        let (mut cursor, mut limit) = (None, None);
-        let mut at = 2;
-        while at < args.len() {
-            if at + 1 == args.len() {
-                return Err(SYNTAX.into());
-            } else if args.is(at, "CURSOR") {
-                cursor = Some(text(args.get(at + 1)));
-            } else if args.is(at, "LIMIT") {
-                limit = Some(text(args.get(at + 1)));
-            } else {
-                return Err(SYNTAX.into());
-            }
-            at += 2;
-        }
+        let (cursor, limit) = page(args, 2)?;
         let limit = Limit::parse(limit)?;
-        let page = match side {
+        let found = match side {
             Side::Following => self.service().following(&self.call, &id, cursor, limit).await?,
             Side::Followers => self.service().followers(&self.call, &id, cursor, limit).await?,
         };
         out.array(2);
-        match &page.next_cursor {
+        match &found.next_cursor {
             Some(cursor) => out.text(cursor),
             None => out.null(),
         }
-        out.array(2 * page.rows.len());
-        for row in &page.rows {
+        out.array(2 * found.rows.len());
+        for row in &found.rows {
             out.text(row.id.as_str());
             out.integer(row.created_at.to_unix());
         }

@@ -1,7 +1,7 @@
 //! Lists by rank and by time: `ZSCORE ZREVRANGE ZREVRANGEBYSCORE ZRANGE … REV`.
 
-use entourage_model::{Millis, Side, UserId};
-use entourage_service::{UserRow, Window};
+use entourage_model::{Millis, Side, UserId, Version};
+use entourage_service::Window;
 
 use super::{
     integer,
@@ -12,12 +12,38 @@ use crate::resp::{
     args::Args,
     encode::{Out, Protocol},
     fail::{Done, Fail, SYNTAX},
-    key::user_id,
+    key::{Virtual, parse, user_id},
     limits::ROWS_MAX,
     session::Session,
 };
 
-const TOO_FAR: &str = "ERR ranks go up to 10000, and so do replies; page through longer lists with EG.LIST";
+const TOO_FAR: &str = "ERR ranks go up to 10000, and so do replies; page through more with EG.LIST or EG.FEED";
+
+/// What is read by rank and by time.
+#[derive(Debug)]
+enum Sorted {
+    List(Side, UserId),
+    Feed(UserId),
+}
+
+impl Sorted {
+    fn named(key: &[u8]) -> Done<Self> {
+        if let Virtual::Feed(id) = parse(key)? {
+            return Ok(Self::Feed(user_id(id)?));
+        }
+        let (side, id) = list(key)?;
+        Ok(Self::List(side, id))
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Member {
+    User(UserId),
+    Post(Version),
+}
+
+/// A member and its score.
+pub(super) type Scored = (Member, i64);
 
 /// What may follow key and bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,9 +80,14 @@ impl Options {
 
 impl Session {
     pub(super) async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let (side, owner) = list(args.get(1))?;
-        let (follower, target) = ends(side, owner, user_id(args.get(2))?);
-        match self.service().is_following(&self.call, &follower, &target).await?.since {
+        let since = match Sorted::named(args.get(1))? {
+            Sorted::Feed(reader) => self.post_since(&reader, args.get(2)).await?,
+            Sorted::List(side, owner) => {
+                let (follower, target) = ends(side, owner, user_id(args.get(2))?);
+                self.service().is_following(&self.call, &follower, &target).await?.since
+            }
+        };
+        match since {
             Some(since) => out.score(since.to_unix()),
             None => out.null(),
         }
@@ -91,18 +122,18 @@ impl Session {
     }
 
     async fn ranked(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
-        let (side, id) = list(args.get(1))?;
+        let sorted = Sorted::named(args.get(1))?;
         let (start, stop) = (integer(args.get(2))?, integer(args.get(3))?);
         let rows = match (usize::try_from(start), usize::try_from(stop)) {
             (Ok(start), _) if start > ROWS_MAX => return Err(TOO_FAR.into()),
             (Ok(start), Ok(stop)) => {
                 let take = (stop + 1).saturating_sub(start);
-                self.rows(side, &id, (start, take)).await?
+                self.rows(&sorted, (start, take)).await?
             }
-            (Ok(start), Err(_)) if stop == -1 => self.rows(side, &id, (start, usize::MAX)).await?,
+            (Ok(start), Err(_)) if stop == -1 => self.rows(&sorted, (start, usize::MAX)).await?,
             // Counted from the end: where that is, only the whole list tells.
             _ => {
-                let mut rows = self.rows(side, &id, (0, usize::MAX)).await?;
+                let mut rows = self.rows(&sorted, (0, usize::MAX)).await?;
                 let from_end = |rank: i64| if rank < 0 { rows.len() as i64 + rank } else { rank };
                 let (start, end) = (from_end(start).max(0) as usize, from_end(stop).saturating_add(1).max(0) as usize);
                 rows.truncate(end);
@@ -114,12 +145,12 @@ impl Session {
         Ok(())
     }
 
-    async fn rows(&self, side: Side, id: &UserId, (skip, take): (usize, usize)) -> Done<Vec<UserRow>> {
-        self.window(side, id, Window { newest: None, oldest: None, skip, take }).await
+    async fn rows(&self, sorted: &Sorted, (skip, take): (usize, usize)) -> Done<Vec<Scored>> {
+        self.window(sorted, Window { newest: None, oldest: None, skip, take }).await
     }
 
     async fn scored(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
-        let (side, id) = list(args.get(1))?;
+        let sorted = Sorted::named(args.get(1))?;
         let (max, min) = (Bound::parse(args.get(2))?, Bound::parse(args.get(3))?);
         let (skip, take) = match options.limit {
             None => (0, usize::MAX),
@@ -137,16 +168,23 @@ impl Session {
             skip,
             take: if nothing { 0 } else { take },
         };
-        let rows = self.window(side, &id, window).await?;
+        let rows = self.window(&sorted, window).await?;
         say(&rows, options.with_scores, out);
         Ok(())
     }
 
     /// Refused when more than a reply may have was asked for and is there.
-    async fn window(&self, side: Side, id: &UserId, window: Window) -> Done<Vec<UserRow>> {
-        let take = window.take.min(ROWS_MAX);
-        let found = self.service().window(&self.call, side, id, Window { take, ..window }).await?;
-        if found.more && window.take > ROWS_MAX { Err(TOO_FAR.into()) } else { Ok(found.rows) }
+    async fn window(&self, sorted: &Sorted, window: Window) -> Done<Vec<Scored>> {
+        let bounded = Window { take: window.take.min(ROWS_MAX), ..window };
+        let (rows, more) = match sorted {
+            Sorted::Feed(reader) => self.feed_window(reader, bounded).await?,
+            Sorted::List(side, id) => {
+                let found = self.service().window(&self.call, *side, id, bounded).await?;
+                let scored = found.rows.into_iter().map(|row| (Member::User(row.id), row.created_at.to_unix()));
+                (scored.collect(), found.more)
+            }
+        };
+        if more && window.take > ROWS_MAX { Err(TOO_FAR.into()) } else { Ok(rows) }
     }
 }
 
@@ -181,16 +219,19 @@ impl Bound {
     }
 }
 
-fn say(rows: &[UserRow], with_scores: bool, out: &mut Out) {
+fn say(rows: &[Scored], with_scores: bool, out: &mut Out) {
     let nested = with_scores && out.protocol == Protocol::Three;
     out.array(if with_scores && !nested { 2 * rows.len() } else { rows.len() });
-    for row in rows {
+    for (member, score) in rows {
         if nested {
             out.array(2);
         }
-        out.text(row.id.as_str());
+        match member {
+            Member::User(id) => out.text(id.as_str()),
+            Member::Post(id) => out.bulk_number(id.bits() as i64),
+        }
         if with_scores {
-            out.score(row.created_at.to_unix());
+            out.score(*score);
         }
     }
 }

@@ -1,0 +1,81 @@
+//! `EG.FEED`, and what commands on sorted sets ask of `feed:{u}`.
+
+use entourage_model::{Code, Error, Millis, UserId, Version};
+use entourage_service::{Limit, Window};
+
+use super::{
+    page,
+    ranges::{Member, Scored},
+    text,
+};
+use crate::resp::{
+    args::Args,
+    encode::Out,
+    fail::{Done, Fail},
+    key::{Virtual, parse, user_id},
+    limits::ROWS_MAX,
+    session::Session,
+};
+
+impl Session {
+    pub(super) async fn feed(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let reader = user_id(args.get(1))?;
+        let (cursor, limit) = page(args, 2)?;
+        let limit = Limit::parse_or(limit, Limit::OF_FEED)?;
+        let found = self.service().feed(&self.call, &reader, cursor, limit).await?;
+        out.array(3);
+        match &found.next_cursor {
+            Some(cursor) => out.text(cursor),
+            None => out.null(),
+        }
+        out.array(found.rows.len());
+        for row in &found.rows {
+            out.array(4);
+            out.bulk_number(row.post.id.bits() as i64);
+            out.text(row.post.author.as_str());
+            out.integer(row.post.created_at().to_unix());
+            out.text(&row.post.body);
+        }
+        out.flag(found.is_partial);
+        Ok(())
+    }
+
+    pub(super) async fn sorted_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let count = match parse(args.get(1))? {
+            Virtual::Feed(id) => self.feed_length(id, ROWS_MAX).await?,
+            key => self.count_of(key).await?,
+        };
+        out.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    /// How many posts a feed has, counted no further than `max`.
+    pub(super) async fn feed_length(&self, id: &[u8], max: usize) -> Done<u64> {
+        let window = Window { newest: None, oldest: None, skip: 0, take: max };
+        let (posts, _) = self.feed_window(&user_id(id)?, window).await?;
+        Ok(posts.len() as u64)
+    }
+
+    /// Posts with their scores, and whether there are more. Ranks and counts of a part would be wrong ones.
+    pub(super) async fn feed_window(&self, reader: &UserId, window: Window) -> Done<(Vec<Scored>, bool)> {
+        let found = self.service().feed_window(&self.call, reader, window).await?;
+        if found.is_partial {
+            let detail = "not everybody's posts could be looked at in time; EG.FEED answers with what could";
+            return Err(Error::new(Code::Overloaded, detail).into());
+        }
+        let scored = found.posts.into_iter().map(|post| (Member::Post(post), post.millis().to_unix()));
+        Ok((scored.collect(), found.more))
+    }
+
+    /// When a post was written, if the feed has it.
+    pub(super) async fn post_since(&self, reader: &UserId, post: &[u8]) -> Done<Option<Millis>> {
+        // What is no id of a post is no member either, once it is clear that the reader may ask.
+        let id = text(post).parse().map_or(Version::ZERO, Version::from_bits);
+        let post = if id.to_string().as_bytes() == post { id } else { Version::ZERO };
+        match self.service().explain(&self.call, reader, post).await {
+            Ok(found) => Ok(found.because.is_shown().then(|| found.post.millis())),
+            Err(error) if error.code() == Code::PostNotFound => Ok(None),
+            Err(error) => Err(Fail::from(error)),
+        }
+    }
+}

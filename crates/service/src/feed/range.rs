@@ -1,0 +1,56 @@
+//! Parts of a feed by rank or by time. Only ids are kept of what is passed on the way, so that a long feed costs no more
+//! memory than a short one.
+
+use std::time::Instant;
+
+use entourage_model::{Result, UserId, Version};
+
+use super::read::{Circle, PATIENCE};
+use crate::{Call, Service, Window};
+
+/// How many posts are looked up at once.
+const AT_ONCE: usize = 200;
+
+/// What was found in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedWindowed {
+    /// Newest first.
+    pub posts: Vec<Version>,
+    /// The window has more posts than were to be taken.
+    pub more: bool,
+    /// Not everybody's posts could be looked at in time; asking again goes further.
+    pub is_partial: bool,
+}
+
+impl Service {
+    /// Posts of a feed as [`Service::feed`] has them, to whom it has them.
+    pub async fn feed_window(&self, call: &Call, id: &UserId, window: Window) -> Result<FeedWindowed> {
+        let reader = self.reader(call, id).await?;
+        let below = window.newest.map_or(Version::MAX, |newest| Version::of_millis(newest.plus(1)));
+        let mut walk = self.walk(reader.key, &Circle::Everybody, below, Instant::now() + PATIENCE).await?;
+        let (mut skip, mut posts, mut more) = (window.skip, Vec::new(), false);
+        'reading: loop {
+            // One more than is taken tells whether there is more.
+            let wanted = (window.take - posts.len()).saturating_add(skip).saturating_add(1).min(AT_ONCE);
+            let rows = self.walk_rows(&mut walk, wanted).await?;
+            let is_end = rows.len() < wanted;
+            for row in rows {
+                if window.oldest.is_some_and(|oldest| row.post.created_at() < oldest) {
+                    break 'reading;
+                }
+                if skip > 0 {
+                    skip -= 1;
+                } else if posts.len() < window.take {
+                    posts.push(row.post.id);
+                } else {
+                    more = true;
+                    break 'reading;
+                }
+            }
+            if is_end {
+                break;
+            }
+        }
+        Ok(FeedWindowed { posts, more, is_partial: walk.is_partial() })
+    }
+}
