@@ -204,6 +204,11 @@ impl Client {
         self.ask("GET", path, "").unwrap_or_else(|| panic!("no answer to GET {path}"))
     }
 
+    /// What is no JSON.
+    pub(crate) fn text(&self, path: &str) -> String {
+        self.agent.get(format!("{}{path}", self.base)).call().unwrap().body_mut().read_to_string().unwrap()
+    }
+
     pub(crate) fn put_user(&self, id: &str, name: &str) -> Option<Heard> {
         self.ask("PUT", &format!("/api/v1/users/{id}"), &serde_json::json!({ "name": name }).to_string())
     }

@@ -1,7 +1,7 @@
 //! One server, and on whose behalf it is asked.
 
 use std::{
-    io::Write,
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,13 +11,21 @@ use clap::Args;
 use entourage_model::{Code, Error};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use ureq::http::{Method, Request};
+use ureq::{
+    Body,
+    config::ConfigBuilder,
+    http::{Method, Request, Response, request},
+    typestate::AgentScope,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// What may stand in a path as it is.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-#[derive(Args, Debug)]
+/// How long a stream is read before it is asked for anew: a connection that died in silence is noticed by then.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(300);
+
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Connection {
     /// The server.
     #[arg(long, value_name = "URL", env = "ENTOURAGE_SERVER", default_value = "http://127.0.0.1:7070")]
@@ -56,30 +64,75 @@ impl Connection {
     }
 
     fn send(&self, method: Method, path: &str, body: Option<&Value>, timeout: Duration) -> anyhow::Result<String> {
-        let base = self.base();
-        let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
+        let request = self.request(method, path)?;
+        let request = if body.is_some() { request.header("content-type", "application/json") } else { request };
+        let config = ureq::Agent::config_builder().timeout_global(Some(timeout));
+        let mut reply = self.begin(request, body.map(Value::to_string).unwrap_or_default(), config)?;
+        Ok(reply.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?)
+    }
+
+    /// JSON as it is, for what must arrive as it was written.
+    pub(super) fn send_text(&self, method: Method, path: &str, json: String) -> anyhow::Result<Value> {
+        let request = self.request(method, &format!("/api/v1{path}"))?.header("content-type", "application/json");
+        let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT));
+        let mut reply = self.begin(request, json, config)?;
+        self.read(&reply.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?)
+    }
+
+    /// Lines of a stream that goes on behind an event, or begins now.
+    pub(super) fn stream(&self, path: &str, last_event_id: Option<&str>) -> anyhow::Result<impl BufRead + use<>> {
+        let mut request = self.request(Method::GET, &format!("/api/v1{path}"))?.header("accept", "text/event-stream");
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        let config = ureq::Agent::config_builder()
+            .timeout_connect(Some(TIMEOUT))
+            .timeout_recv_response(Some(TIMEOUT))
+            .timeout_recv_body(Some(STREAM_TIMEOUT));
+        let reply = self.begin(request, String::new(), config)?;
+        Ok(BufReader::new(reply.into_body().into_reader()))
+    }
+
+    /// The same server for this user. What a user does is asked for as that user.
+    pub(super) fn acting_for(&self, user: &str) -> anyhow::Result<Self> {
+        match &self.actor {
+            Some(actor) if actor != user => {
+                Err(Error::invalid(format!("--actor {actor} cannot do this for {user}")).into())
+            }
+            _ => Ok(Self { actor: Some(user.to_owned()), ..self.clone() }),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> anyhow::Result<request::Builder> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base()));
         if let Some(actor) = &self.actor {
             request = request.header("entourage-actor", actor.as_bytes());
         }
         if let Some(key) = key(self.key_file.as_deref())? {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        if body.is_some() {
-            request = request.header("content-type", "application/json");
-        }
-        let request = request
-            .body(body.map(Value::to_string).unwrap_or_default())
-            .map_err(|error| Error::invalid(format!("this cannot be asked: {error}")))?;
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout)).build();
-        let unreachable = |error: ureq::Error| {
-            Error::unavailable(format!("no server answers at {base} ({error}); name it with --server"))
-        };
-        let mut reply = config.new_agent().run(request).map_err(unreachable)?;
-        let status = reply.status();
-        let text = reply.body_mut().read_to_string().map_err(unreachable)?;
+        Ok(request)
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> Error {
+        Error::unavailable(format!("no server answers at {} ({error}); name it with --server", self.base()))
+    }
+
+    /// A success whose body is still to be read.
+    fn begin(
+        &self,
+        request: request::Builder,
+        body: String,
+        config: ConfigBuilder<AgentScope>,
+    ) -> anyhow::Result<Response<Body>> {
+        let request = request.body(body).map_err(|error| Error::invalid(format!("this cannot be asked: {error}")))?;
+        let agent = config.http_status_as_error(false).build().new_agent();
+        let mut reply = agent.run(request).map_err(|error| self.unreachable(&error))?;
+        let (base, status) = (self.base(), reply.status());
         if status.is_success() {
-            return Ok(text);
+            return Ok(reply);
         }
+        let text = reply.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?;
         let problem: Value = serde_json::from_str(&text).unwrap_or_default();
         let code = problem["code"].as_str().and_then(Code::parse).unwrap_or(Code::Internal);
         let detail = problem["detail"].as_str().map_or_else(|| format!("{base} answered {status}"), str::to_owned);

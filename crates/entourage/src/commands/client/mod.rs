@@ -4,10 +4,14 @@ mod connection;
 mod edges;
 mod erase;
 mod events;
+mod feed;
 mod lists;
+mod posts;
+mod sse;
 mod stats;
 mod table;
 mod users;
+mod watch;
 
 use clap::Subcommand;
 
@@ -31,6 +35,12 @@ pub(crate) enum Verb {
     Block(edges::PairArguments),
     /// Take a block back.
     Unblock(edges::PairArguments),
+    /// Let a user write a post.
+    Post(posts::Arguments),
+    /// Show a user's feed, or what an operator can do about it.
+    Feed(feed::Arguments),
+    /// Print the posts of a user's feed as they are written.
+    Watch(watch::Arguments),
     /// Show or write a user.
     #[command(subcommand)]
     User(users::Verb),
@@ -53,6 +63,9 @@ impl Verb {
             Self::Relation(arguments) => edges::relation(arguments),
             Self::Block(arguments) => edges::block(arguments),
             Self::Unblock(arguments) => edges::unblock(arguments),
+            Self::Post(arguments) => posts::run(arguments),
+            Self::Feed(arguments) => feed::run(arguments),
+            Self::Watch(arguments) => watch::run(arguments),
             Self::User(verb) => users::run(verb),
             Self::Erase(arguments) => erase::run(arguments),
             Self::Events(arguments) => events::run(arguments),
