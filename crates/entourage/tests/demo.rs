@@ -4,7 +4,10 @@
 mod import_kit;
 mod server_kit;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use import_kit::{exported, verify};
 use server_kit::{Client, Folder, Serving, command, text};
@@ -41,8 +44,23 @@ fn the_demo_is_loaded_once_and_has_what_it_says() {
     let group = groups["data"][0]["id"].as_str().unwrap();
     let members = client.get(&format!("/api/v1/users/ada-abe/groups/{group}/members")).body;
     assert!((4..=12).contains(&members["data"].as_array().unwrap().len()), "{members}");
+    let feed = client.get("/api/v1/users/amir-ali/feed?limit=50").body;
+    assert_eq!((feed["data"].as_array().unwrap().len(), &feed["has_more"]), (50, &true.into()));
+    assert!(feed["data"][0]["body"]["text"].as_str().unwrap().len() > 10, "{feed}");
+    // Who is a celebrity here, and who is not.
+    for (id, pulls) in [("ada-abe", true), ("alba-adams", true), ("zoe-zhang", false)] {
+        assert_eq!(client.get(&format!("/api/v1/admin/users/{id}/fanout")).body["pulls"], pulls, "{id}");
+    }
+    // Somebody says something about once a second.
+    let posted = || sum(&client.text("/metrics"), "entourage_commits_total{operation=\"post\"}");
+    let (before, began) = (posted(), Instant::now());
+    while posted() < before + 2 {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody says anything");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let said = stop(server);
     assert!(said.contains("10000 people with ") && said.contains("ada-abe") && said.contains("curl "), "{said}");
+    assert!(said.contains(" and 8240 posts") && said.contains("feed.celebrity_followers is 2000"), "{said}");
     let report = verify(&data);
     let (users, edges) = (exported(&data, "--users"), exported(&data, "--edges"));
     assert_eq!((report["clean"].as_bool(), users.len()), (Some(true), 10_000));
@@ -52,13 +70,19 @@ fn the_demo_is_loaded_once_and_has_what_it_says() {
     assert_eq!(users.iter().filter(|line| line.contains(",true,")).count(), users_with_a_flag());
     let said = stop(serve(&data));
     assert!(said.contains("loaded by an earlier start"), "{said}");
-    assert_eq!(verify(&data), report);
+    for counted in ["clean", "users", "edges"] {
+        assert_eq!(verify(&data)[counted], report[counted]);
+    }
     // Killed while it loads: the next start goes on, and it is the same.
     Serving::start_and_kill(
         &mut command(&["serve", "--demo", "--http", "127.0.0.1:0", "--data", text(&again)]),
         Duration::from_millis(250),
     );
-    stop(serve(&again));
+    let server = serve(&again);
+    // Nothing was written twice; what the demo's people say since then is new.
+    let posts = Client::new(&server.base).get("/api/v1/users/ada-abe/posts?limit=1").body;
+    assert!((30..34).contains(&posts["total"].as_u64().unwrap()), "{posts}");
+    stop(server);
     assert_eq!(exported(&again, "--edges"), edges);
     assert_eq!(verify(&again)["edges"], report["edges"]);
 }
@@ -72,7 +96,25 @@ fn the_demo_leaves_other_data_alone() {
     stop(server);
     let said = stop(serve(&data));
     assert!(said.contains("not loaded: this store has users of its own"), "{said}");
+    assert!(!said.contains("once a second"), "{said}");
     assert_eq!(verify(&data)["users"], 1);
+}
+
+#[test]
+fn who_is_a_celebrity_is_the_operators_to_say() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let mut serve = command(&["serve", "--demo", "--http", "127.0.0.1:0", "--data", text(&data)]);
+    let server = Serving::start_as(serve.env("ENTOURAGE_FEED__CELEBRITY_FOLLOWERS", "50000"));
+    assert_eq!(Client::new(&server.base).get("/api/v1/admin/users/ada-abe/fanout").body["pulls"], false);
+    let said = stop(server);
+    assert!(said.contains("feed.celebrity_followers is 50000"), "{said}");
+}
+
+/// The value of a metric.
+fn sum(metrics: &str, name: &str) -> u64 {
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.unwrap_or_default()
 }
 
 /// Private ones are every twentieth from 7 on, hidden lists every fiftieth from 11 on; no number is both.

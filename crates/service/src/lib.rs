@@ -46,7 +46,7 @@ pub use batch::{BATCH_MAX, Batch, BatchDone, BatchOperation};
 pub use block::Marked;
 pub use call::{Actor, Call, Caller, Credential, Retry};
 pub use check::{CHECKS_MAX, Checked};
-pub use demo::{Demo, demo_ids};
+pub use demo::{Demo, DemoTraffic, demo_ids};
 pub use distance::{DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance};
 pub use each::{EachWritten, EdgeWritten};
 pub use events::{EventPage, EventRow};

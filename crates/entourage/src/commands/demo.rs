@@ -1,31 +1,87 @@
-//! What `entourage serve --demo` loads and says.
+//! What `entourage serve --demo` loads, sets and says.
 
-use std::{io::Write, time::Instant};
+use std::{
+    io::Write,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
+use entourage_server::config::{ConfigError, Origin, Raw};
 use entourage_service::{Demo, Service, demo_ids};
 
-/// Loads the demo where there is nothing yet, and says what to try.
-pub(super) async fn load(service: &Service) -> anyhow::Result<String> {
-    let began = Instant::now();
-    Ok(match service.load_demo().await? {
-        Demo::Loaded { users, follows } => {
-            format!("{users} people with {follows} follows, loaded in {:.1} s", began.elapsed().as_secs_f64())
-        }
-        Demo::IsThere => "loaded by an earlier start".to_owned(),
-        Demo::NotEmpty => "not loaded: this store has users of its own; choose an empty folder with --data".to_owned(),
-    })
+const CELEBRITY: &str = "feed.celebrity_followers";
+/// Nobody in the demo has a hundred thousand followers; a few have these.
+const CELEBRITY_FOLLOWERS: u64 = 2_000;
+
+/// What became of the demo, for the banner and for what goes on.
+pub(super) struct Loaded {
+    said: String,
+    /// The store has the demo's people: they go on talking.
+    is_there: bool,
 }
 
-pub(super) fn print(said: &str, address: &str) -> std::io::Result<()> {
+/// Gives the demo celebrities, unless the operator has said who is one.
+pub(super) fn settle(raw: &mut Raw) -> Result<(), ConfigError> {
+    if raw.iter().any(|(name, value)| name == CELEBRITY && value.origin == Origin::Default) {
+        raw.set(CELEBRITY, CELEBRITY_FOLLOWERS.to_string(), Origin::Flag("--demo"))?;
+    }
+    Ok(())
+}
+
+/// Loads the demo where there is nothing yet.
+pub(super) async fn load(service: &Service) -> anyhow::Result<Loaded> {
+    let began = Instant::now();
+    let (said, is_there) = match service.load_demo().await? {
+        Demo::Loaded { users, follows, posts } => {
+            let seconds = began.elapsed().as_secs_f64();
+            (format!("{users} people with {follows} follows and {posts} posts, loaded in {seconds:.1} s"), true)
+        }
+        Demo::IsThere => ("loaded by an earlier start".to_owned(), true),
+        Demo::NotEmpty => {
+            ("not loaded: this store has users of its own; choose an empty folder with --data".to_owned(), false)
+        }
+    };
+    Ok(Loaded { said, is_there })
+}
+
+/// About once a second somebody writes a post, until the server stops.
+pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl Future<Output = ()>) {
+    if !loaded.is_some_and(|loaded| loaded.is_there) {
+        return;
+    }
+    let mut traffic = match service.demo_traffic() {
+        Ok(traffic) => traffic,
+        Err(error) => return tracing::warn!(%error, "nobody of the demo says anything"),
+    };
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            () = tokio::time::sleep(Duration::from_millis(traffic.pause_millis())) => {}
+        }
+        // Whoever was erased has nothing to say; a store that is full or away has said so itself.
+        if let Err(error) = service.demo_post(&mut traffic).await {
+            tracing::debug!(%error, "a post of the demo was not written");
+        }
+    }
+}
+
+pub(super) fn print(loaded: &Loaded, celebrity_followers: u64, address: &str) -> std::io::Result<()> {
     let mut err = std::io::stderr();
-    writeln!(err, "  demo   {said}")?;
+    writeln!(err, "  demo   {}", loaded.said)?;
+    writeln!(err, "         {CELEBRITY} is {celebrity_followers}")?;
+    if !loaded.is_there {
+        return Ok(());
+    }
     if let [first, second, third] = demo_ids(3).as_slice() {
         writeln!(
             err,
             "         people: {first}, {second}, {third}\n  \
              try    curl 'http://{address}/api/v1/users/{first}/followers?limit=5'\n         \
              curl http://{address}/api/v1/users/{second}/is-following/{first}\n         \
-             entourage following {third} --server http://{address}"
+             entourage following {third} --server http://{address}\n         \
+             entourage feed {third} --server http://{address}\n         \
+             entourage watch {third} --server http://{address}    # somebody posts about once a second"
         )?;
     }
     Ok(())

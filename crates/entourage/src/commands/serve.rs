@@ -22,13 +22,17 @@ use crate::{logs, settings::SettingsArguments};
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
-    /// Fill an empty store with ten thousand people who follow each other.
+    /// Fill an empty store with ten thousand people who follow each other and go on talking.
     #[arg(long)]
     demo: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let settings = Settings::check(&arguments.settings.raw()?)?;
+    let mut raw = arguments.settings.raw()?;
+    if arguments.demo {
+        demo::settle(&mut raw)?;
+    }
+    let settings = Settings::check(&raw)?;
     let _logs = logs::start(&settings);
     raise_file_limit(settings.connections_max + settings.resp_listen.map_or(0, |_| settings.resp.connections.max));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
@@ -56,14 +60,15 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     let address = http.local_addr()?.to_string();
     let resp_address = resp.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?;
     print_banner(&address, resp_address, &place, &front)?;
-    if let Some(said) = demo {
-        demo::print(&said, &address)?;
+    if let Some(loaded) = &demo {
+        demo::print(loaded, settings.feed.celebrity_followers, &address)?;
     }
-    let (stop_working, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (stop_working, stopped) = tokio::sync::watch::channel(());
     let working = Arc::clone(&service);
     let worker = tokio::spawn(async move {
-        let stop = async { drop(stopped.await) };
-        work(&working, stop).await;
+        // It changes never, and ends with its sender.
+        let stop = |mut stopped: tokio::sync::watch::Receiver<()>| async move { drop(stopped.changed().await) };
+        tokio::join!(work(&working, stop(stopped.clone())), demo::talk(demo.as_ref(), &working, stop(stopped)),);
     });
     let shutdown = async {
         let name = tokio::select! {

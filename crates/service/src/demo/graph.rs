@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use entourage_model::{Millis, Version};
 
+use super::random::Random;
+
 const SEED: u64 = 0x00e7_7000;
 const FOLLOWS_MIN: u64 = 8;
 const FOLLOWS_MAX: u64 = 32;
-/// How steeply fame falls off with rank.
-const EXPONENT: f64 = 0.8;
 const QUIET_ONE_IN: u64 = 100;
 const PAIRS_OF_EACH_KIND: usize = 200;
 const GROUP_OWNERS: usize = 100;
@@ -50,14 +50,14 @@ pub(super) const fn hides_lists(person: usize) -> bool {
 }
 
 pub(super) fn registered_at(person: usize) -> Millis {
-    let mut random = Random(SEED ^ (person as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut random = Random::new(SEED ^ (person as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     Millis::from_unix(START_UNIX_MILLIS).plus(random.below(YEAR_MILLIS))
 }
 
 impl Graph {
     /// Among the first `people`; the smaller the number, the more followers.
     pub(super) fn new(people: usize) -> Self {
-        let mut random = Random(SEED);
+        let mut random = Random::new(SEED);
         let mut follows = Vec::new();
         let mut taken: HashSet<(usize, usize)> = HashSet::new();
         for follower in 0..people {
@@ -102,28 +102,4 @@ fn groups(follows: &[Follow]) -> Vec<Group> {
         [group("Friends", 0, &own[..half]), group("Work", 1, &own[own.len() - half..])]
     };
     of_owner.flat_map(pair).collect()
-}
-
-/// SplitMix64: the same numbers on every machine and in every version.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
-    /// A place in the order of fame.
-    fn rank(&mut self, people: usize) -> usize {
-        let fraction = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
-        let spread = (people as f64 + 1.0).powf(1.0 - EXPONENT) - 1.0;
-        let rank = (spread * fraction + 1.0).powf(1.0 / (1.0 - EXPONENT)) as usize - 1;
-        rank.min(people - 1)
-    }
 }

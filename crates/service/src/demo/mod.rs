@@ -1,14 +1,18 @@
-//! The demo: ten thousand people who follow, block, mute, group and ask each other, for a store that has nobody yet.
+//! The demo: ten thousand people who follow, block, mute, group and ask each other, and what they say, for a store that
+//! has nobody yet.
 
 mod graph;
 mod people;
+mod posts;
+mod random;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use entourage_model::{
-    Code, Condition, Error, Key, Operation, Overwrite, RecordId, Result, Space, UserId, UserPatch, Write,
+    Code, Condition, Error, Key, Operation, Overwrite, Post, RecordId, Result, Space, UserId, UserPatch, Write,
 };
 
+pub use self::posts::DemoTraffic;
 use self::{graph::Graph, people::people};
 use crate::{Service, group::document as group_document};
 
@@ -21,11 +25,20 @@ pub enum Demo {
     Loaded {
         users: u64,
         follows: u64,
+        posts: u64,
     },
     /// A start before this one loaded it.
     IsThere,
     /// The store has people of its own, who are left alone.
     NotEmpty,
+}
+
+/// Who is in the store before the demo is loaded.
+enum Found {
+    Nobody,
+    /// Of the demo's people.
+    Some,
+    Others,
 }
 
 /// The ids of the best known people, first the one with the most followers.
@@ -43,9 +56,11 @@ impl Service {
         if self.find_user(last).await?.is_some() {
             return Ok(Demo::IsThere);
         }
-        if !self.has_only(&ids).await? {
-            return Ok(Demo::NotEmpty);
-        }
+        let is_resumed = match self.look_for(&ids).await? {
+            Found::Others => return Ok(Demo::NotEmpty),
+            Found::Nobody => false,
+            Found::Some => true,
+        };
         let keys: Vec<Key> = ids.iter().map(|id| self.keys.key(id)).collect();
         let graph = Graph::new(ids.len() - 1);
         let mut users = put_users(&ids, &keys);
@@ -53,21 +68,57 @@ impl Service {
         self.commit_chunks(users).await?;
         self.commit_chunks(edges(&graph, &keys)).await?;
         self.commit_chunks(groups(&graph, &keys)?).await?;
+        let said = posts::posts();
+        let posts = said.len() as u64;
+        self.commit_chunks(self.demo_posts(said, &graph, &keys, is_resumed).await?).await?;
         self.commit_chunks(mark.into_iter().collect()).await?;
-        Ok(Demo::Loaded { users: ids.len() as u64, follows: graph.follows.len() as u64 })
+        Ok(Demo::Loaded { users: ids.len() as u64, follows: graph.follows.len() as u64, posts })
     }
 
-    async fn has_only(&self, ids: &[UserId]) -> Result<bool> {
+    async fn look_for(&self, ids: &[UserId]) -> Result<Found> {
         let ids: HashSet<&UserId> = ids.iter().collect();
-        let mut after = None;
+        let (mut after, mut found) = (None, Found::Nobody);
         loop {
             let users = self.store.sweep_users(after, SWEEP).await?;
-            let Some(last) = users.last() else { return Ok(true) };
-            after = Some(last.key);
+            let Some(last) = users.last() else { return Ok(found) };
+            (after, found) = (Some(last.key), Found::Some);
             if users.iter().any(|user| !ids.contains(&user.id)) {
-                return Ok(false);
+                return Ok(Found::Others);
             }
         }
+    }
+
+    /// Pushed or pulled as the author would be now. A post has no id of its own to recognise it by: of each author those
+    /// are left out that an interrupted load has written.
+    async fn demo_posts(
+        &self,
+        said: Vec<posts::Said>,
+        graph: &Graph,
+        keys: &[Key],
+        is_resumed: bool,
+    ) -> Result<Vec<Write>> {
+        self.load_ways().await?;
+        let mut followers: HashMap<usize, u64> = HashMap::new();
+        for follow in &graph.follows {
+            *followers.entry(follow.target).or_default() += 1;
+        }
+        let mut authors = Vec::with_capacity(posts::AUTHORS);
+        for (author, key) in keys.iter().enumerate().take(posts::AUTHORS) {
+            let pulls = self.pulls_new_post(*key, followers.get(&author).copied().unwrap_or_default()).await?;
+            let written = if is_resumed { self.store.count_records(Space::Post, *key).await? } else { 0 };
+            authors.push((*key, !pulls, written));
+        }
+        let mut writes = Vec::with_capacity(said.len());
+        for posts::Said { author, body } in said {
+            let Some((key, pushed, written)) = authors.get_mut(author) else { continue };
+            if *written > 0 {
+                *written -= 1;
+                continue;
+            }
+            let value = Post { pushed: *pushed, body: body.into() }.encode();
+            writes.push(Operation::Post { author: *key, value }.into());
+        }
+        Ok(writes)
     }
 
     async fn commit_chunks(&self, writes: Vec<Write>) -> Result<()> {
