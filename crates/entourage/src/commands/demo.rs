@@ -44,12 +44,17 @@ pub(super) async fn load(service: &Service) -> anyhow::Result<Loaded> {
     Ok(Loaded { said, is_there })
 }
 
+/// Whose feed the banner offers to watch.
+fn watched() -> String {
+    demo_ids(3).pop().unwrap_or_default()
+}
+
 /// About once a second somebody writes a post, until the server stops.
 pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl Future<Output = ()>) {
     if !loaded.is_some_and(|loaded| loaded.is_there) {
         return;
     }
-    let mut traffic = match service.demo_traffic() {
+    let mut traffic = match service.demo_traffic(&watched()).await {
         Ok(traffic) => traffic,
         Err(error) => return tracing::warn!(%error, "nobody of the demo says anything"),
     };
@@ -69,7 +74,7 @@ pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl 
 pub(super) fn print(loaded: &Loaded, celebrity_followers: u64, address: &str) -> std::io::Result<()> {
     let mut err = std::io::stderr();
     writeln!(err, "  demo   {}", loaded.said)?;
-    writeln!(err, "         {CELEBRITY} is {celebrity_followers}")?;
+    writeln!(err, "         {CELEBRITY} is {celebrity_followers}: whoever has so many followers is pulled")?;
     if !loaded.is_there {
         return Ok(());
     }

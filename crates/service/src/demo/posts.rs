@@ -4,7 +4,7 @@ use entourage_model::{Error, Result, UserId};
 use serde_json::json;
 
 use super::{people::people, random::Random};
-use crate::{Actor, Call, Service};
+use crate::{Actor, Call, Limit, Service};
 
 const SEED: u64 = 0x00e7_7001;
 /// The best known people write, and the best known of them write most.
@@ -95,6 +95,8 @@ fn body(random: &mut Random) -> String {
 /// Who says what next, while a server with the demo runs.
 pub struct DemoTraffic {
     authors: Vec<UserId>,
+    /// Whom somebody follows who is watched: every other post is one of theirs.
+    followed: Vec<UserId>,
     random: Random,
 }
 
@@ -106,19 +108,25 @@ impl DemoTraffic {
 }
 
 impl Service {
-    /// What was not said yet, whenever it begins.
-    pub fn demo_traffic(&self) -> Result<DemoTraffic> {
+    /// Says other things at every start, and enough of them to the one who is watched.
+    pub async fn demo_traffic(&self, watched: &str) -> Result<DemoTraffic> {
         let authors = people().into_iter().take(AUTHORS);
         let authors = authors.map(|person| UserId::try_from(person.id.as_str())).collect::<Result<_>>()?;
-        Ok(DemoTraffic { authors, random: Random::new(SEED ^ self.clock.now().since_2000()) })
+        let followed = self.following(&Call::default(), &UserId::try_from(watched)?, None, Limit::LARGEST).await?;
+        let followed = followed.rows.into_iter().map(|row| row.id).collect();
+        Ok(DemoTraffic { authors, followed, random: Random::new(SEED ^ self.clock.now().since_2000()) })
     }
 
     /// Somebody writes a post, as they would over a front.
     pub async fn demo_post(&self, traffic: &mut DemoTraffic) -> Result<()> {
-        let author = traffic.random.rank(traffic.authors.len());
-        let author = traffic.authors.get(author).ok_or_else(|| Error::internal("the demo has no authors"))?;
-        let call = Call { actor: Actor::User(author.clone()), ..Call::default() };
-        self.create_post(&call, &body(&mut traffic.random)).await.map(drop)
+        let DemoTraffic { authors, followed, random } = traffic;
+        let author = match followed.len() as u64 {
+            count @ 1.. if random.below(2) == 0 => followed.get(random.below(count) as usize),
+            _ => authors.get(random.rank(authors.len())),
+        };
+        let author = author.ok_or_else(|| Error::internal("the demo has no authors"))?.clone();
+        let call = Call { actor: Actor::User(author), ..Call::default() };
+        self.create_post(&call, &body(random)).await.map(drop)
     }
 }
 
