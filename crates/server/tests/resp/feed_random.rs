@@ -6,13 +6,13 @@ use std::{cell::RefCell, collections::HashMap, net::SocketAddr, sync::Arc};
 use entourage_model::{Clock, ManualClock, Millis, Version};
 use entourage_server::Front;
 use entourage_service::Call;
-use entourage_store::{Store, SystemClock};
+use entourage_store::{Store, SystemClock, backends::embedded, disk::crash::CrashDisk};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use crate::{
-    feed_kit::{Act, Asked, FeedFront, Id, Row, body, run, service::rules},
+    feed_kit::{Act, Asked, FeedFront, Id, Row, Twist, body, run, service::rules},
     server::{Server, memory_store},
     wire::{Wire, encoded, shown},
 };
@@ -28,7 +28,8 @@ enum Read {
 
 struct Wires {
     read: Read,
-    store: Arc<dyn Store>,
+    /// What it gives is what was there when the one before was closed.
+    open: Box<dyn Fn() -> Arc<dyn Store>>,
     clock: Arc<ManualClock>,
     server: Option<Server>,
     groups: HashMap<Id, String>,
@@ -52,11 +53,20 @@ struct Line {
 }
 
 impl Wires {
+    /// In memory, or on an embedded store.
     fn new(read: Read, seed: u64) -> Self {
+        let (memory, disk) = (memory_store(seed as u8), CrashDisk::new());
+        let embedded = move || {
+            let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
+            let disk = Arc::new(disk.clone());
+            Arc::new(embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock)).unwrap()) as _
+        };
+        let open: Box<dyn Fn() -> Arc<dyn Store>> =
+            if seed.is_multiple_of(2) { Box::new(move || Arc::clone(&memory)) } else { Box::new(embedded) };
         let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
         let (groups, wires) = (HashMap::new(), RefCell::default());
-        let mut front = Self { read, store: memory_store(seed as u8), clock, server: None, groups, wires };
+        let mut front = Self { read, open, clock, server: None, groups, wires };
         front.restart();
         front
     }
@@ -64,8 +74,7 @@ impl Wires {
     fn restart(&mut self) {
         drop(self.server.take());
         let door = Front::development(Arc::new(SystemClock));
-        let (clock, store) = (Arc::clone(&self.clock) as _, Arc::clone(&self.store));
-        self.server = Some(Server::at(clock, door, store, rules()));
+        self.server = Some(Server::at(Arc::clone(&self.clock) as _, door, (self.open)(), rules()));
     }
 
     fn server(&self) -> &Server {
@@ -298,5 +307,20 @@ async fn feeds_by_cursor_are_the_plain_feed_over_rest_and_resp() {
 async fn feeds_by_rank_and_time_are_the_plain_feed_over_resp() {
     for seed in seeds(3) {
         run(&mut Wires::new(Read::Sorted, 100 + seed), 100 + seed, 150, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_rule_left_out_of_feeds_is_noticed_over_the_wire() {
+    for (read, twist) in [(Read::Pages, Twist::UnfollowsHideNothing), (Read::Sorted, Twist::BelowTheFloorIsLost)] {
+        let mut failure = None;
+        for seed in (0..8).step_by(2) {
+            failure = run(&mut Wires::new(read, seed), seed, 200, Some(twist)).await.err();
+            if failure.is_some() {
+                break;
+            }
+        }
+        let failure = failure.unwrap_or_else(|| panic!("{twist:?} goes unnoticed"));
+        assert!(failure.contains(" must "), "{twist:?}: {failure}");
     }
 }
