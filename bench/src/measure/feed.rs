@@ -2,27 +2,37 @@
 //! and inboxes built anew.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use entourage_log::backends::in_store;
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch, Write};
 use entourage_service::{Actor, Because, Call, Limit, Limits, Pin, Rules, Service};
 use entourage_store::{Store, backends::embedded};
 use hdrhistogram::Histogram;
 
-use super::{Bench, import::commit_chunks};
-use crate::{peers::Peer, place, table::Row};
+use super::{Bench, import::commit_chunks, rest::Server};
+use crate::{
+    peers::{Peer, binary},
+    place,
+    table::Row,
+};
 
 /// As many as an author may have whose posts are pushed.
 const FOLLOWERS: i64 = 99_999;
 const LARGE: i64 = 1_000_000;
 const MEDIUM: i64 = 1_000_001;
 const MEDIUM_FOLLOWERS: i64 = 1_000;
+/// The first of those who follow the authors.
 const READER: i64 = 1_000_002;
-/// Whom the reader follows.
+const READERS: i64 = 50;
+/// Requests a second.
+const RATE: u32 = 2_000;
+const CONNECTIONS: usize = 64;
+/// Whom the readers follow.
 const AUTHORS: std::ops::Range<i64> = 2_000_000..2_000_500;
 const PULLED: usize = 20;
 const POSTS_EACH: usize = 40;
@@ -42,8 +52,39 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Row>> {
         rows.extend(feeds.arrivals().await?);
         Ok(rows)
     })?;
+    let mut rows = rows;
+    rows.push(pages_over_rest(bench, &folder)?);
     place::remove(&folder)?;
     Ok(rows)
+}
+
+/// On a schedule, so that whoever waits behind a slow answer counts as waiting.
+fn pages_over_rest(bench: &Bench<'_>, folder: &Path) -> Result<Row> {
+    let ids = bench.place.root().join("readers.txt");
+    let readers: Vec<String> = (READER..READER + READERS).map(|reader| reader.to_string()).collect();
+    std::fs::write(&ids, readers.join("\n"))?;
+    let server = Server::start(&["--data", &folder.display().to_string()])?;
+    let (mut runs, mut within) = (Vec::new(), Vec::new());
+    for _ in 0..bench.arguments.repeat {
+        let output = binary()?
+            .args(["bench", "--json", "--workload", "feeds", "--server", &format!("http://{}", server.address)])
+            .args(["--rate", &RATE.to_string(), "--connections", &CONNECTIONS.to_string()])
+            .args(["--seconds", &bench.arguments.seconds.ceil().to_string(), "--ids"])
+            .arg(&ids)
+            .output()?;
+        ensure!(output.status.success(), "bench: {}", String::from_utf8_lossy(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        ensure!(report["total"]["errors"].as_object().is_none_or(|errors| errors.is_empty()), "errors: {report}");
+        runs.push(report["total"]["p99"].as_f64().context("no percentile")? / 1e3);
+        within.push(format!("{:.2} ms", report["server"]["p99_within"].as_f64().unwrap_or_default() / 1e3));
+    }
+    server.stop()?;
+    let note = format!(
+        "99th percentile from when each was due, as the client on the same cores saw it; {CONNECTIONS} connections; \
+         the bound of the server's own histogram: {}",
+        within.join(", ")
+    );
+    Ok(Row::new(format!("feed page of 20 over REST at {RATE} a second"), "ms", runs).at_most(10.0).note(note))
 }
 
 struct Feeds {
@@ -70,11 +111,14 @@ fn milliseconds(histogram: &Histogram<u64>, quantile: f64) -> f64 {
 
 impl Feeds {
     async fn fill(store: &Arc<embedded::Store>) -> Result<Self> {
-        let users: Vec<Write> = (0..FOLLOWERS).chain([LARGE, MEDIUM, READER]).chain(AUTHORS).map(put).collect();
+        let users: Vec<Write> =
+            (0..FOLLOWERS).chain([LARGE, MEDIUM]).chain(READER..READER + READERS).chain(AUTHORS).map(put).collect();
         commit_chunks(store, users.chunks(CHUNK).map(<[Write]>::to_vec)).await?;
         let follows = (0..FOLLOWERS).map(|follower| follow(follower, LARGE));
         let follows = follows.chain((0..MEDIUM_FOLLOWERS).map(|follower| follow(follower, MEDIUM)));
-        let follows: Vec<Write> = follows.chain(AUTHORS.map(|author| follow(READER, author))).collect();
+        let follows: Vec<Write> = follows
+            .chain((READER..READER + READERS).flat_map(|reader| AUTHORS.map(move |author| follow(reader, author))))
+            .collect();
         commit_chunks(store, follows.chunks(CHUNK).map(<[Write]>::to_vec)).await?;
         let log = Arc::new(in_store::Log::new(Arc::clone(store) as Arc<dyn Store>));
         let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };

@@ -192,13 +192,13 @@ fn demo(bench: &Bench<'_>) -> Result<Vec<Row>> {
     Ok(vec![loaded, pages])
 }
 
-struct Server {
+pub(super) struct Server {
     child: Child,
-    address: String,
+    pub(super) address: String,
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Result<Self> {
+    pub(super) fn start(arguments: &[&str]) -> Result<Self> {
         let (address, resp) = (free_address()?, free_address()?);
         let child = serve(&address, &resp)?.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let server = Self { child, address };
@@ -224,7 +224,7 @@ impl Server {
         Ok((head.to_owned(), body.to_owned()))
     }
 
-    fn stop(mut self) -> Result<()> {
+    pub(super) fn stop(mut self) -> Result<()> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
         ensure!(self.child.wait()?.success(), "the server ended otherwise than asked");

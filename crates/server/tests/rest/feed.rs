@@ -188,6 +188,12 @@ fn every_line_of_a_feed_is_explained() {
     server.check("@me PUT /users/me/mutes/a", "201");
     because(&server, "me", &posts[7], "muted");
     server.check("@foe PUT /users/foe/blocks/me", "201");
+    server.check_all(&[
+        // Who blocks them is not there for them.
+        (&format!("@me GET /users/me/feed/explain/{foe}"), "404 post_not_found"),
+        (&format!("GET /users/me/feed/explain/{foe}"), r#"200 {"because": "blocked", "shown": false}"#),
+    ]);
+    server.check("@me PUT /users/me/blocks/foe", "201");
     because(&server, "me", &foe, "blocked");
     server.check_all(&[
         // What they may not see is not there for them; a service hears why.

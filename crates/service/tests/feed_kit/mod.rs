@@ -208,8 +208,12 @@ impl Reference {
                 let ok = known(id);
                 if ok {
                     self.people.remove(&id);
-                    self.leaving.insert(id);
                     let is_whose = |pair: &(Id, Id)| pair.0 == id || pair.1 == id;
+                    let has_edges = self.follows.iter().chain(&self.blocks).chain(self.mutes.keys()).any(is_whose);
+                    // Whoever leaves nothing behind is gone at once.
+                    if has_edges || self.posts.values().any(|(author, _)| *author == id) {
+                        self.leaving.insert(id);
+                    }
                     self.follows.retain(|pair| !is_whose(pair));
                     self.blocks.retain(|pair| !is_whose(pair));
                     self.mutes.retain(|pair, _| !is_whose(pair));

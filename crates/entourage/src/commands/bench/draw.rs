@@ -25,12 +25,15 @@ pub(super) enum Question<'a> {
     Followers(Cow<'a, str>),
     Following(Cow<'a, str>),
     Counts(Cow<'a, str>),
+    /// The first page of a feed.
+    Feed(Cow<'a, str>),
     /// The words of a RESP command.
     Command(Vec<Cow<'a, str>>),
 }
 
 /// Names of kinds of questions, by their number.
-pub(super) const NAMES: [&str; 7] = ["check", "follow", "unfollow", "followers", "following", "counts", "command"];
+pub(super) const NAMES: [&str; 8] =
+    ["check", "follow", "unfollow", "followers", "following", "counts", "command", "feed"];
 
 impl Question<'_> {
     pub(super) const fn number(&self) -> usize {
@@ -42,6 +45,7 @@ impl Question<'_> {
             Self::Following(_) => 4,
             Self::Counts(_) => 5,
             Self::Command(_) => 6,
+            Self::Feed(_) => 7,
         }
     }
 }
@@ -117,6 +121,7 @@ impl Draw {
             Workload::Pages if random.random() => Question::Followers(self.anybody(random)),
             Workload::Pages => Question::Following(self.anybody(random)),
             Workload::Mixed => self.mixed(random),
+            Workload::Feeds => Question::Feed(self.anybody(random)),
         }
     }
 

@@ -94,6 +94,8 @@ enum Workload {
     Follows,
     /// First pages of followers and of those followed.
     Pages,
+    /// First pages of feeds.
+    Feeds,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

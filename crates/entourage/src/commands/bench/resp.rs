@@ -14,6 +14,7 @@ pub(super) fn write(question: &Question<'_>, out: &mut Vec<u8>) {
         Question::Followers(user) => words(&["ZREVRANGE", &key("followers", user), "0", "49"], out),
         Question::Following(user) => words(&["ZREVRANGE", &key("following", user), "0", "49"], out),
         Question::Counts(user) => words(&["MGET", &key("follower_count", user), &key("following_count", user)], out),
+        Question::Feed(user) => words(&["EG.FEED", user, "LIMIT", "20"], out),
         Question::Command(own) => words(own, out),
     }
 }
