@@ -275,7 +275,7 @@ impl Service {
             outcome.iter().for_each(|outcome| feed.saw(outcome));
             outcome
         });
-        committing.await.unwrap_or_else(|error| Err(Error::internal(format!("a commit ended early: {error}"))))
+        ended(committing.await).unwrap_or_else(|| Err(Error::unavailable("the server stops")))
     }
 
     async fn commit_all_to_the_end(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
@@ -286,7 +286,7 @@ impl Service {
             outcomes
         });
         // Results that are left out are an error for each write.
-        committing.await.unwrap_or_default()
+        ended(committing.await).unwrap_or_default()
     }
 
     /// Every outcome passes here before anybody hears of it; its token.
@@ -297,6 +297,15 @@ impl Service {
         self.leaderboard.saw(outcome);
         self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
+    }
+}
+
+/// What came of a task; `None` when it was not let to its end. Whoever waits for one that panics panics as well.
+fn ended<T>(joined: std::result::Result<T, tokio::task::JoinError>) -> Option<T> {
+    match joined.map_err(tokio::task::JoinError::try_into_panic) {
+        Ok(ended) => Some(ended),
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(_)) => None,
     }
 }
 
