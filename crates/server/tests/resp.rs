@@ -28,6 +28,8 @@ mod feed;
 mod feed_kit;
 #[path = "resp/feed_random.rs"]
 mod feed_random;
+#[path = "resp/feed_runs.rs"]
+mod feed_runs;
 #[path = "resp/idle.rs"]
 mod idle;
 #[path = "resp/lists.rs"]

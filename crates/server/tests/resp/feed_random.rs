@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use crate::{
-    feed_kit::{Act, Asked, FeedFront, Id, Row, Twist, body, run, service::rules},
+    feed_kit::{Act, Asked, FeedFront, Id, Row, body, service::rules},
     server::{Server, memory_store},
     wire::{Wire, encoded, shown},
 };
@@ -21,12 +21,12 @@ const MINUTE: u64 = 60_000;
 
 /// How a feed is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Read {
+pub(crate) enum Read {
     Pages,
     Sorted,
 }
 
-struct Wires {
+pub(crate) struct Wires {
     read: Read,
     /// What it gives is what was there when the one before was closed.
     open: Box<dyn Fn() -> Arc<dyn Store>>,
@@ -54,7 +54,7 @@ struct Line {
 
 impl Wires {
     /// In memory, or on an embedded store.
-    fn new(read: Read, seed: u64) -> Self {
+    pub(crate) fn new(read: Read, seed: u64) -> Self {
         let (memory, disk) = (memory_store(seed as u8), CrashDisk::new());
         let embedded = move || {
             let options = embedded::Options { checkpoint_entries: 100, ..embedded::Options::default() };
@@ -63,6 +63,10 @@ impl Wires {
         };
         let open: Box<dyn Fn() -> Arc<dyn Store>> =
             if seed.is_multiple_of(2) { Box::new(move || Arc::clone(&memory)) } else { Box::new(embedded) };
+        Self::over(read, open)
+    }
+
+    pub(crate) fn over(read: Read, open: Box<dyn Fn() -> Arc<dyn Store>>) -> Self {
         let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
         let (groups, wires) = (HashMap::new(), RefCell::default());
@@ -289,38 +293,5 @@ impl FeedFront for Wires {
                 Ok(page)
             }
         }
-    }
-}
-
-fn seeds(count: u64) -> std::ops::Range<u64> {
-    0..if std::env::var_os("ENTOURAGE_SOAK").is_some() { count * 20 } else { count }
-}
-
-#[tokio::test]
-async fn feeds_by_cursor_are_the_plain_feed_over_rest_and_resp() {
-    for seed in seeds(4) {
-        run(&mut Wires::new(Read::Pages, seed), seed, 200, None).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn feeds_by_rank_and_time_are_the_plain_feed_over_resp() {
-    for seed in seeds(3) {
-        run(&mut Wires::new(Read::Sorted, 100 + seed), 100 + seed, 150, None).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_rule_left_out_of_feeds_is_noticed_over_the_wire() {
-    for (read, twist) in [(Read::Pages, Twist::UnfollowsHideNothing), (Read::Sorted, Twist::BelowTheFloorIsLost)] {
-        let mut failure = None;
-        for seed in (0..8).step_by(2) {
-            failure = run(&mut Wires::new(read, seed), seed, 200, Some(twist)).await.err();
-            if failure.is_some() {
-                break;
-            }
-        }
-        let failure = failure.unwrap_or_else(|| panic!("{twist:?} goes unnoticed"));
-        assert!(failure.contains(" must "), "{twist:?}: {failure}");
     }
 }
