@@ -169,6 +169,7 @@ async fn damage_is_healed_within_30_seconds_of_the_write_while_others_write_and_
     let stop = Arc::new(AtomicBool::new(false));
     let writers = writers(&world.service, &stop);
     world.damage_each().await;
+    assert!(!world.is_healed().await, "the damage is none");
     world.wait_until_healed().await;
     stop.store(true, Ordering::SeqCst);
     for writer in writers {
