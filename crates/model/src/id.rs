@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Error};
 
-/// Numbers of so many digits are all within 63 bits.
-const SAFE_DIGITS: usize = 18;
+/// No number within 63 bits has more.
+const DIGITS_MAX: usize = 19;
 
 /// 1–128 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,24 +29,15 @@ impl UserId {
     /// As [`Self::as_number`], of what need not be an id.
     #[inline]
     pub fn number(text: &[u8]) -> Option<i64> {
-        let add = |number: i64, &byte: &u8| match byte {
-            b'0'..=b'9' => number.checked_mul(10)?.checked_add(i64::from(byte - b'0')),
-            _ => None,
-        };
         match text {
             [b'0'] => Some(0),
             [] | [b'0', ..] => None,
-            // No number so short overflows.
-            digits if digits.len() <= SAFE_DIGITS => {
-                let (mut number, mut are_digits) = (0i64, true);
-                for byte in digits {
-                    let digit = byte.wrapping_sub(b'0');
-                    are_digits &= digit < 10;
-                    number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
-                }
-                are_digits.then_some(number)
+            digits if digits.len() <= 8 => up_to_eight_digits(digits),
+            digits if digits.len() <= DIGITS_MAX => {
+                let (high, low) = digits.split_at(digits.len() - 8);
+                Self::number(high)?.checked_mul(100_000_000)?.checked_add(up_to_eight_digits(low)?)
             }
-            digits => digits.iter().try_fold(0, add),
+            _ => None,
         }
     }
 
@@ -68,6 +59,30 @@ impl UserId {
         };
         Err(Error::new(Code::InvalidId, problem))
     }
+}
+
+/// All of them at once, as the eight bytes of one word: most ids are that short, and every check has two.
+#[inline]
+fn up_to_eight_digits(text: &[u8]) -> Option<i64> {
+    const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+    const HIGH_HALVES: u64 = u64::from_le_bytes([0xf0; 8]);
+    const SIXES: u64 = u64::from_le_bytes([6; 8]);
+    let bits = 8 * text.len() as u32;
+    let packed = match (text.first_chunk(), text.last_chunk()) {
+        // The two overlap where they are the same.
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (bits - u32::BITS)
+        }
+        _ => text.iter().rev().fold(0, |packed, byte| packed << 8 | u64::from(*byte)),
+    };
+    // Zeros in front: the first digit is the lowest byte.
+    let word = packed << (u64::BITS - bits) | ZEROS.checked_shr(bits).unwrap_or(0);
+    let has_digits_only = word & HIGH_HALVES == ZEROS && word.wrapping_add(SIXES) & HIGH_HALVES == ZEROS;
+    let digits = word.wrapping_sub(ZEROS);
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let (even, odd) = (pairs & 0x0000_00ff_0000_00ff, pairs >> 16 & 0x0000_00ff_0000_00ff);
+    let sum = even.wrapping_mul(100 | 1_000_000 << 32).wrapping_add(odd.wrapping_mul(1 | 10_000 << 32));
+    has_digits_only.then_some((sum >> 32) as i64)
 }
 
 impl TryFrom<String> for UserId {
@@ -146,6 +161,21 @@ mod tests {
         ];
         for (text, number) in cases {
             assert_eq!(UserId::try_from(*text).unwrap().as_number(), *number, "{text}");
+        }
+        for digits in 1..=DIGITS_MAX + 2 {
+            let text: String = "918273645546372819054".chars().take(digits).collect();
+            assert_eq!(UserId::number(text.as_bytes()), text.parse().ok(), "{text}");
+            // A single byte that is no digit, at every place.
+            for (place, wrong) in
+                (0..digits).flat_map(|place| [0, b'/', b':', b'0' | 0x80, 0xff].map(|byte| (place, byte)))
+            {
+                let mut bytes = text.clone().into_bytes();
+                bytes[place] = wrong;
+                assert_eq!(UserId::number(&bytes), None, "{bytes:?}");
+            }
+        }
+        for number in (0..63).flat_map(|bit| [(1i64 << bit) - 1, 1 << bit, (1 << bit) + 1]) {
+            assert_eq!(UserId::number(number.to_string().as_bytes()), Some(number));
         }
         assert_eq!(UserId::number(b""), None);
         assert_eq!(UserId::number(b"\xff1"), None);

@@ -39,18 +39,13 @@ impl<'a> Args<'a> {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
-    /// Where a word's last `length` bytes are in [`Self::bytes`].
-    pub(super) fn tail(&self, index: usize, length: usize) -> Span {
-        let end = self.base + self.spans.get(index).map_or(0, |span| span.end);
-        Span { start: end - length as u32, end }
+    /// Where the command begins in [`Self::bytes`], and its words from there.
+    pub(super) const fn parts(&self) -> (usize, &'a [Span]) {
+        (self.base as usize, self.spans)
     }
 
+    #[inline]
     fn span(&self, span: Span) -> &'a [u8] {
-        piece(self.bytes, Span { start: self.base + span.start, end: self.base + span.end })
+        self.bytes.get((self.base + span.start) as usize..(self.base + span.end) as usize).unwrap_or_default()
     }
-}
-
-/// A span whose base is the beginning.
-pub(super) fn piece(bytes: &[u8], span: Span) -> &[u8] {
-    bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use entourage_service::{CHECKS_MAX, Call, Service};
 use entourage_store::Answer;
 
 use super::{
-    args::{Args, piece},
+    args::Args,
     encode::Out,
     key::{Virtual, parse, user_id},
     parse::Span,
@@ -21,25 +21,54 @@ enum Shape {
     Texts(usize),
 }
 
-/// Which end of the edges a key names.
+impl Shape {
+    /// How many checks it has.
+    const fn count(self) -> usize {
+        match self {
+            Self::Integer | Self::Text => 1,
+            Self::Integers(count) | Self::Texts(count) => count,
+        }
+    }
+
+    /// The two ids of one of its checks.
+    fn ids(self, args: Args<'_>, index: usize) -> Result<[UserId; 2]> {
+        let ids = match self {
+            Self::Integer | Self::Integers(_) => match parse(args.get(1)) {
+                Ok(Virtual::Following(id)) => [id, args.get(2 + index)],
+                Ok(Virtual::Followers(id)) => [args.get(2 + index), id],
+                _ => Default::default(),
+            },
+            Self::Text | Self::Texts(_) => match parse(args.get(1 + index)) {
+                Ok(Virtual::IsFollowing(follower, target)) => [follower, target],
+                _ => Default::default(),
+            },
+        };
+        let [follower, target] = ids.map(user_id);
+        Ok([follower?, target?])
+    }
+}
+
+/// One command.
 #[derive(Clone, Copy, Debug)]
-enum Owner {
-    Follower,
-    Target,
+struct Question {
+    shape: Shape,
+    /// Where it begins, and how many words it has.
+    base: usize,
+    words: usize,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pairs: Vec<(Key, Key)>,
-    /// The ids of each pair, for when memory does not know.
-    ids: Vec<[Span; 2]>,
-    shapes: Vec<Shape>,
+    questions: Vec<Question>,
+    /// The words of all of them, for when memory does not know.
+    words: Vec<Span>,
     found: Vec<Answer>,
 }
 
 impl Checks {
     pub(super) fn is_empty(&self) -> bool {
-        self.shapes.is_empty()
+        self.questions.is_empty()
     }
 
     /// `SISMEMBER`. False if this is none that can be answered so.
@@ -53,75 +82,66 @@ impl Checks {
     }
 
     fn members_as(&mut self, service: &Service, args: Args<'_>, shape: Shape) -> bool {
-        if !self.has_room(args.len() - 2) {
-            return false;
-        }
-        let (owner, id) = match parse(args.get(1)) {
-            Ok(Virtual::Following(id)) => (Owner::Follower, id),
-            Ok(Virtual::Followers(id)) => (Owner::Target, id),
+        let (id, is_follower) = match parse(args.get(1)) {
+            Ok(Virtual::Following(id)) => (id, true),
+            Ok(Virtual::Followers(id)) => (id, false),
             _ => return false,
         };
-        let Ok(key) = service.key_of(id) else { return false };
-        let id = args.tail(1, id.len());
-        let before = self.pairs.len();
-        self.pairs.reserve(args.len());
-        self.ids.reserve(args.len());
-        for index in 2..args.len() {
-            let member = args.get(index);
-            let Ok(other) = service.key_of(member) else { return self.forget(before) };
-            let member = args.tail(index, member.len());
-            let (pair, ids) = match owner {
-                Owner::Follower => ((key, other), [id, member]),
-                Owner::Target => ((other, key), [member, id]),
-            };
-            self.pairs.push(pair);
-            self.ids.push(ids);
-        }
-        self.shape(shape)
+        let Ok(owner) = service.key_of(id) else { return false };
+        self.add(service, args, shape, args.rest(2), |service, member| {
+            let member = service.key_of(member).ok()?;
+            Some(if is_follower { (owner, member) } else { (member, owner) })
+        })
     }
 
     /// `GET is_following:…`.
     pub(super) fn value(&mut self, service: &Service, args: Args<'_>) -> bool {
-        self.has_room(1) && self.add_value(service, args, 1).is_some() && self.shape(Shape::Text)
+        self.values_as(service, args, Shape::Text)
     }
 
     /// `MGET is_following:… …`.
     pub(super) fn values(&mut self, service: &Service, args: Args<'_>) -> bool {
-        let count = args.len() - 1;
-        if !self.has_room(count) {
+        self.values_as(service, args, Shape::Texts(args.len() - 1))
+    }
+
+    fn values_as(&mut self, service: &Service, args: Args<'_>, shape: Shape) -> bool {
+        self.add(service, args, shape, args.rest(1), |service, key| match parse(key) {
+            Ok(Virtual::IsFollowing(follower, target)) => {
+                Some((service.key_of(follower).ok()?, service.key_of(target).ok()?))
+            }
+            _ => None,
+        })
+    }
+
+    /// Takes a command in, if all its words name pairs and there is room.
+    #[inline]
+    fn add<'a>(
+        &mut self,
+        service: &Service,
+        args: Args<'_>,
+        shape: Shape,
+        words: impl ExactSizeIterator<Item = &'a [u8]>,
+        pair: impl Fn(&Service, &'a [u8]) -> Option<(Key, Key)>,
+    ) -> bool {
+        let before = self.pairs.len();
+        if before + words.len() > CHECKS_MAX {
             return false;
         }
-        let before = self.pairs.len();
-        for index in 1..args.len() {
-            if self.add_value(service, args, index).is_none() {
-                return self.forget(before);
-            }
+        let mut are_pairs = true;
+        self.pairs.extend(words.map(|word| {
+            pair(service, word).unwrap_or_else(|| {
+                are_pairs = false;
+                (Key(0), Key(0))
+            })
+        }));
+        if !are_pairs {
+            self.pairs.truncate(before);
+            return false;
         }
-        self.shape(Shape::Texts(count))
-    }
-
-    fn has_room(&self, count: usize) -> bool {
-        self.pairs.len() + count <= CHECKS_MAX
-    }
-
-    fn shape(&mut self, shape: Shape) -> bool {
-        self.shapes.push(shape);
+        let (base, spans) = args.parts();
+        self.words.extend_from_slice(spans);
+        self.questions.push(Question { shape, base, words: spans.len() });
         true
-    }
-
-    fn forget(&mut self, after: usize) -> bool {
-        self.pairs.truncate(after);
-        self.ids.truncate(after);
-        false
-    }
-
-    fn add_value(&mut self, service: &Service, args: Args<'_>, index: usize) -> Option<()> {
-        let Ok(Virtual::IsFollowing(follower, target)) = parse(args.get(index)) else { return None };
-        self.pairs.push((service.key_of(follower).ok()?, service.key_of(target).ok()?));
-        let end = args.tail(index, target.len());
-        let colon = end.start - 1;
-        self.ids.push([Span { start: colon - follower.len() as u32, end: colon }, end]);
-        Some(())
     }
 
     /// Answers from memory. False if it does not know all of it.
@@ -146,7 +166,7 @@ impl Checks {
 
     /// The same answer for each.
     pub(super) fn give_up(&mut self, error: &Error, out: &mut Out) {
-        for _ in &self.shapes {
+        for _ in &self.questions {
             out.refusal(error);
         }
         self.clear();
@@ -154,10 +174,15 @@ impl Checks {
 
     async fn ask(&mut self, service: &Service, call: &Call, bytes: &[u8]) -> Result<()> {
         let mut asked: Vec<[UserId; 2]> = Vec::new();
-        for (ids, found) in self.ids.iter().zip(&self.found) {
-            if *found == Answer::Unknown {
-                let [follower, target] = ids.map(|span| user_id(piece(bytes, span)));
-                asked.push([follower?, target?]);
+        let (mut found, mut words) = (self.found.iter(), self.words.as_slice());
+        for question in &self.questions {
+            let (own, rest) = words.split_at_checked(question.words).unwrap_or_default();
+            words = rest;
+            let args = Args::new(bytes, question.base, own);
+            for (index, _) in
+                (0..question.shape.count()).zip(&mut found).filter(|(_, found)| **found == Answer::Unknown)
+            {
+                asked.push(question.shape.ids(args, index)?);
             }
         }
         let pairs: Vec<(&UserId, &UserId)> = asked.iter().map(|[follower, target]| (follower, target)).collect();
@@ -175,8 +200,8 @@ impl Checks {
             rest = after;
             some.iter().map(|found| *found == Answer::Yes)
         };
-        for shape in &self.shapes {
-            match *shape {
+        for question in &self.questions {
+            match question.shape {
                 Shape::Integer => next(1).for_each(|yes| out.flag(yes)),
                 Shape::Text => next(1).for_each(|yes| out.flag_text(yes)),
                 Shape::Integers(count) => {
@@ -194,8 +219,8 @@ impl Checks {
 
     fn clear(&mut self) {
         self.pairs.clear();
-        self.ids.clear();
-        self.shapes.clear();
+        self.questions.clear();
+        self.words.clear();
         self.found.clear();
     }
 }

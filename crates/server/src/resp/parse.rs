@@ -137,12 +137,19 @@ impl Parser {
 /// A bulk string; `None` when not all of it is there.
 #[inline]
 fn bulk(input: &[u8], at: usize, bounds: Bounds) -> Result<Option<Span>, Broken> {
-    match input.get(at) {
-        None => return Ok(None),
-        Some(b'$') => {}
-        Some(other) => return Err(Broken::NoBulk(*other)),
-    }
-    let Some((length, start)) = number(input, at + 1, Broken::BulkLength)? else { return Ok(None) };
+    let head = input.get(at..).and_then(<[u8]>::first_chunk);
+    // Nearly all of them have one digit.
+    let (length, start) = if let Some(&[b'$', one @ b'0'..=b'9', b'\r', b'\n']) = head {
+        (digit(one), at + 4)
+    } else {
+        match input.get(at) {
+            None => return Ok(None),
+            Some(b'$') => {}
+            Some(other) => return Err(Broken::NoBulk(*other)),
+        }
+        let Some(found) = number(input, at + 1, Broken::BulkLength)? else { return Ok(None) };
+        found
+    };
     if length < 0 || length > bounds.bulk as i64 {
         return Err(Broken::BulkLength);
     }

@@ -24,6 +24,7 @@ mod heal;
 mod history;
 mod idempotency;
 mod identity;
+mod keys;
 mod lists;
 mod log;
 mod maintenance;

@@ -27,7 +27,7 @@ impl Store {
 }
 
 fn recount(engine: &Engine, user: Option<Key>) -> Result<Recounted, Fault> {
-    let mut keys = user.map_or_else(|| engine.state.keys().clone(), |user| vec![user]);
+    let mut keys = user.map_or_else(|| engine.state.keys().to_vec(), |user| vec![user]);
     keys.sort_unstable();
     keys.dedup();
     let mut recounted = Recounted::default();

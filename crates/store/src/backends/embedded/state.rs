@@ -13,7 +13,9 @@ use entourage_model::{Counts, Key, Plane, Sequence, Side, User, Version};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
-use super::{documents::Documents, erased::Erased, grouped::Grouped, lists::Lists, profile, tail::TailList};
+use super::{
+    documents::Documents, erased::Erased, grouped::Grouped, keys::Keys, lists::Lists, profile, tail::TailList,
+};
 
 pub(super) const SHARDS: usize = 256;
 const ORDINAL_SHARDS: usize = 64;
@@ -111,7 +113,7 @@ pub(super) struct State {
     ordinals: Vec<RwLock<HashMap<Key, u32>>>,
     /// Who was erased and is nobody else yet.
     erased: Erased,
-    keys: RwLock<Vec<Key>>,
+    keys: RwLock<Keys>,
     pub(super) documents: Documents,
     shards: Vec<RwLock<Shard>>,
     dirty_groups: Mutex<HashSet<u32>>,
@@ -177,6 +179,14 @@ impl State {
         }
     }
 
+    /// Of a few at once: all locks first, then all lookups.
+    #[inline]
+    pub(super) fn few_ordinals<const N: usize>(&self, keys: [Option<Key>; N]) -> [Option<u32>; N] {
+        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let guards = keys.map(|key| key.map(|key| (shard(key), key)));
+        guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| shard.get(key).copied()))
+    }
+
     /// Of a few pairs at once: all locks first, then all lookups. `None` where either is not known.
     #[inline]
     pub(super) fn ordinal_pairs<const N: usize>(&self, pairs: &[(Key, Key)]) -> [Option<(u32, u32)>; N] {
@@ -228,12 +238,12 @@ impl State {
         &self.shards
     }
 
-    pub(super) fn keys(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Key>> {
+    pub(super) fn keys(&self) -> parking_lot::RwLockReadGuard<'_, Keys> {
         self.keys.read()
     }
 
     /// For who holds a shard: a writer that waits for the keys must not come between.
-    pub(super) fn keys_beside(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Key>> {
+    pub(super) fn keys_beside(&self) -> parking_lot::RwLockReadGuard<'_, Keys> {
         self.keys.read_recursive()
     }
 

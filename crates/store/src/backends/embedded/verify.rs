@@ -26,7 +26,7 @@ type Mirror = HashMap<(Plane, Key), (u64, u64)>;
 pub(super) fn verify(engine: &Engine) -> Result<Report, Fault> {
     let _still = engine.gate.lock();
     let mut report = Report::default();
-    let mut keys: Vec<Key> = engine.state.keys().clone();
+    let mut keys: Vec<Key> = engine.state.keys().to_vec();
     keys.sort_unstable();
     keys.dedup();
     report.users = engine.state.live_users();

@@ -1,0 +1,38 @@
+//! Keys by ordinal, and two bytes of each in a table of its own: small enough to stay near the processor, they tell
+//! nearly always that a key is not the one that is looked for.
+
+use std::ops::Deref;
+
+use entourage_model::Key;
+
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    keys: Vec<Key>,
+    prints: Vec<u16>,
+}
+
+impl Keys {
+    pub(super) fn push(&mut self, key: Key) {
+        self.keys.push(key);
+        self.prints.push(print(key));
+    }
+
+    /// [`print`] of the key at each ordinal.
+    pub(super) fn prints(&self) -> &[u16] {
+        &self.prints
+    }
+}
+
+impl Deref for Keys {
+    type Target = [Key];
+
+    fn deref(&self) -> &[Key] {
+        &self.keys
+    }
+}
+
+/// Two bytes of a key. Upper bits of a product: sequential ids and hashed ones both spread.
+#[inline]
+pub(super) const fn print(key: Key) -> u16 {
+    ((key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - u16::BITS)) as u16
+}
