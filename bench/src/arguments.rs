@@ -4,27 +4,32 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::graph::Times;
+use crate::graph::{LARGE, Size, Times, USUAL};
 
-/// Measures the embedded store in this process and prints what it measured.
+/// A median of fewer is not kept.
+const REPEAT: usize = 5;
+const SECONDS: f64 = 1.0;
+
+/// Measures the embedded store in this process, and the server beside Redis and PostgreSQL; prints what it measured and
+/// keeps it in bench/results, of which bench/RESULTS.md is composed.
 #[derive(Debug, Parser)]
 pub(crate) struct Arguments {
     /// Only these measurements.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) only: Vec<Measurement>,
-    /// Edges of the graph; with `--users`, instead of the usual two graphs.
+    /// Edges of the graph; with `--users`, instead of the usual graphs. Growth ends at this many.
     #[arg(long, requires = "users")]
     pub(crate) edges: Option<u64>,
     #[arg(long, requires = "edges")]
     pub(crate) users: Option<u32>,
-    /// Also 100M edges over 2M users, and an account with 10M followers.
+    /// Also the store's figures on 100M edges over 2M users, and an account with 10M followers.
     #[arg(long)]
     pub(crate) large: bool,
-    /// How often repeatable measurements run.
-    #[arg(long, default_value_t = 3)]
+    /// How often each measurement runs; figures are medians.
+    #[arg(long, default_value_t = REPEAT, value_parser = at_least_one)]
     pub(crate) repeat: usize,
     /// How long each run with concurrent callers takes, at least.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = SECONDS)]
     pub(crate) seconds: f64,
     /// In which order the times of the imported edges run.
     #[arg(long, value_enum, default_value_t = Times::Rising)]
@@ -32,9 +37,15 @@ pub(crate) struct Arguments {
     /// Print JSON instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the table to bench/RESULTS.md as well.
-    #[arg(long)]
+    /// Keep the results though the run is not the usual one: another graph, or fewer or shorter rounds.
+    #[arg(long, conflicts_with = "dry")]
     pub(crate) write: bool,
+    /// Keep nothing: print only.
+    #[arg(long)]
+    pub(crate) dry: bool,
+    /// Where results are kept, as RESULTS.md and a folder `results`.
+    #[arg(long, default_value = "bench")]
+    pub(crate) results: PathBuf,
     /// Leave the stores where they are.
     #[arg(long)]
     pub(crate) keep: bool,
@@ -45,20 +56,34 @@ pub(crate) struct Arguments {
     pub(crate) child: Option<Child>,
 }
 
+/// What it says of itself is the title of its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measurement {
+    /// Import into the embedded store
     Import,
+    /// Durable follows in process
     Follows,
+    /// Durable follows of one target in process
     Target,
+    /// Checks in process
     Checks,
+    /// Pages of the account with the most followers
     Pages,
+    /// Disk
     Disk,
+    /// Memory
     Memory,
+    /// Opening again
     Reopen,
+    /// Over REST
     Rest,
+    /// Over RESP, beside Redis and PostgreSQL
     Resp,
+    /// Intersections
     Common,
+    /// Growth
     Growth,
+    /// Feeds, beside Redis
     Feed,
 }
 
@@ -67,21 +92,92 @@ impl Measurement {
     const fn is_of_a_graph(self) -> bool {
         !matches!(self, Self::Common | Self::Growth | Self::Feed)
     }
+
+    /// The graphs it looks at unless another is asked for.
+    fn usual_graphs(self) -> &'static [Size] {
+        match self {
+            _ if !self.is_of_a_graph() => &[],
+            // Filling the other servers takes its time.
+            Self::Resp => &USUAL[..1],
+            _ => &USUAL,
+        }
+    }
+
+    /// As it is asked for.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    pub(crate) fn title(self) -> String {
+        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_else(|| self.name())
+    }
 }
 
 impl Arguments {
-    pub(crate) fn wants_graphs(&self) -> bool {
-        self.only.is_empty() || self.only.iter().any(|measurement| measurement.is_of_a_graph())
-    }
-
     pub(crate) fn wants(&self, measurement: Measurement) -> bool {
         self.only.is_empty() || self.only.contains(&measurement)
+    }
+
+    /// Everything that is wanted.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = Measurement> {
+        Measurement::value_variants().iter().copied().filter(|measurement| self.wants(*measurement))
+    }
+
+    /// Whether a measurement is wanted on this graph.
+    pub(crate) fn wants_on(&self, measurement: Measurement, graph: Size) -> bool {
+        let on_it = match self.own_graph() {
+            Some(own) => own == graph,
+            // The large one is the store's alone.
+            None => {
+                measurement.usual_graphs().contains(&graph) || (graph == LARGE && measurement.usual_graphs() == USUAL)
+            }
+        };
+        self.wants(measurement) && measurement.is_of_a_graph() && on_it
+    }
+
+    /// The graphs that are to be made.
+    pub(crate) fn graphs(&self) -> Vec<Size> {
+        let mut graphs = self.own_graph().map_or_else(|| USUAL.to_vec(), |own| vec![own]);
+        if self.large {
+            graphs.push(LARGE);
+        }
+        graphs.retain(|graph| self.wanted().any(|measurement| self.wants_on(measurement, *graph)));
+        graphs.dedup();
+        graphs
+    }
+
+    fn own_graph(&self) -> Option<Size> {
+        self.edges.zip(self.users)
+    }
+
+    /// Whether what this run says of a measurement replaces what is kept of it.
+    pub(crate) fn keeps(&self, measurement: Measurement) -> bool {
+        !self.dry && (self.write || self.is_usual(measurement))
+    }
+
+    fn is_usual(&self, measurement: Measurement) -> bool {
+        let usual_graph = match (self.own_graph(), measurement) {
+            (None, _) => true,
+            (Some((edges, _)), Measurement::Growth) => edges == LARGE.0,
+            (Some(own), _) => !measurement.is_of_a_graph() || measurement.usual_graphs() == [own],
+        };
+        usual_graph && self.repeat >= REPEAT && self.seconds >= SECONDS && self.times == Times::Rising
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it has to be a number above 0".to_owned()),
+        Ok(number) => Ok(number),
     }
 }
 
 /// Parts that need a process of their own.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Child {
+    /// Composes RESULTS.md of what is kept, without measuring anything.
+    Compose,
     /// Opens a store and tells how long it took and how much memory it needs.
     #[command(hide = true)]
     Open { folder: PathBuf },
@@ -91,4 +187,42 @@ pub(crate) enum Child {
     /// Answers every command with nothing.
     #[command(hide = true)]
     Null { address: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(words: &[&str]) -> Arguments {
+        Arguments::parse_from([&["bench"], words].concat())
+    }
+
+    #[test]
+    fn the_usual_run_is_kept_and_any_other_is_not() {
+        for (words, measurement, kept) in [
+            (&[][..], Measurement::Resp, true),
+            (&["--repeat", "7", "--seconds", "2"], Measurement::Import, true),
+            (&["--edges", "10000000", "--users", "200000"], Measurement::Resp, true),
+            (&["--edges", "10000000", "--users", "200000"], Measurement::Import, false),
+            (&["--edges", "10000000", "--users", "200000"], Measurement::Growth, false),
+            (&["--edges", "200000", "--users", "20000"], Measurement::Resp, false),
+            (&["--edges", "200000", "--users", "20000"], Measurement::Feed, true),
+            (&["--edges", "200000", "--users", "20000", "--write"], Measurement::Resp, true),
+            (&["--repeat", "3"], Measurement::Resp, false),
+            (&["--seconds", "0.5"], Measurement::Common, false),
+            (&["--times", "random"], Measurement::Disk, false),
+            (&["--dry"], Measurement::Resp, false),
+        ] {
+            assert_eq!(arguments(words).keeps(measurement), kept, "{words:?} {measurement:?}");
+        }
+    }
+
+    #[test]
+    fn only_graphs_that_somebody_looks_at_are_made() {
+        assert_eq!(arguments(&[]).graphs(), USUAL);
+        assert_eq!(arguments(&["--large"]).graphs(), [USUAL[0], USUAL[1], LARGE]);
+        assert_eq!(arguments(&["--only", "resp", "--large"]).graphs(), [USUAL[0]]);
+        assert_eq!(arguments(&["--only", "common,growth"]).graphs(), []);
+        assert_eq!(arguments(&["--only", "resp", "--edges", "500", "--users", "50"]).graphs(), [(500, 50)]);
+    }
 }

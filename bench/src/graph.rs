@@ -11,6 +11,13 @@ const EXPONENT: f64 = 0.8;
 const START: &str = "2024-01-01T00:00:00Z";
 const SPAN_MILLIS: u64 = 2 * 365 * 24 * 60 * 60 * 1000;
 
+/// Edges and users of a graph.
+pub(crate) type Size = (u64, u32);
+
+/// The graphs that figures are of.
+pub(crate) const USUAL: [Size; 2] = [(10_000_000, 200_000), (10_000_000, 2_000_000)];
+pub(crate) const LARGE: Size = (100_000_000, 2_000_000);
+
 /// In which order the times of the imported edges run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Times {
@@ -67,6 +74,15 @@ impl Graph {
     pub(crate) fn follows(&self, follower: u32, target: u32) -> bool {
         let own = follower as usize * self.follows_each;
         self.targets[own..own + self.follows_each].contains(&target)
+    }
+
+    /// The edges of each user's followers, by their index.
+    pub(crate) fn by_target(&self) -> Vec<Vec<u32>> {
+        let mut edges = vec![Vec::new(); self.users as usize];
+        for (index, target) in (0..).zip(&self.targets) {
+            edges[*target as usize].push(index);
+        }
+        edges
     }
 
     /// When the edge at `index` of `count` was made.

@@ -8,50 +8,30 @@ use std::{
 };
 
 use anyhow::Result;
-use entourage_store::disk::{Disk, RealDisk};
-use serde::Serialize;
+use entourage_model::Clock as _;
+use entourage_store::{
+    SystemClock,
+    disk::{Disk, RealDisk},
+};
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) cpu: String,
-    pub(crate) cores: usize,
-    pub(crate) memory_gib: u64,
-    pub(crate) kernel: String,
-    pub(crate) file_system: String,
-    /// A durable write of 4 KiB into allocated space, as the log does it: median and 99th percentile.
-    pub(crate) sync_micros: f64,
-    pub(crate) sync_micros_p99: f64,
-    /// Others at work on the machine when the run began.
-    pub(crate) load: String,
-    pub(crate) commit: String,
-}
+use crate::record::Run;
 
-impl Machine {
-    pub(crate) fn look(root: &Path) -> Result<Self> {
-        let (sync_micros, sync_micros_p99) = sync_time(root)?;
-        Ok(Self {
-            cpu: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
-            cores: std::thread::available_parallelism().map_or(1, Into::into),
-            memory_gib: kib("/proc/meminfo", "MemTotal") >> 20,
-            kernel: first_line("/proc/sys/kernel/osrelease"),
-            file_system: file_system(root),
-            sync_micros,
-            sync_micros_p99,
-            load: first_line("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
-            commit: commit(),
-        })
-    }
-
-    pub(crate) fn lines(&self) -> [String; 3] {
-        [
-            format!("{}, {} cores, {} GiB; Linux {}", self.cpu, self.cores, self.memory_gib, self.kernel),
-            format!(
-                "{}; durable write of 4 KiB {:.0} µs (99th percentile {:.0} µs); load {} at the start",
-                self.file_system, self.sync_micros, self.sync_micros_p99, self.load
-            ),
-            format!("commit {}", self.commit),
-        ]
-    }
+/// Where and when a run began, and what was measured.
+pub(crate) fn look(root: &Path, flags: String, about: Vec<String>) -> Result<Run> {
+    let (sync, sync_p99) = sync_time(root)?;
+    let cpu = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (memory, kernel) = (kib("/proc/meminfo", "MemTotal") >> 20, first_line("/proc/sys/kernel/osrelease"));
+    Ok(Run {
+        commit: commit(),
+        date: SystemClock.now().to_rfc3339().split('T').next().unwrap_or_default().to_owned(),
+        flags: Some(flags),
+        machine: format!("{cpu}, {cores} cores, {memory} GiB; Linux {kernel}"),
+        // As the log does it: into allocated space.
+        disk: format!("{}; durable write of 4 KiB {sync:.0} µs (99th percentile {sync_p99:.0} µs)", file_system(root)),
+        load: first_line("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
+        about,
+    })
 }
 
 /// Resident memory of this process.
@@ -112,7 +92,8 @@ fn commit() -> String {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(head) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
-    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+    // What runs before this one have kept does not change what is measured.
+    match git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!bench/RESULTS.md"]) {
         Some(changed) if !changed.is_empty() => format!("{head} with changes"),
         _ => head,
     }

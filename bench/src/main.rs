@@ -1,6 +1,7 @@
-//! Measures the embedded store in this process: `cargo run --release -p entourage-bench`.
+//! Measures the embedded store in this process, and the server beside others: `make bench`.
 
 mod arguments;
+mod book;
 mod child;
 mod graph;
 mod machine;
@@ -8,37 +9,36 @@ mod measure;
 mod peers;
 mod place;
 mod random;
+mod record;
+mod results;
 mod table;
+mod tools;
 
 use std::io::Write as _;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Parser;
 
 use crate::{
     arguments::{Arguments, Child, Measurement},
-    graph::Times,
-    machine::Machine,
+    book::Book,
+    graph::{LARGE, Times},
     measure::Bench,
     place::Place,
-    table::Results,
+    results::{Finished, Results},
 };
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-const RESULTS: &str = "bench/RESULTS.md";
-/// Edges and users of the usual graphs.
-const GRAPHS: [(u64, u32); 2] = [(10_000_000, 200_000), (10_000_000, 2_000_000)];
-const LARGE: (u64, u32) = (100_000_000, 2_000_000);
 const LARGE_CELEBRITY: u32 = 14_000_000;
-const LARGE_DISK: u64 = 12 << 30;
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match &arguments.child {
         None => run(&arguments, &runtime),
+        Some(Child::Compose) => compose(&Book::new(arguments.results)),
         // One thread, as Redis has.
         Some(Child::Null { address }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -50,32 +50,72 @@ fn main() -> Result<()> {
 }
 
 fn run(arguments: &Arguments, runtime: &tokio::runtime::Runtime) -> Result<()> {
+    prepare(arguments)?;
     let place = Place::new(arguments.data.clone(), arguments.keep)?;
-    let mut results = Results::new(Machine::look(place.root())?, vec![about(arguments.times)]);
+    let flags = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let mut results = Results::new(machine::look(place.root(), flags, vec![about(arguments.times)])?);
     let bench = Bench { arguments, place: &place, runtime };
-    match (arguments.edges, arguments.users) {
-        _ if !arguments.wants_graphs() => {}
-        (Some(edges), Some(users)) => bench.graph(edges, users, &mut results)?,
-        _ => GRAPHS.iter().try_for_each(|&(edges, users)| bench.graph(edges, users, &mut results))?,
+    let graphs = arguments.graphs();
+    ensure!(
+        !graphs.contains(&LARGE) || bench.has_room_for(LARGE.0)?,
+        "100M edges need {} GiB of free disk",
+        measure::disk_bytes(LARGE.0) >> 30
+    );
+    for (edges, users) in graphs {
+        bench.graph(edges, users, &mut results)?;
     }
     bench.by_itself(&mut results)?;
     if arguments.wants(Measurement::Growth) {
         bench.growth(&mut results)?;
     }
-    if arguments.large && arguments.wants_graphs() {
-        let free = machine::free_disk_bytes(place.root())?;
-        ensure!(free >= LARGE_DISK, "--large needs 12 GiB of free disk, there are {} MiB", free >> 20);
-        bench.graph(LARGE.0, LARGE.1, &mut results)?;
-        if arguments.wants(Measurement::Pages) {
-            bench.celebrity(LARGE_CELEBRITY, &mut results)?;
+    if arguments.large && arguments.wants(Measurement::Pages) {
+        bench.celebrity(LARGE_CELEBRITY, &mut results)?;
+    }
+    let text = results.text();
+    let finished = results.finish()?;
+    let shown = if arguments.json { json(&finished)? } else { text };
+    writeln!(std::io::stdout(), "{shown}")?;
+    keep(arguments, &finished)?;
+    place.finish()
+}
+
+/// Says before all the work what it will not lead to.
+fn prepare(arguments: &Arguments) -> Result<()> {
+    for measurement in arguments.wanted() {
+        tools::versions(measurement)?;
+        if !arguments.keeps(measurement) && !arguments.dry {
+            eprintln!(
+                "{}: not the usual graph, rounds or times; it is printed and not kept without --write",
+                measurement.name()
+            );
         }
     }
-    if arguments.write {
-        std::fs::write(RESULTS, results.markdown()).with_context(|| format!("writing {RESULTS}"))?;
+    Ok(())
+}
+
+fn json(finished: &[Finished]) -> Result<String> {
+    let records: serde_json::Map<_, _> = finished
+        .iter()
+        .map(|part| Ok((part.measurement.name(), serde_json::to_value(&part.record)?)))
+        .collect::<Result<_>>()?;
+    Ok(serde_json::to_string_pretty(&records)?)
+}
+
+fn keep(arguments: &Arguments, finished: &[Finished]) -> Result<()> {
+    let kept: Vec<&Finished> = finished.iter().filter(|part| arguments.keeps(part.measurement)).collect();
+    if kept.is_empty() {
+        return Ok(());
     }
-    let shown = if arguments.json { results.json() } else { results.text() };
-    writeln!(std::io::stdout(), "{shown}")?;
-    place.finish()
+    let book = Book::new(arguments.results.clone());
+    kept.into_iter().try_for_each(|part| book.keep(part))?;
+    compose(&book)
+}
+
+fn compose(book: &Book) -> Result<()> {
+    for warning in book.write_results()? {
+        eprintln!("warning: {warning}");
+    }
+    Ok(())
 }
 
 fn about(times: Times) -> String {

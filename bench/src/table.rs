@@ -1,12 +1,9 @@
-//! Rows of figures, and the table, JSON and Markdown they are shown as.
+//! Rows of figures, and the tables they are shown in.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde::Serialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
-
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
     AtLeast(f64),
@@ -30,22 +27,40 @@ impl Goal {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// The least and the most of so many runs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Spread {
+    least: f64,
+    most: f64,
+    of: usize,
+}
+
+impl Spread {
+    /// One run has none.
+    fn of(runs: &[f64]) -> Option<Self> {
+        let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = runs.iter().copied().fold(0.0, f64::max);
+        (runs.len() > 1).then_some(Self { least, most, of: runs.len() })
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     data: String,
     what: String,
-    unit: &'static str,
+    unit: String,
     goal: Option<Goal>,
-    /// The median of `runs`.
+    /// The median of all runs.
     measured: f64,
-    runs: Vec<f64>,
+    spread: Option<Spread>,
     note: String,
 }
 
 impl Row {
-    pub(crate) fn new(what: impl Into<String>, unit: &'static str, runs: Vec<f64>) -> Self {
-        let measured = median(&runs);
-        Self { data: String::new(), what: what.into(), unit, goal: None, measured, runs, note: String::new() }
+    pub(crate) fn new(what: impl Into<String>, unit: &str, runs: Vec<f64>) -> Self {
+        let (measured, spread) = (median(&runs), Spread::of(&runs));
+        let (data, what, unit) = (String::new(), what.into(), unit.to_owned());
+        Self { data, what, unit, goal: None, measured, spread, note: String::new() }
     }
 
     pub(crate) fn at_least(self, goal: f64) -> Self {
@@ -60,94 +75,69 @@ impl Row {
         Self { note: note.into(), ..self }
     }
 
+    pub(crate) fn on(self, data: &str) -> Self {
+        Self { data: data.to_owned(), ..self }
+    }
+
+    /// What it was measured on, and what it is.
+    pub(crate) fn name(&self) -> String {
+        format!("{}: {}", self.data, self.what)
+    }
+
+    /// Whether this is the beginning of its name, with or without what it was measured on.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.what.starts_with(name) || self.name().starts_with(name)
+    }
+
+    pub(crate) fn misses_its_goal(&self) -> bool {
+        self.goal.is_some_and(|goal| goal.ratio(self.measured) < 1.0)
+    }
+
+    /// One line of progress.
+    pub(crate) fn line(&self) -> String {
+        let [_, what, _, measured, ratio, _, note] = self.cells();
+        format!("{what}: {measured} ({ratio}) {note}")
+    }
+
     fn cells(&self) -> [String; 7] {
-        let spread = match self.runs.as_slice() {
-            [] | [_] => String::new(),
-            runs => {
-                let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
-                let most = runs.iter().copied().fold(0.0, f64::max);
-                format!("{}–{} of {}", number(least), number(most), runs.len())
-            }
-        };
+        let spread =
+            self.spread.map(|spread| format!("{}–{} of {}", number(spread.least), number(spread.most), spread.of));
         [
             self.data.clone(),
             self.what.clone(),
             self.goal.map_or_else(String::new, Goal::text),
             format!("{} {}", number(self.measured), self.unit),
             self.goal.map_or_else(String::new, |goal| format!("{:.2}", goal.ratio(self.measured))),
-            spread,
+            spread.unwrap_or_default(),
             self.note.clone(),
         ]
     }
 }
 
-/// Everything a run has measured.
-pub(crate) struct Results {
-    machine: Machine,
-    about: Vec<String>,
-    rows: Vec<Row>,
-}
-
 const HEADER: [&str; 7] = ["data", "what", "goal", "measured", "ratio", "spread", "note"];
 
-impl Results {
-    pub(crate) const fn new(machine: Machine, about: Vec<String>) -> Self {
-        Self { machine, about, rows: Vec::new() }
+pub(crate) fn text<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(HEADER);
+    for row in rows {
+        table.add_row(row.cells());
     }
-
-    pub(crate) fn extend(&mut self, data: &str, rows: impl IntoIterator<Item = Row>) {
-        for row in rows {
-            let row = Row { data: data.to_owned(), ..row };
-            let cells = row.cells();
-            eprintln!("  {}: {} ({}) {}", cells[1], cells[3], cells[4], cells[6]);
-            self.rows.push(row);
+    for column in [2, 3, 4] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    table.to_string()
+}
 
-    fn prose(&self) -> impl Iterator<Item = &str> {
-        self.about.iter().map(String::as_str).chain(["Figures are medians; a ratio of 1 and above meets the goal."])
+pub(crate) fn markdown(rows: &[Row]) -> String {
+    let mut text = format!("| {} |\n|{}\n", HEADER.join(" | "), "---|".repeat(HEADER.len()));
+    for row in rows {
+        let cells = row.cells().map(|cell| cell.replace('|', "\\|"));
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
-
-    pub(crate) fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(HEADER);
-        for row in &self.rows {
-            table.add_row(row.cells());
-        }
-        for column in [2, 3, 4] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let machine = self.machine.lines().join("\n");
-        let prose: Vec<&str> = self.prose().collect();
-        format!("{machine}\n{}\n\n{table}", prose.join("\n"))
-    }
-
-    pub(crate) fn markdown(&self) -> String {
-        let mut text = String::from("# Measured\n\nMade by `make bench`; do not edit.\n\n");
-        for line in self.machine.lines().iter().map(String::as_str).chain(self.prose()) {
-            text.push_str(&format!("- {line}\n"));
-        }
-        text.push_str(&format!("\n| {} |\n|{}\n", HEADER.join(" | "), "---|".repeat(HEADER.len())));
-        for row in &self.rows {
-            text.push_str(&format!("| {} |\n", row.cells().join(" | ")));
-        }
-        text
-    }
-
-    pub(crate) fn json(&self) -> String {
-        let rows: Vec<_> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let ratio = row.goal.map(|goal| goal.ratio(row.measured));
-                json!({ "row": row, "ratio": ratio })
-            })
-            .collect();
-        format!("{:#}", json!({ "machine": self.machine, "about": self.about, "rows": rows }))
-    }
+    text
 }
 
 pub(crate) fn median(runs: &[f64]) -> f64 {
@@ -191,6 +181,17 @@ mod tests {
     fn a_ratio_above_one_meets_the_goal() {
         assert!((Goal::AtLeast(100.0).ratio(150.0) - 1.5).abs() < 1e-9);
         assert!((Goal::AtMost(50.0).ratio(25.0) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_row_knows_its_name_and_whether_it_misses() {
+        let row = Row::new("disk, with users", "bytes", vec![3.0, 2.0, 9.0]).at_most(2.9).on("10M edges");
+        assert!(row.misses_its_goal() && !row.clone().at_most(3.0).misses_its_goal());
+        assert!(row.is_called("disk") && row.is_called("10M edges: disk") && !row.is_called("users"));
+        assert_eq!(
+            markdown(&[row]).lines().last(),
+            Some("| 10M edges | disk, with users | ≤ 2.9 | 3.0 bytes | 0.97 | 2.0–9.0 of 3 |  |")
+        );
     }
 
     #[test]

@@ -191,9 +191,9 @@ impl Feeds {
     }
 
     async fn deliveries(&self, bench: &Bench<'_>) -> Result<Vec<Row>> {
-        let redis = Peer::redis(bench.place.fresh("redis-feed")?, false)?;
+        let redis = Peer::redis(bench.place.fresh("redis-feed")?)?;
         let (mut single, mut together, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for round in 0..bench.arguments.repeat.max(5) {
+        for round in 0..bench.arguments.repeat {
             single.push(self.deliver(1).await?);
             together.push(self.deliver(10).await?);
             theirs.push(redis.deliver(FOLLOWERS, round as u64)?);

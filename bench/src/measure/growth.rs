@@ -1,6 +1,6 @@
 //! How checks keep their speed as the graph grows, over the wire and in process, with a picture of it.
 
-use std::{error::Error, path::Path};
+use std::error::Error;
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::{
@@ -8,56 +8,73 @@ use plotters::prelude::{
     RGBColor, SVGBackend, WHITE,
 };
 
-use super::{Bench, Subject, checks, import, short};
+use super::{Bench, Subject, checks, disk_bytes, import, short};
 use crate::{
-    graph::Graph,
+    arguments::Measurement,
+    graph::{self, Graph},
     peers::{Peer, ask},
     place,
-    table::{Results, Row, median, number},
+    results::Results,
+    table::{Row, median, number},
 };
 
 const FOLLOWS_EACH: u64 = 50;
-const SIZES: [u64; 2] = [1_000_000, 10_000_000];
-const LARGE: u64 = 100_000_000;
-const ROUNDS: usize = 5;
+/// Parts of the largest graph.
+const PARTS: [u64; 3] = [100, 10, 1];
+/// Fewer have no room for so many follows of each.
+const EDGES_MIN: u64 = 20_000;
 const CONNECTIONS: usize = 50;
-const PICTURE: &str = "bench/growth.svg";
 const PICTURE_SIZE: (u32, u32) = (720, 420);
 
-/// Checks a second at one size.
+/// Checks a second at one size, in each round.
 struct Point {
     edges: u64,
-    wire: f64,
-    process: f64,
+    wire: Vec<f64>,
+    process: Vec<f64>,
 }
 
 impl Bench<'_> {
-    /// 100M edges only when the large graph is wanted.
     pub(crate) fn growth(&self, results: &mut Results) -> Result<()> {
         let mut points = Vec::new();
-        for edges in SIZES.into_iter().chain(self.arguments.large.then_some(LARGE)) {
+        for edges in self.sizes()? {
+            let results = results.of(Measurement::Growth);
             let point = self.point(edges)?;
-            let data = format!("{} edges, {} users", short(edges), short(edges / FOLLOWS_EACH));
-            let note = format!("SISMEMBER, {CONNECTIONS} connections, 100 at once, one in five a yes");
-            results.extend(&data, [Row::new("growth: checks over RESP", "/s", vec![point.wire]).note(note)]);
-            let note = "one thread, one at a time";
-            results.extend(&data, [Row::new("growth: checks in process", "/s", vec![point.process]).note(note)]);
+            let wire = Row::new("growth: checks over RESP", "/s", point.wire.clone())
+                .note(format!("SISMEMBER, {CONNECTIONS} connections, 100 at once, one in five a yes"));
+            let process =
+                Row::new("growth: checks in process", "/s", point.process.clone()).note("one thread, one at a time");
+            results.extend(&format!("{} edges, {} users", short(edges), short(edges / FOLLOWS_EACH)), [wire, process]);
             points.push(point);
         }
-        if let [_, middle, last] = points.as_slice() {
-            let (wire, process) = (last.wire / middle.wire, middle.process / last.process);
-            results.extend(
-                "100M of 10M edges",
+        if let [.., tenth, last] = points.as_slice() {
+            let times = |these: &[f64], others: &[f64]| -> Vec<f64> {
+                these.iter().zip(others).map(|(this, other)| this / other).collect()
+            };
+            let wire = times(&last.wire, &tenth.wire);
+            let process = times(&tenth.process, &last.process);
+            results.of(Measurement::Growth).extend(
+                &format!("{} of {} edges", short(last.edges), short(tenth.edges)),
                 [
-                    Row::new("growth: checks over RESP, of those at a tenth", "×", vec![wire]).at_least(0.75),
-                    Row::new("growth: time of a check in process, of that at a tenth", "×", vec![process]).at_most(2.0),
+                    Row::new("growth: checks over RESP, of those at a tenth", "×", wire).at_least(0.75),
+                    Row::new("growth: time of a check in process, of that at a tenth", "×", process).at_most(2.0),
                 ],
             );
         }
-        if self.arguments.write {
-            draw(Path::new(PICTURE), &points).map_err(|error| anyhow!("{PICTURE}: {error}"))?;
-        }
+        let mut picture = String::new();
+        draw(&mut picture, &points).map_err(|error| anyhow!("the picture of growth: {error}"))?;
+        results.picture(Measurement::Growth, picture);
         Ok(())
+    }
+
+    /// The largest is left out where the disk has no room for it.
+    fn sizes(&self) -> Result<Vec<u64>> {
+        let largest = self.arguments.edges.unwrap_or(graph::LARGE.0);
+        let mut sizes: Vec<u64> = PARTS.iter().map(|part| largest / part).filter(|edges| *edges >= EDGES_MIN).collect();
+        if !self.has_room_for(largest)? {
+            eprintln!("growth: {} edges need {} GiB of free disk: left out", short(largest), disk_bytes(largest) >> 30);
+            sizes.pop();
+        }
+        Ok(sizes)
     }
 
     fn point(&self, edges: u64) -> Result<Point> {
@@ -72,22 +89,22 @@ impl Bench<'_> {
         let (users, seconds) = (users.to_string(), self.arguments.seconds.ceil().to_string());
         let more = ["--users", &users, "--seconds", &seconds, "--warm-up", "1", "--prepare", "20000"];
         let mut rates = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..self.arguments.repeat {
             rates.push(ask(&peer, "SISMEMBER following:{follower} {target}", CONNECTIONS, 100, &more)?.rate);
         }
         peer.stop()?;
         place::remove(&folder)?;
-        Ok(Point { edges, wire: median(&rates), process })
+        Ok(Point { edges, wire: rates, process })
     }
 }
 
 /// Its name, its colour and its height at each point.
 type Line = (&'static str, RGBColor, fn(&Point) -> f64);
 
-fn draw(path: &Path, points: &[Point]) -> Result<(), Box<dyn Error>> {
+fn draw(picture: &mut String, points: &[Point]) -> Result<(), Box<dyn Error>> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Ok(()) };
-    let top = points.iter().map(|point| point.wire.max(point.process)).fold(0.0, f64::max) * 1.15;
-    let root = SVGBackend::new(path, PICTURE_SIZE).into_drawing_area();
+    let top = points.iter().map(|point| median(&point.wire).max(median(&point.process))).fold(0.0, f64::max) * 1.15;
+    let root = SVGBackend::with_string(picture, PICTURE_SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(said)?;
     let mut chart = ChartBuilder::on(&root)
         .margin(16)
@@ -104,8 +121,8 @@ fn draw(path: &Path, points: &[Point]) -> Result<(), Box<dyn Error>> {
         .draw()
         .map_err(said)?;
     let lines: [Line; 2] = [
-        ("over RESP, 100 at once", BLUE, |point| point.wire),
-        ("in process, one at a time", RED, |point| point.process),
+        ("over RESP, 100 at once", BLUE, |point| median(&point.wire)),
+        ("in process, one at a time", RED, |point| median(&point.process)),
     ];
     for (name, colour, of) in lines {
         let line = LineSeries::new(points.iter().map(|point| (point.edges as f64, of(point))), &colour).point_size(4);

@@ -7,17 +7,16 @@ use entourage_model::Write;
 use entourage_store::{Store as _, backends::embedded::Store};
 
 use super::{Bench, Subject};
-use crate::{arguments::Measurement, graph::Graph, place, table::Row};
+use crate::{graph::Graph, place, table::Row};
 
 const CHUNK: usize = 10_000;
 const ON_THEIR_WAY: usize = 4;
 
 /// Leaves the imported store closed in the subject's folder.
 pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
-    let repeat = if bench.arguments.wants(Measurement::Import) { bench.arguments.repeat } else { 1 };
     let (mut users, mut edges, mut closes) = (Vec::new(), Vec::new(), Vec::new());
     let graph = subject.graph;
-    for _ in 0..repeat {
+    for _ in 0..bench.arguments.repeat {
         place::remove(subject.folder)?;
         let finished = bench.with_store(subject.folder, async |store| {
             users.push(put_users(store, graph).await?);

@@ -3,6 +3,7 @@
 mod checks;
 mod common;
 mod disk;
+mod durable;
 mod feed;
 mod follows;
 mod growth;
@@ -23,8 +24,10 @@ use tokio::runtime::Runtime;
 use crate::{
     arguments::{Arguments, Measurement},
     graph::Graph,
+    machine,
     place::{self, Place},
-    table::{Results, number},
+    results::Results,
+    table::number,
 };
 
 /// What every measurement is given.
@@ -45,43 +48,44 @@ impl Bench<'_> {
         let data = format!("{} edges, {} users", short(edges), short(u64::from(users)));
         eprintln!("{data}");
         let graph = Graph::new(edges, users, self.arguments.times)?;
-        let wants = |measurement| self.arguments.wants(measurement);
+        let wants = |measurement| self.arguments.wants_on(measurement, (edges, users));
         let folder = self.place.fresh(&format!("store-{edges}-{users}"))?;
         let subject = Subject { graph: &graph, folder: &folder };
 
-        let rows = import::measure(self, &subject)?;
         if wants(Measurement::Import) {
-            results.extend(&data, rows);
+            results.of(Measurement::Import).extend(&data, import::measure(self, &subject)?);
+        } else {
+            import::fill(self, &subject)?;
         }
         if wants(Measurement::Disk) {
-            results.extend(&data, disk::measure(&subject)?);
+            results.of(Measurement::Disk).extend(&data, disk::measure(&subject)?);
         }
         if wants(Measurement::Memory) {
-            results.extend(&data, memory::measure(self, &subject)?);
+            results.of(Measurement::Memory).extend(&data, memory::measure(self, &subject)?);
         }
         if wants(Measurement::Reopen) {
-            results.extend(&data, reopen::clean(self, &subject)?);
+            results.of(Measurement::Reopen).extend(&data, reopen::clean(self, &subject)?);
         }
         if wants(Measurement::Checks) {
-            results.extend(&data, checks::measure(self, &subject)?);
+            results.of(Measurement::Checks).extend(&data, checks::measure(self, &subject)?);
         }
         if wants(Measurement::Follows) {
-            results.extend(&data, follows::measure(self, &subject)?);
+            results.of(Measurement::Follows).extend(&data, follows::measure(self, &subject)?);
         }
         if wants(Measurement::Target) {
-            results.extend(&data, follows::measure_target(self, &subject)?);
+            results.of(Measurement::Target).extend(&data, follows::measure_target(self, &subject)?);
         }
         if wants(Measurement::Pages) {
-            results.extend(&data, pages::measure(self, &subject)?);
+            results.of(Measurement::Pages).extend(&data, pages::measure(self, &subject)?);
         }
         if wants(Measurement::Reopen) {
-            results.extend(&data, reopen::killed(self, &subject)?);
+            results.of(Measurement::Reopen).extend(&data, reopen::killed(self, &subject)?);
         }
         if wants(Measurement::Rest) {
-            results.extend(&data, rest::measure(self, &subject)?);
+            results.of(Measurement::Rest).extend(&data, rest::measure(self, &subject)?);
         }
         if wants(Measurement::Resp) {
-            results.extend(&data, resp::measure(self, &subject)?);
+            results.of(Measurement::Resp).extend(&data, resp::measure(self, &subject)?);
         }
         if !self.arguments.keep {
             place::remove(&folder)?;
@@ -92,10 +96,10 @@ impl Bench<'_> {
     /// What does not depend on the graph.
     pub(crate) fn by_itself(&self, results: &mut Results) -> Result<()> {
         if self.arguments.wants(Measurement::Common) {
-            results.extend("two users", common::measure(self)?);
+            results.of(Measurement::Common).extend("two users", common::measure(self)?);
         }
         if self.arguments.wants(Measurement::Feed) {
-            results.extend("feeds", feed::measure(self)?);
+            results.of(Measurement::Feed).extend("feeds", feed::measure(self)?);
         }
         Ok(())
     }
@@ -108,11 +112,16 @@ impl Bench<'_> {
         let folder = self.place.fresh(&format!("store-celebrity-{users}"))?;
         let subject = Subject { graph: &graph, folder: &folder };
         import::users_only(self, &subject, &folder)?;
-        results.extend(&data, pages::measure(self, &subject)?);
+        results.of(Measurement::Pages).extend(&data, pages::measure(self, &subject)?);
         if !self.arguments.keep {
             place::remove(&folder)?;
         }
         Ok(())
+    }
+
+    /// Whether a graph of so many edges has room on the disk.
+    pub(crate) fn has_room_for(&self, edges: u64) -> Result<bool> {
+        Ok(machine::free_disk_bytes(self.place.root())? >= disk_bytes(edges))
     }
 
     /// Opens the store, lets `work` use it, and closes it.
@@ -128,6 +137,11 @@ impl Bench<'_> {
             Ok(done)
         })
     }
+}
+
+/// What a run with so many edges may need: both directions, users, the log, and a checkpoint beside the one before.
+pub(crate) const fn disk_bytes(edges: u64) -> u64 {
+    edges * 128
 }
 
 /// 10,000,000 as "10M".

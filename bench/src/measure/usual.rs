@@ -8,8 +8,6 @@ use crate::{
     table::{Row, median},
 };
 
-/// Medians are of at least so many.
-const ROUNDS: usize = 5;
 const PIPELINES: [usize; 3] = [1, 16, 100];
 const MEMBERS: usize = 50;
 /// One member in so many is one.
@@ -45,7 +43,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>, redis: &Peer, ow
 
 fn compare(bench: &Bench<'_>, name: &str, words: &[String], pipeline: usize, peers: [&Peer; 2]) -> Result<[Row; 2]> {
     let mut runs: [Vec<Usual>; 2] = Default::default();
-    for _ in 0..bench.arguments.repeat.max(ROUNDS) {
+    for _ in 0..bench.arguments.repeat {
         for (peer, runs) in peers.into_iter().zip(&mut runs) {
             runs.push(ask_usually(peer, words, pipeline, bench.arguments.seconds)?);
         }

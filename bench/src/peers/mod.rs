@@ -50,16 +50,13 @@ impl Peer {
         Self::start("nothing", command, address, None)
     }
 
-    /// Redis without persistence, as it is fastest, or with every write synced before its answer.
-    pub(crate) fn redis(folder: PathBuf, durable: bool) -> Result<Self> {
+    /// Redis without persistence, as it is fastest.
+    pub(crate) fn redis(folder: PathBuf) -> Result<Self> {
         let address = free_address()?;
         let port = address.rsplit(':').next().unwrap_or_default().to_owned();
         std::fs::create_dir_all(&folder)?;
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--dir"]).arg(&folder);
-        if durable {
-            command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-        }
         Self::start("Redis", command, address, Some(folder)).context("install it with: apt-get install redis-server")
     }
 

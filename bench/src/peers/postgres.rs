@@ -3,24 +3,36 @@
 
 use std::{
     fs,
+    io::{BufWriter, Write},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
 
-const CLIENTS: &str = "64";
+use crate::{graph::Graph, table::number, tools::postgres_program};
+
 /// Connecting takes its time.
 const SECONDS_MIN: u64 = 3;
+/// A cluster of this name, beside the tests' own.
+const NAME: &str = "bench";
+/// Room for the whole graph, and no checkpoint in the middle of every round; every commit is synced, as ever.
+const OPTIONS: &str = "-c shared_buffers=1GB -c maintenance_work_mem=512MB -c max_wal_size=8GB";
 
-const SCHEMA: &str = "
-DROP SCHEMA IF EXISTS bench CASCADE;
+const TABLES: &str = "
 CREATE SCHEMA bench;
-CREATE TABLE bench.following (follower bigint, target bigint, at timestamptz NOT NULL, PRIMARY KEY (follower, target));
-CREATE TABLE bench.followers (target bigint, at timestamptz, follower bigint, PRIMARY KEY (target, at, follower));
+BEGIN;
+CREATE TABLE bench.following (follower bigint NOT NULL, target bigint NOT NULL, at timestamptz NOT NULL);
+CREATE TABLE bench.followers (target bigint NOT NULL, at timestamptz NOT NULL, follower bigint NOT NULL);
 CREATE TABLE bench.counts (id bigint PRIMARY KEY, followers bigint NOT NULL DEFAULT 0, following bigint NOT NULL DEFAULT 0);
 CREATE TABLE bench.events (id bigserial PRIMARY KEY, type text NOT NULL, follower bigint, target bigint, at timestamptz);
-INSERT INTO bench.counts SELECT generate_series(0, $USERS);
+";
+
+const FUNCTION: &str = "
+COMMIT;
+ALTER TABLE bench.following ADD PRIMARY KEY (follower, target);
+ALTER TABLE bench.followers ADD PRIMARY KEY (target, at, follower);
 CREATE FUNCTION bench.follow(a bigint, b bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE now timestamptz := clock_timestamp();
 BEGIN
@@ -32,28 +44,46 @@ BEGIN
   INSERT INTO bench.events (type, follower, target, at) VALUES ('follow', a, b, now);
   RETURN true;
 END $$;
-VACUUM ANALYZE bench.counts;
+VACUUM ANALYZE bench.following, bench.followers, bench.counts;
+CHECKPOINT;
 ";
 
 pub(crate) struct Postgres {
     url: String,
     folder: PathBuf,
     users: u32,
+    clients: usize,
 }
 
 impl Postgres {
-    /// The one the tests use, with settings as Debian ships them: every commit is synced.
-    pub(crate) fn start(folder: &Path, users: u32) -> Result<Self> {
-        let output = Command::new("scripts/postgres").arg("start").stderr(Stdio::inherit()).output()?;
-        ensure!(output.status.success(), "PostgreSQL does not start");
-        let url = String::from_utf8(output.stdout)?.trim().to_owned();
+    /// With the graph in it, and every commit synced.
+    pub(crate) fn start(folder: &Path, graph: &Graph, clients: usize) -> Result<Self> {
+        // It runs as a user of its own, who has to get in.
         fs::create_dir_all(folder)?;
-        let schema = folder.join("schema.sql");
-        fs::write(&schema, SCHEMA.replace("$USERS", &users.to_string()))?;
-        let output =
-            Command::new("psql").args(["-q", "-v", "ON_ERROR_STOP=1", "-f"]).arg(&schema).arg(&url).output()?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o1777))?;
+        let folder = folder.canonicalize()?;
+        // What an interrupted run has left.
+        ask_script("stop", &folder)?;
+        let url = ask_script("start", &folder)?;
+        let postgres = Self { url, folder, users: graph.users, clients };
+        postgres.fill(graph)?;
+        Ok(postgres)
+    }
+
+    fn fill(&self, graph: &Graph) -> Result<()> {
+        let mut psql = Command::new("psql")
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1"])
+            .arg(&self.url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("psql: install it with: apt-get install postgresql")?;
+        let input = psql.stdin.take().context("psql has no input")?;
+        let written = write_graph(BufWriter::with_capacity(1 << 20, input), graph);
+        let output = psql.wait_with_output()?;
         ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(Self { url, folder: folder.to_owned(), users })
+        written
     }
 
     /// Follows a second, between any two or all of one.
@@ -62,8 +92,9 @@ impl Postgres {
         let target = target.map_or_else(|| format!("random(0, {last})"), |target| target.to_string());
         let script = self.folder.join("follow.sql");
         fs::write(&script, format!("\\set a random(0, {last})\n\\set b {target}\nSELECT bench.follow(:a, :b);\n"))?;
-        let output = pgbench()?
-            .args(["-n", "-M", "prepared", "-c", CLIENTS, "-j", "2", "-T", &seconds.max(SECONDS_MIN).to_string(), "-f"])
+        let output = Command::new(postgres_program("pgbench"))
+            .args(["-n", "-M", "prepared", "-c", &self.clients.to_string(), "-j", "2"])
+            .args(["-T", &seconds.max(SECONDS_MIN).to_string(), "-f"])
             .arg(&script)
             .arg(&self.url)
             .output()?;
@@ -74,14 +105,57 @@ impl Postgres {
     }
 
     pub(crate) fn stop(self) -> Result<()> {
-        ensure!(Command::new("scripts/postgres").arg("stop").status()?.success(), "PostgreSQL does not stop");
+        ask_script("stop", &self.folder)?;
         crate::place::remove(&self.folder).map_err(Into::into)
     }
 }
 
-/// Debian keeps it beside the server, not on the path.
-fn pgbench() -> Result<Command> {
-    let found = Command::new("find").args(["/usr/lib/postgresql", "-name", "pgbench"]).output()?;
-    let path = String::from_utf8(found.stdout)?.lines().last().map(str::to_owned);
-    Ok(Command::new(path.unwrap_or_else(|| "pgbench".to_owned())))
+impl Drop for Postgres {
+    /// After `stop` there is nothing left to do.
+    fn drop(&mut self) {
+        let _ = ask_script("stop", &self.folder);
+    }
+}
+
+fn ask_script(what: &str, folder: &Path) -> Result<String> {
+    let output = Command::new("scripts/postgres")
+        .arg(what)
+        .env("ENTOURAGE_POSTGRES_NAME", NAME)
+        .env("ENTOURAGE_POSTGRES_OPTIONS", OPTIONS)
+        .env("TMPDIR", folder)
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "scripts/postgres {what} failed");
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Rows go in frozen, as no vacuum has to visit them again: that is what the one transaction is for.
+fn write_graph(mut out: impl Write, graph: &Graph) -> Result<()> {
+    let edges = graph.edges() as usize;
+    out.write_all(TABLES.as_bytes())?;
+    eprintln!("  PostgreSQL is given {} rows of following", number(edges as f64));
+    writeln!(out, "COPY bench.following FROM STDIN WITH (FREEZE);")?;
+    for index in 0..edges {
+        let (follower, target) = graph.edge(index);
+        writeln!(out, "{}\t{}\t{}", follower.0, target.0, graph.time(index, edges))?;
+    }
+    eprintln!("  PostgreSQL is given {} rows of followers", number(edges as f64));
+    writeln!(out, "\\.\nCOPY bench.followers FROM STDIN WITH (FREEZE);")?;
+    let followers = graph.by_target();
+    for (target, indices) in followers.iter().enumerate() {
+        for &index in indices {
+            let (follower, _) = graph.edge(index as usize);
+            writeln!(out, "{target}\t{}\t{}", graph.time(index as usize, edges), follower.0)?;
+        }
+    }
+    writeln!(out, "\\.\nCOPY bench.counts FROM STDIN WITH (FREEZE);")?;
+    let following = edges / graph.users as usize;
+    for (user, indices) in followers.iter().enumerate() {
+        writeln!(out, "{user}\t{}\t{following}", indices.len())?;
+    }
+    eprintln!("  PostgreSQL makes its indexes");
+    writeln!(out, "\\.")?;
+    out.write_all(FUNCTION.as_bytes())?;
+    out.flush()?;
+    Ok(())
 }

@@ -4,16 +4,20 @@
 use std::{
     io::{BufReader, BufWriter, Read as _, Write},
     net::TcpStream,
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 
 use super::Peer;
-use crate::graph::Graph;
+use crate::{graph::Graph, table::number};
 
-const USERS_AT_ONCE: u32 = 1_000;
+const COMMANDS_AT_ONCE: usize = 1_000;
+const MEMBERS_AT_ONCE: usize = 500;
 const READERS_AT_ONCE: usize = 1_000;
+/// For all edges of a graph.
+const LOG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a follow is elsewhere: both directions, both counts and an event, or nothing when it was there.
 const FOLLOW: &str = "local a, b = ARGV[1], ARGV[2] \
@@ -28,19 +32,82 @@ const FOLLOW: &str = "local a, b = ARGV[1], ARGV[2] \
 impl Peer {
     /// Puts everybody's follows in.
     pub(crate) fn fill(&self, graph: &Graph) -> Result<()> {
+        let each = graph.edges() as usize / graph.users as usize;
+        self.send((0..graph.users).map(|user| {
+            let mut words = vec!["SADD".to_owned(), format!("following:{user}")];
+            words.extend((0..each).map(|step| graph.edge(user as usize * each + step).1.0.to_string()));
+            words
+        }))
+    }
+
+    /// Puts everybody's follows in as the script of a follow keeps them: both sides and both counts; no events.
+    pub(crate) fn fill_both_sides(&self, graph: &Graph) -> Result<()> {
+        eprintln!("  Redis is given both sides of {} edges", number(graph.edges() as f64));
+        self.fill(graph)?;
+        let each = graph.edges() / u64::from(graph.users);
+        let followers = graph.by_target();
+        self.send(followers.iter().enumerate().flat_map(|(target, edges)| {
+            edges.chunks(MEMBERS_AT_ONCE).map(move |some| {
+                let mut words = vec!["ZADD".to_owned(), format!("followers:{target}")];
+                for &index in some {
+                    let at = graph.time(index as usize, graph.edges() as usize).to_unix();
+                    words.extend([at.to_string(), graph.edge(index as usize).0.0.to_string()]);
+                }
+                words
+            })
+        }))?;
+        self.send(followers.iter().enumerate().map(|(user, edges)| {
+            let counts = [("following", each.to_string()), ("follower", edges.len().to_string())];
+            let counts = counts.into_iter().flat_map(|(side, count)| [format!("{side}_count:{user}"), count]);
+            ["MSET".to_owned()].into_iter().chain(counts).collect()
+        }))
+    }
+
+    /// From now on a write is on the disk before its answer; what was written before is, too, when this returns.
+    pub(crate) fn sync_every_write(&self) -> Result<()> {
+        eprintln!("  Redis writes its first log");
+        self.set("appendonly", "yes")?;
+        let began = Instant::now();
+        while !self.has_written_its_log()? {
+            ensure!(began.elapsed() < LOG_TIMEOUT, "Redis does not finish its first log");
+            thread::sleep(Duration::from_millis(100));
+        }
+        self.set("appendfsync", "always")
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<()> {
+        self.send([vec!["CONFIG".to_owned(), "SET".to_owned(), name.to_owned(), value.to_owned()]].into_iter())
+    }
+
+    fn has_written_its_log(&self) -> Result<bool> {
+        let stream = TcpStream::connect(&self.address)?;
+        let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), stream);
+        command(&mut out, &["INFO", "persistence"])?;
+        let length = line(&mut answers)?;
+        let length = length.strip_prefix('$').and_then(|length| length.parse().ok()).context("INFO has a length")?;
+        let mut info = vec![0; length];
+        answers.read_exact(&mut info)?;
+        let info = String::from_utf8(info)?;
+        let is = |field: &str| info.lines().any(|line| line == field);
+        ensure!(is("aof_last_bgrewrite_status:ok"), "Redis could not write its first log: {info}");
+        Ok(is("aof_enabled:1") && is("aof_rewrite_in_progress:0") && is("aof_rewrite_scheduled:0"))
+    }
+
+    /// Sends commands, many at once, each of which has to be taken.
+    fn send(&self, commands: impl Iterator<Item = Vec<String>>) -> Result<()> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), BufWriter::new(stream));
-        let each = graph.edges() as usize / graph.users as usize;
-        for first in (0..graph.users).step_by(USERS_AT_ONCE as usize) {
-            let users = first..(first + USERS_AT_ONCE).min(graph.users);
-            for user in users.clone() {
-                let mut words = vec!["SADD".to_owned(), format!("following:{user}")];
-                words.extend((0..each).map(|step| graph.edge(user as usize * each + step).1.0.to_string()));
+        let mut commands = commands.peekable();
+        while commands.peek().is_some() {
+            let mut sent = 0;
+            for words in commands.by_ref().take(COMMANDS_AT_ONCE) {
                 command(&mut out, &words)?;
+                sent += 1;
             }
             out.flush()?;
-            for _ in users {
-                ensure!(line(&mut answers)?.starts_with(':'), "Redis refused a set");
+            for _ in 0..sent {
+                let answer = line(&mut answers)?;
+                ensure!(answer.starts_with([':', '+']), "Redis refused: {answer}");
             }
         }
         Ok(())
