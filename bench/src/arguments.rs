@@ -126,13 +126,10 @@ impl Arguments {
 
     /// Whether a measurement is wanted on this graph.
     pub(crate) fn wants_on(&self, measurement: Measurement, graph: Size) -> bool {
-        let on_it = match self.own_graph() {
-            Some(own) => own == graph,
-            // The large one is the store's alone.
-            None => {
-                measurement.usual_graphs().contains(&graph) || (graph == LARGE && measurement.usual_graphs() == USUAL)
-            }
-        };
+        let usual = measurement.usual_graphs();
+        let on_it = self.own_graph().map_or_else(|| usual.contains(&graph), |own| own == graph);
+        // The large one is the store's alone.
+        let on_it = on_it || (self.large && graph == LARGE && usual == USUAL);
         self.wants(measurement) && measurement.is_of_a_graph() && on_it
     }
 
@@ -224,5 +221,6 @@ mod tests {
         assert_eq!(arguments(&["--only", "resp", "--large"]).graphs(), [USUAL[0]]);
         assert_eq!(arguments(&["--only", "common,growth"]).graphs(), []);
         assert_eq!(arguments(&["--only", "resp", "--edges", "500", "--users", "50"]).graphs(), [(500, 50)]);
+        assert_eq!(arguments(&["--large", "--edges", "500", "--users", "50"]).graphs(), [(500, 50), LARGE]);
     }
 }

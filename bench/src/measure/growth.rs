@@ -46,7 +46,9 @@ impl Bench<'_> {
             results.extend(&format!("{} edges, {} users", short(edges), short(edges / FOLLOWS_EACH)), [wire, process]);
             points.push(point);
         }
-        if let [.., tenth, last] = points.as_slice() {
+        if let [.., tenth, last] = points.as_slice()
+            && last.edges == self.largest()
+        {
             let times = |these: &[f64], others: &[f64]| -> Vec<f64> {
                 these.iter().zip(others).map(|(this, other)| this / other).collect()
             };
@@ -66,9 +68,13 @@ impl Bench<'_> {
         Ok(())
     }
 
+    fn largest(&self) -> u64 {
+        self.arguments.edges.unwrap_or(graph::LARGE.0)
+    }
+
     /// The largest is left out where the disk has no room for it.
     fn sizes(&self) -> Result<Vec<u64>> {
-        let largest = self.arguments.edges.unwrap_or(graph::LARGE.0);
+        let largest = self.largest();
         let mut sizes: Vec<u64> = PARTS.iter().map(|part| largest / part).filter(|edges| *edges >= EDGES_MIN).collect();
         if !self.has_room_for(largest)? {
             eprintln!("growth: {} edges need {} GiB of free disk: left out", short(largest), disk_bytes(largest) >> 30);
