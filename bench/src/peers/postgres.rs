@@ -15,6 +15,8 @@ use crate::{graph::Graph, table::number, tools::postgres_program};
 
 /// Connecting takes its time.
 const SECONDS_MIN: u64 = 3;
+/// What is not counted: after the checkpoint that ends the filling, a page is logged whole when it is first written.
+const WARM_UP_SECONDS: u64 = 10;
 /// A cluster of this name, beside the tests' own.
 const NAME: &str = "bench";
 /// Room for the whole graph, and no checkpoint in the middle of every round; every commit is synced, as ever.
@@ -67,6 +69,7 @@ impl Postgres {
         let url = ask_script("start", &folder)?;
         let postgres = Self { url, folder, users: graph.users, clients };
         postgres.fill(graph)?;
+        postgres.follows(None, WARM_UP_SECONDS)?;
         Ok(postgres)
     }
 
