@@ -51,7 +51,7 @@ pub(super) fn peek_all(state: &State, plane: Plane, pairs: &[(Key, Key)], answer
     match runs.count {
         0 => {}
         1 => peek_rows::<1>(state, plane, pairs, runs, answers),
-        ..=A_FEW => peek_rows::<A_FEW>(state, plane, pairs, runs, answers),
+        2..=A_FEW => peek_rows::<A_FEW>(state, plane, pairs, runs, answers),
         _ => peek_rows::<SIDE_BY_SIDE>(state, plane, pairs, runs, answers),
     }
     peek_scattered(state, plane, &pairs[scattered..], &mut answers[scattered..]);
