@@ -20,6 +20,24 @@ pub(crate) fn remove(row: &mut Vec<u32>, ordinal: u32) {
     }
 }
 
+/// As [`insert`], without room for more: what an allocator rounds up to is room enough.
+pub(crate) fn insert_exact(row: &mut Box<[u32]>, ordinal: u32) {
+    if let Err(at) = row.binary_search(&ordinal) {
+        let mut longer = std::mem::take(row).into_vec();
+        longer.reserve_exact(1);
+        longer.insert(at, ordinal);
+        *row = longer.into_boxed_slice();
+    }
+}
+
+pub(crate) fn remove_exact(row: &mut Box<[u32]>, ordinal: u32) {
+    if let Ok(at) = row.binary_search(&ordinal) {
+        let mut shorter = std::mem::take(row).into_vec();
+        shorter.remove(at);
+        *row = shorter.into_boxed_slice();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -31,16 +49,19 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..200)) {
-            let (mut row, mut set) = (Vec::new(), BTreeSet::new());
+            let (mut row, mut exact, mut set) = (Vec::new(), Box::default(), BTreeSet::new());
             for (add, ordinal) in steps {
                 if add {
                     insert(&mut row, ordinal);
+                    insert_exact(&mut exact, ordinal);
                     set.insert(ordinal);
                 } else {
                     remove(&mut row, ordinal);
+                    remove_exact(&mut exact, ordinal);
                     set.remove(&ordinal);
                 }
                 prop_assert!(row.iter().eq(set.iter()));
+                prop_assert_eq!(&*exact, row.as_slice());
                 prop_assert_eq!(has(&row, ordinal), add);
             }
         }

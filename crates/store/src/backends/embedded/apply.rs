@@ -204,7 +204,7 @@ impl Step {
                     if value.live { lists.insert(value.other) } else { lists.remove(value.other) }
                 }
                 if value.quiet {
-                    step(&mut lists.following_quiet);
+                    lists.change_quiet(Side::Following, step);
                 }
             }
             Side::Followers => {
@@ -212,7 +212,7 @@ impl Step {
                     step(&mut lists.followers_total);
                 }
                 if value.quiet {
-                    step(&mut lists.followers_quiet);
+                    lists.change_quiet(Side::Followers, step);
                 }
             }
         }

@@ -170,7 +170,7 @@ impl Checkpointer {
                 let old = {
                     let shard = shard.read();
                     let lists = shard.lists(key.plane(), key.ordinal());
-                    lists.map(|lists| lists.side(key.side()).clone()).unwrap_or_default()
+                    lists.map(|lists| lists.blocks(key.side())).unwrap_or_default()
                 };
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
                 let folded = fold::fold(key, &old, tail, &engine.state, &engine.files, |bytes, count| {
@@ -185,7 +185,7 @@ impl Checkpointer {
                 let mut shard = shard.write();
                 for (key, folded) in swaps.by_ref().take(SWAP_LISTS) {
                     if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-                        *lists.side_mut(key.side()) = folded.blocks;
+                        lists.set_blocks(key.side(), folded.blocks);
                     }
                     folded.retired.iter().for_each(|block| engine.files.retire(*block));
                 }
@@ -282,10 +282,10 @@ impl Checkpointer {
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
                 let mut new = old.clone();
                 match &mut new.refs {
-                    Refs::None => {}
                     Refs::One(block) => *block = moved(*block, family, writers)?,
-                    Refs::Many(blocks) => {
-                        for bounded in blocks.iter_mut() {
+                    Refs::Many(None) => {}
+                    Refs::Many(Some(blocks)) => {
+                        for bounded in Arc::make_mut(blocks) {
                             bounded.block = moved(bounded.block, family, writers)?;
                         }
                     }
@@ -294,11 +294,11 @@ impl Checkpointer {
             }
             writers.flush()?;
             for (key, old, new) in swaps {
-                for (old, new) in old.iter().zip(new.iter()) {
+                for (old, new) in old.refs.iter().zip(new.refs.iter()) {
                     retire_if_moved(&engine.files, old, new);
                 }
                 if let Some(lists) = shard.write().lists_mut(key.plane(), key.ordinal()) {
-                    *lists.side_mut(key.side()) = new;
+                    lists.set_blocks(key.side(), new);
                 }
             }
         }
@@ -458,12 +458,12 @@ fn retire_if_moved(files: &BlockFiles, old: BlockRef, new: BlockRef) {
 }
 
 fn list_entry(plane: Plane, ordinal: u32, lists: &Lists) -> Option<ListEntry> {
-    let empty = lists.following.refs == Refs::None && lists.followers.refs == Refs::None;
+    let empty = lists.following.is_empty() && lists.followers.is_empty();
     (!empty).then(|| ListEntry {
         plane,
         ordinal,
-        following: lists.following.clone(),
-        followers: lists.followers.clone(),
+        following: lists.blocks(Side::Following),
+        followers: lists.blocks(Side::Followers),
     })
 }
 
@@ -471,9 +471,8 @@ fn lists_in(shard: &Shard, index: usize, victims: &HashSet<u32>) -> Vec<(ListKey
     let mut found = Vec::new();
     for (plane, ordinal, lists) in shard.all_lists(index) {
         for side in Side::BOTH {
-            let blocks = lists.side(side);
-            if blocks.iter().any(|block| victims.contains(&block.file())) {
-                found.push((ListKey::new(plane, side, ordinal), blocks.clone()));
+            if lists.side(side).iter().any(|block| victims.contains(&block.file())) {
+                found.push((ListKey::new(plane, side, ordinal), lists.blocks(side)));
             }
         }
     }

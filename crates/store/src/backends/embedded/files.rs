@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -107,7 +108,7 @@ impl BlockFiles {
 
     pub(super) fn retire(&self, block: BlockRef) {
         if let Some(file) = self.open.write().get_mut(&block.file()) {
-            file.live = file.live.saturating_sub(u64::from(block.length));
+            file.live = file.live.saturating_sub(u64::from(block.length()));
         }
     }
 
@@ -117,7 +118,7 @@ impl BlockFiles {
 
     pub(super) fn read_raw(&self, block: BlockRef) -> Result<Vec<u8>, Fault> {
         let (family, file) = self.get(block.file()).ok_or(Fault::Moved)?;
-        read_exact_at(&*file, block.length as usize, block.offset()).map_err(|error| match error.kind() {
+        read_exact_at(&*file, block.length() as usize, block.offset()).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 Fault::damaged(file_name(family, block.file()), block.offset(), "the file ends inside a block")
             }
@@ -166,10 +167,12 @@ impl BlockWriter {
 
     /// The reference is good for readers only after the next `flush`.
     pub(super) fn append(&mut self, files: &BlockFiles, bytes: &[u8], count: u32) -> io::Result<BlockRef> {
+        let length = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
+        let length = length.ok_or_else(|| io::Error::other("a block has no bytes, or too many"))?;
         let offset = self.written + self.buffer.len() as u64;
         self.buffer.extend_from_slice(bytes);
         files.grow(self.number, bytes.len() as u64);
-        let block = BlockRef::new(self.number, offset, bytes.len() as u32, count);
+        let block = BlockRef::new(self.number, offset, length, count);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }

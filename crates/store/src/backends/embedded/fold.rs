@@ -35,32 +35,28 @@ pub(super) fn fold(
     changes.reverse();
     let mut work = Work { key, bounded: Vec::new(), quiet: old.quiet, retired: Vec::new() };
     let mut rest = changes.as_slice();
-    match &old.refs {
-        Refs::None => {}
-        Refs::One(block) => {
-            work.rewrite(*block, rest, state, files, &mut append)?;
-            rest = &[];
-        }
-        Refs::Many(blocks) => {
-            for (index, bounded) in blocks.iter().enumerate() {
-                let last = index + 1 == blocks.len();
-                let own = rest.partition_point(|(place, _)| *place <= bounded.newest);
-                // What is newer than everything joins the last block unless that one is full.
-                let joins = last && (own > 0 || (bounded.block.count as usize) < BLOCK_EDGES);
-                let own = if joins { rest.len() } else { own };
-                let (mine, others) = rest.split_at(own);
-                rest = others;
-                if mine.is_empty() {
-                    work.bounded.push(*bounded);
-                } else {
-                    work.rewrite(bounded.block, mine, state, files, &mut append)?;
-                }
-            }
+    if let Refs::One(block) = &old.refs {
+        work.rewrite(*block, rest, state, files, &mut append)?;
+        rest = &[];
+    }
+    let blocks = old.refs.bounded();
+    for (index, bounded) in blocks.iter().enumerate() {
+        let last = index + 1 == blocks.len();
+        let own = rest.partition_point(|(place, _)| *place <= bounded.newest);
+        // What is newer than everything joins the last block unless that one is full.
+        let joins = last && (own > 0 || (bounded.block.count as usize) < BLOCK_EDGES);
+        let own = if joins { rest.len() } else { own };
+        let (mine, others) = rest.split_at(own);
+        rest = others;
+        if mine.is_empty() {
+            work.bounded.push(*bounded);
+        } else {
+            work.rewrite(bounded.block, mine, state, files, &mut append)?;
         }
     }
     work.write(live(rest), &mut append)?;
     let Work { bounded, quiet, retired, .. } = work;
-    Ok(Folded { blocks: Blocks::from_parts(bounded, quiet), retired })
+    Ok(Folded { blocks: Blocks { refs: bounded.into(), quiet }, retired })
 }
 
 struct Work {

@@ -84,7 +84,8 @@ fn put(engine: &Engine, key: ListKey, entries: &[(Place, TailValue)], list: &Wal
     let tail = shard.tail.entry(key).or_default();
     entries.iter().for_each(|(place, value)| tail.set(*place, *value));
     if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-        (lists.followers_total, lists.followers_quiet) = (list.total, list.quiet);
+        lists.followers_total = list.total;
+        lists.set_quiet(Side::Followers, list.quiet);
     }
     drop(shard);
     engine.state.count(entries.len() as u64, 0);

@@ -1,15 +1,18 @@
-//! One user's lists in one plane, as memory keeps them: the following row whole, the rest as references to blocks.
+//! One user's lists in one plane, as memory keeps them: the following row whole, the rest as references to blocks. Every
+//! user has them: what is rare stands in a box.
 
-use entourage_model::Place;
+use std::{num::NonZeroU32, sync::Arc};
+
+use entourage_model::{Place, Side};
 
 use crate::adjacency::row;
 
 /// Where a block lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockRef {
     /// File number in the upper 24 bits, offset in the lower 40.
     at: u64,
-    pub(super) length: u32,
+    length: NonZeroU32,
     pub(super) count: u32,
 }
 
@@ -19,7 +22,7 @@ impl BlockRef {
     /// File numbers are below this.
     pub(super) const FILES: u32 = 1 << (u64::BITS - OFFSET_BITS);
 
-    pub(super) const fn new(file: u32, offset: u64, length: u32, count: u32) -> Self {
+    pub(super) const fn new(file: u32, offset: u64, length: NonZeroU32, count: u32) -> Self {
         Self { at: (file as u64) << OFFSET_BITS | offset, length, count }
     }
 
@@ -30,6 +33,10 @@ impl BlockRef {
     pub(super) const fn offset(self) -> u64 {
         self.at & ((1 << OFFSET_BITS) - 1)
     }
+
+    pub(super) const fn length(self) -> u32 {
+        self.length.get()
+    }
 }
 
 /// A block with the newest place in it; kept only for lists of several blocks.
@@ -39,51 +46,64 @@ pub(super) struct Bounded {
     pub(super) block: BlockRef,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The blocks of one side, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refs {
-    #[default]
-    None,
     One(BlockRef),
-    /// Oldest first. Boxed: most users have one block, and every user has this enum twice.
-    #[allow(clippy::box_collection, reason = "the size of the other variants is what counts")]
-    Many(Box<Vec<Bounded>>),
+    /// Most users have one block or none. Shared: a checkpoint looks at those of a long list while others read them.
+    Many(Option<Arc<Vec<Bounded>>>),
 }
 
-/// One side's blocks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Blocks {
-    pub(super) refs: Refs,
-    pub(super) quiet: u32,
+// Every user has it twice: a length is never zero, and that tells the two apart.
+const _: () = assert!(size_of::<Refs>() == 16);
+
+impl Default for Refs {
+    fn default() -> Self {
+        Self::Many(None)
+    }
 }
 
-impl Blocks {
-    pub(super) fn from_parts(mut bounded: Vec<Bounded>, quiet: u32) -> Self {
-        bounded.shrink_to_fit();
-        let refs = match bounded.as_slice() {
-            [] => Refs::None,
-            [one] => Refs::One(one.block),
-            _ => Refs::Many(Box::new(bounded)),
-        };
-        Self { refs, quiet }
+impl From<Vec<Bounded>> for Refs {
+    fn from(mut bounded: Vec<Bounded>) -> Self {
+        match bounded.as_slice() {
+            [] => Self::Many(None),
+            [one] => Self::One(one.block),
+            _ => {
+                bounded.shrink_to_fit();
+                Self::Many(Some(Arc::new(bounded)))
+            }
+        }
+    }
+}
+
+impl Refs {
+    pub(super) const fn is_empty(&self) -> bool {
+        matches!(self, Self::Many(None))
+    }
+
+    /// None unless there are several.
+    pub(super) fn bounded(&self) -> &[Bounded] {
+        match self {
+            Self::Many(Some(bounded)) => bounded,
+            Self::One(_) | Self::Many(None) => &[],
+        }
     }
 
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = BlockRef> + '_ {
-        let (one, many): (Option<BlockRef>, &[Bounded]) = match &self.refs {
-            Refs::None => (None, &[]),
-            Refs::One(block) => (Some(*block), &[]),
-            Refs::Many(blocks) => (None, blocks),
+        let one = match self {
+            Self::One(block) => Some(*block),
+            Self::Many(_) => None,
         };
-        one.into_iter().chain(many.iter().map(|bounded| bounded.block))
+        one.into_iter().chain(self.bounded().iter().map(|bounded| bounded.block))
     }
 
     /// The blocks that can hold places below `after`, newest first, until they hold `enough` edges; and whether there
     /// are more below them.
     pub(super) fn below(&self, after: Option<Place>, enough: usize) -> (Vec<BlockRef>, bool) {
-        let blocks = match &self.refs {
-            Refs::None => return (Vec::new(), false),
-            Refs::One(block) => return (vec![*block], false),
-            Refs::Many(blocks) => blocks,
-        };
+        if let Self::One(block) = self {
+            return (vec![*block], false);
+        }
+        let blocks = self.bounded();
         let first = after.map_or(blocks.len(), |after| blocks.partition_point(|block| block.newest < after) + 1);
         let mut chosen = Vec::new();
         // The first block may hold places above `after` only.
@@ -103,12 +123,11 @@ impl Blocks {
 
     /// The one block that can hold a place.
     pub(super) fn holding(&self, place: Place) -> Option<BlockRef> {
-        match &self.refs {
-            Refs::None => None,
-            Refs::One(block) => Some(*block),
-            Refs::Many(blocks) => {
-                let at = blocks.partition_point(|block| block.newest < place);
-                blocks.get(at).map(|bounded| bounded.block)
+        match self {
+            Self::One(block) => Some(*block),
+            Self::Many(_) => {
+                let at = self.bounded().partition_point(|block| block.newest < place);
+                self.bounded().get(at).map(|bounded| bounded.block)
             }
         }
     }
@@ -118,16 +137,32 @@ impl Blocks {
     }
 }
 
+/// One side's blocks, with the number of quiet edges in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Blocks {
+    pub(super) refs: Refs,
+    pub(super) quiet: u32,
+}
+
+/// Numbers of quiet edges by side; few users have any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Quiet {
+    listed: [u32; 2],
+    in_blocks: [u32; 2],
+}
+
 /// What a user has in one plane.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Lists {
     /// Ordinals of everyone this user's edges point at, in ascending order.
-    pub(super) row: Vec<u32>,
-    pub(super) following: Blocks,
-    pub(super) followers: Blocks,
+    pub(super) row: Box<[u32]>,
+    pub(super) following: Refs,
+    pub(super) followers: Refs,
+    quiet: Option<Box<Quiet>>,
     pub(super) followers_total: u32,
-    pub(super) following_quiet: u32,
-    pub(super) followers_quiet: u32,
+    /// Whether the user may have lists in other planes; told in the follow plane only.
+    pub(super) has_others: bool,
 }
 
 impl Lists {
@@ -136,31 +171,68 @@ impl Lists {
     }
 
     pub(super) fn insert(&mut self, target: u32) {
-        row::insert(&mut self.row, target);
+        row::insert_exact(&mut self.row, target);
     }
 
     pub(super) fn remove(&mut self, target: u32) {
-        row::remove(&mut self.row, target);
+        row::remove_exact(&mut self.row, target);
     }
 
-    pub(super) fn side(&self, side: entourage_model::Side) -> &Blocks {
+    /// Recovery only: in any order, to be sorted when all are there.
+    pub(super) fn extend_row(&mut self, targets: impl ExactSizeIterator<Item = u32>) {
+        let mut row = std::mem::take(&mut self.row).into_vec();
+        row.reserve_exact(targets.len());
+        row.extend(targets);
+        self.row = row.into_boxed_slice();
+    }
+
+    pub(super) const fn side(&self, side: Side) -> &Refs {
         match side {
-            entourage_model::Side::Following => &self.following,
-            entourage_model::Side::Followers => &self.followers,
+            Side::Following => &self.following,
+            Side::Followers => &self.followers,
         }
     }
 
-    pub(super) fn side_mut(&mut self, side: entourage_model::Side) -> &mut Blocks {
+    pub(super) fn blocks(&self, side: Side) -> Blocks {
+        let quiet = self.quiet.as_ref().map_or(0, |quiet| quiet.in_blocks[side as usize]);
+        Blocks { refs: self.side(side).clone(), quiet }
+    }
+
+    pub(super) fn set_blocks(&mut self, side: Side, blocks: Blocks) {
         match side {
-            entourage_model::Side::Following => &mut self.following,
-            entourage_model::Side::Followers => &mut self.followers,
+            Side::Following => self.following = blocks.refs,
+            Side::Followers => self.followers = blocks.refs,
+        }
+        if self.quiet.is_some() || blocks.quiet > 0 {
+            self.change_counts(|quiet| quiet.in_blocks[side as usize] = blocks.quiet);
         }
     }
 
-    pub(super) fn totals(&self, side: entourage_model::Side) -> (u64, u64) {
-        match side {
-            entourage_model::Side::Following => (self.row.len() as u64, u64::from(self.following_quiet)),
-            entourage_model::Side::Followers => (u64::from(self.followers_total), u64::from(self.followers_quiet)),
+    pub(super) fn quiet(&self, side: Side) -> u32 {
+        self.quiet.as_ref().map_or(0, |quiet| quiet.listed[side as usize])
+    }
+
+    pub(super) fn change_quiet(&mut self, side: Side, change: impl FnOnce(&mut u32)) {
+        self.change_counts(|quiet| change(&mut quiet.listed[side as usize]));
+    }
+
+    pub(super) fn set_quiet(&mut self, side: Side, count: u32) {
+        if self.quiet(side) != count {
+            self.change_quiet(side, |quiet| *quiet = count);
         }
+    }
+
+    fn change_counts(&mut self, change: impl FnOnce(&mut Quiet)) {
+        let mut quiet = self.quiet.take().unwrap_or_default();
+        change(&mut quiet);
+        self.quiet = (*quiet != Quiet::default()).then_some(quiet);
+    }
+
+    pub(super) fn totals(&self, side: Side) -> (u64, u64) {
+        let total = match side {
+            Side::Following => self.row.len() as u64,
+            Side::Followers => u64::from(self.followers_total),
+        };
+        (total, u64::from(self.quiet(side)))
     }
 }

@@ -1,6 +1,8 @@
 //! The checkpoint file: which sequence it covers, and where every block lies. Written whole under another name, made
 //! durable, then renamed: it is either there and complete, or not there.
 
+use std::num::NonZeroU32;
+
 use entourage_model::{Key, Place, Plane, Sequence, Side, Version};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -9,7 +11,7 @@ use super::{
     documents::DocumentBlock,
     fault::Fault,
     files::Family,
-    lists::{BlockRef, Blocks, Bounded},
+    lists::{BlockRef, Blocks, Bounded, Refs},
     shelf::{Shelf, ShelfKey},
 };
 use crate::disk::{Disk, read_all};
@@ -187,48 +189,45 @@ struct Cursor {
 impl Cursor {
     fn put(&mut self, bytes: &mut Vec<u8>, block: BlockRef) {
         put_varint(bytes, u64::from(block.count));
-        put_varint(bytes, u64::from(block.length));
+        put_varint(bytes, u64::from(block.length()));
         let file = i64::from(block.file()) - i64::from(self.file);
         let end = if file == 0 { self.end } else { 0 };
         put_signed(bytes, (block.offset() as i64 - end as i64) << 1 | i64::from(file != 0));
         if file != 0 {
             put_signed(bytes, file);
         }
-        *self = Self { file: block.file(), end: block.offset() + u64::from(block.length) };
+        *self = Self { file: block.file(), end: block.offset() + u64::from(block.length()) };
     }
 
     fn take(&mut self, reader: &mut Reader<'_>) -> Result<BlockRef, Corrupt> {
         let count = reader.u32()?;
-        let length = reader.u32()?;
+        let length = NonZeroU32::new(reader.u32()?).ok_or(Corrupt("a block without bytes"))?;
         let head = reader.signed()?;
         if head & 1 != 0 {
             let file = i64::from(self.file).checked_add(reader.signed()?).ok_or(Corrupt("file number"))?;
             *self = Self { file: u32::try_from(file).map_err(|_| Corrupt("file number"))?, end: 0 };
         }
         let offset = self.end.checked_add_signed(head >> 1).ok_or(Corrupt("offset"))?;
-        self.end = offset + u64::from(length);
+        self.end = offset + u64::from(length.get());
         Ok(BlockRef::new(self.file, offset, length, count))
     }
 }
 
 fn put_blocks(bytes: &mut Vec<u8>, blocks: &Blocks, cursor: &mut Cursor) {
-    match &blocks.refs {
-        super::lists::Refs::None => {
-            bytes.push(0);
-            return;
-        }
-        super::lists::Refs::One(block) => {
-            bytes.push(1);
-            cursor.put(bytes, *block);
-        }
-        super::lists::Refs::Many(many) => {
-            put_varint(bytes, many.len() as u64);
-            for bounded in many.iter() {
-                cursor.put(bytes, bounded.block);
-                put_varint(bytes, bounded.newest.position.bits());
-                put_signed(bytes, bounded.newest.key.0);
-            }
-        }
+    if blocks.refs.is_empty() {
+        bytes.push(0);
+        return;
+    }
+    if let Refs::One(block) = &blocks.refs {
+        bytes.push(1);
+        cursor.put(bytes, *block);
+    } else {
+        put_varint(bytes, blocks.refs.bounded().len() as u64);
+    }
+    for bounded in blocks.refs.bounded() {
+        cursor.put(bytes, bounded.block);
+        put_varint(bytes, bounded.newest.position.bits());
+        put_signed(bytes, bounded.newest.key.0);
     }
     put_varint(bytes, u64::from(blocks.quiet));
 }
@@ -249,7 +248,7 @@ fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor) -> Result<Blocks, C
         bounded.push(Bounded { newest, block });
     }
     let quiet = reader.u32()?;
-    Ok(Blocks::from_parts(bounded, quiet))
+    Ok(Blocks { refs: bounded.into(), quiet })
 }
 
 fn put_documents(bytes: &mut Vec<u8>, documents: &[(ShelfKey, Vec<DocumentBlock>)]) {

@@ -9,6 +9,7 @@ mod backup;
 mod block;
 mod checkpoint;
 mod checks;
+mod chunked;
 mod codec;
 mod commit;
 mod common;

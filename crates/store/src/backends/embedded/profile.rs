@@ -13,7 +13,66 @@ const REGISTERED: u8 = 1 << 5;
 const CHANGED: u8 = 1 << 6;
 const SUSPENDED: u8 = 1 << 7;
 
-pub(super) fn encode(user: &User) -> Box<[u8]> {
+/// What stays in a slot: with the rest it has sixteen bytes.
+const SHORT: usize = 14;
+
+/// A user's record in memory. Of a numeric user without a name it takes no block of its own.
+#[derive(Debug)]
+pub(super) enum Profile {
+    Short {
+        length: u8,
+        bytes: [u8; SHORT],
+    },
+    /// The flags once more: looking at them waits for no other memory. The box makes it as small as the others.
+    Long {
+        flags: u8,
+        bytes: Box<Box<[u8]>>,
+    },
+    /// The user was erased, at this version.
+    Erased(Version),
+}
+
+const _: () = assert!(size_of::<Profile>() == 16);
+
+impl Profile {
+    pub(super) fn new(record: &[u8]) -> Self {
+        let mut bytes = [0; SHORT];
+        match bytes.get_mut(..record.len()) {
+            Some(short) => {
+                short.copy_from_slice(record);
+                Self::Short { length: record.len() as u8, bytes }
+            }
+            None => Self::Long { flags: record.first().copied().unwrap_or_default(), bytes: Box::new(record.into()) },
+        }
+    }
+
+    /// As `encode` made it; of an erased user nothing.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long { bytes, .. } => bytes,
+            Self::Erased(_) => &[],
+        }
+    }
+
+    const fn flags(&self) -> u8 {
+        match self {
+            Self::Short { bytes, .. } => bytes[0],
+            Self::Long { flags, .. } => *flags,
+            Self::Erased(_) => 0,
+        }
+    }
+
+    pub(super) const fn is_private(&self) -> bool {
+        self.flags() & PRIVATE != 0
+    }
+
+    pub(super) const fn is_suspended(&self) -> bool {
+        self.flags() & SUSPENDED != 0
+    }
+}
+
+pub(super) fn encode(user: &User) -> Vec<u8> {
     let named = user.id.as_number() != Some(user.key.0);
     let registered = user.registered_at != user.created.millis();
     let changed = user.version != user.created;
@@ -41,7 +100,7 @@ pub(super) fn encode(user: &User) -> Box<[u8]> {
     for text in [&user.name, &user.avatar_url].into_iter().flatten() {
         put_bytes(&mut bytes, text.as_bytes());
     }
-    bytes.into_boxed_slice()
+    bytes
 }
 
 pub(super) fn decode(key: Key, bytes: &[u8]) -> Result<User, Corrupt> {
@@ -61,14 +120,6 @@ pub(super) fn decode(key: Key, bytes: &[u8]) -> Result<User, Corrupt> {
     reader.end()?;
     let (private, hide_lists, follow_suspended) = (has(PRIVATE), has(HIDE_LISTS), has(SUSPENDED));
     Ok(User { key, id, name, avatar_url, private, hide_lists, follow_suspended, registered_at, created, version })
-}
-
-pub(super) fn is_private(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|flags| flags & PRIVATE != 0)
-}
-
-pub(super) fn is_suspended(bytes: &[u8]) -> bool {
-    bytes.first().is_some_and(|flags| flags & SUSPENDED != 0)
 }
 
 fn text<'a>(reader: &mut Reader<'a>) -> Result<&'a str, Corrupt> {
@@ -95,7 +146,11 @@ mod tests {
                 registered_at: Millis::from_since_2000(registered),
                 created: Version::from_bits(created), version: Version::from_bits(created + later),
             };
-            prop_assert_eq!(decode(key, &encode(&user)).unwrap(), user);
+            let record = encode(&user);
+            let profile = Profile::new(&record);
+            prop_assert_eq!(profile.bytes(), &*record);
+            prop_assert_eq!((profile.is_private(), profile.is_suspended()), (private, follow_suspended));
+            prop_assert_eq!(decode(key, &record).unwrap(), user);
         }
     }
 }

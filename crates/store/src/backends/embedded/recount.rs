@@ -52,13 +52,15 @@ fn correct(engine: &Engine, user: Key, ordinal: u32, plane: Plane) -> Result<u64
     let mut shard = engine.state.shard(ordinal).write();
     let Some(lists) = shard.lists_mut(plane, ordinal) else { return Ok(0) };
     let mut corrected = 0;
-    if (lists.followers_total, lists.followers_quiet) != (followers.total, followers.quiet) {
-        (lists.followers_total, lists.followers_quiet) = (followers.total, followers.quiet);
+    if (lists.followers_total, lists.quiet(Side::Followers)) != (followers.total, followers.quiet) {
+        lists.followers_total = followers.total;
+        lists.set_quiet(Side::Followers, followers.quiet);
         corrected += 1;
     }
     // The count of this side is the length of its row.
-    if lists.following_quiet != following.quiet || lists.row != following.others {
-        (lists.following_quiet, lists.row) = (following.quiet, following.others);
+    if lists.quiet(Side::Following) != following.quiet || *lists.row != *following.others {
+        lists.set_quiet(Side::Following, following.quiet);
+        lists.row = following.others.into();
         corrected += 1;
     }
     Ok(corrected)

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use entourage_model::{Millis, Outcome, Sequence, Version};
+use entourage_model::{Millis, Outcome, Sequence, Side, Version};
 use hashbrown::{HashMap, HashSet};
 
 use super::{
@@ -22,8 +22,9 @@ use super::{
     lists::BlockRef,
     log::{self, Found, SEGMENT_HEADER, Segment},
     manifest::{self, Manifest},
-    state::{ListKey, USERS_PER_GROUP},
-    users::{self, Stored},
+    profile::Profile,
+    state::{ListKey, Shard, USERS_PER_GROUP},
+    users,
 };
 use crate::disk::{DiskFile, read_exact_at};
 
@@ -66,10 +67,10 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
 fn open_files(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
     let mut live: HashMap<u32, u64> = HashMap::new();
     let blocks = manifest.groups.iter().copied();
-    let lists = manifest.lists.iter().flat_map(|list| list.following.iter().chain(list.followers.iter()));
+    let lists = manifest.lists.iter().flat_map(|list| list.following.refs.iter().chain(list.followers.refs.iter()));
     let documents = manifest.documents.iter().flat_map(|(_, blocks)| blocks.iter().map(|bounded| bounded.block));
     for block in blocks.chain(lists).chain(documents) {
-        *live.entry(block.file()).or_default() += u64::from(block.length);
+        *live.entry(block.file()).or_default() += u64::from(block.length());
     }
     for entry in &manifest.files {
         let name = file_name(entry.family, entry.number);
@@ -99,10 +100,10 @@ fn load_users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
         if group * USERS_PER_GROUP != engine.state.users() {
             return Err(damaged("a group of users is missing"));
         }
-        for (key, stored) in users {
-            match stored {
-                Stored::User(record) => drop(engine.state.add_user(key, record)),
-                Stored::Erased(version) => engine.state.add_erased(key, version),
+        for (key, profile) in users {
+            match profile {
+                Profile::Erased(version) => engine.state.add_erased(key, version),
+                profile => drop(engine.state.add_user(key, profile)),
             }
         }
     }
@@ -112,93 +113,89 @@ fn load_users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Sets the references, then reads the following side file by file in the order it lies on disk.
+/// Sets the references, then reads the following side.
 fn load_lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
-    let mut by_file: HashMap<u32, Vec<(BlockRef, ListKey)>> = HashMap::new();
     for list in &manifest.lists {
         let mut shard = engine.state.shard(list.ordinal).write();
         let Some(lists) = shard.lists_mut(list.plane, list.ordinal) else {
             return Err(Fault::damaged(manifest::name(manifest.number), 0, "a list of nobody"));
         };
-        lists.following = list.following.clone();
-        lists.followers = list.followers.clone();
-        lists.followers_total = u32::try_from(list.followers.total()).unwrap_or(u32::MAX);
-        lists.followers_quiet = list.followers.quiet;
-        lists.following_quiet = list.following.quiet;
-        let total = list.following.total();
-        lists.row.reserve_exact(total as usize);
-        engine.state.add_edges(total);
-        let key = ListKey::new(list.plane, entourage_model::Side::Following, list.ordinal);
-        for block in list.following.iter() {
-            by_file.entry(block.file()).or_default().push((block, key));
+        lists.followers_total = u32::try_from(list.followers.refs.total()).unwrap_or(u32::MAX);
+        engine.state.add_edges(list.following.refs.total());
+        for (side, blocks) in [(Side::Following, &list.following), (Side::Followers, &list.followers)] {
+            lists.set_quiet(side, blocks.quiet);
+            lists.set_blocks(side, blocks.clone());
         }
     }
-    for (_, blocks) in by_file.iter_mut() {
-        blocks.sort_unstable_by_key(|(block, _)| block.offset());
-    }
-    let mut work: Vec<(u32, Vec<(BlockRef, ListKey)>)> = by_file.into_iter().collect();
-    work.sort_unstable_by_key(|(number, _)| *number);
-    load_rows(engine, &work)?;
-    sort_rows(engine)
+    load_rows(engine)
 }
 
-const WINDOW: u64 = 8 << 20;
-
-/// Blocks that lie near each other in one file: read with one request.
-type Window<'a> = (u32, &'a [(BlockRef, ListKey)]);
-
-/// Every processor takes its share: rows are sorted afterwards, so the order in which they are filled is of no account.
-fn load_rows(engine: &Engine, work: &[(u32, Vec<(BlockRef, ListKey)>)]) -> Result<(), Fault> {
-    let mut windows: Vec<Window<'_>> = Vec::new();
-    for (number, blocks) in work {
-        let mut rest = blocks.as_slice();
-        while let Some((first, _)) = rest.first() {
-            let limit = first.offset() + WINDOW;
-            let in_window = rest.partition_point(|(block, _)| block.offset() + u64::from(block.length) <= limit);
-            let (window, others) = rest.split_at(in_window.max(1));
-            windows.push((*number, window));
-            rest = others;
-        }
-    }
+/// Every processor takes its share of the shards.
+fn load_rows(engine: &Engine) -> Result<(), Fault> {
     let next = AtomicUsize::new(0);
     on_every_processor(|| {
-        while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed)) {
-            load_window(engine, *window)?;
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(shard) = engine.state.shards().get(index) else { return Ok(()) };
+            load_shard(engine, index, &mut shard.write())?;
         }
-        Ok(())
     })
 }
 
-fn load_window(engine: &Engine, (number, window): Window<'_>) -> Result<(), Fault> {
+type Placed = (BlockRef, ListKey);
+
+/// Read in the order they lie on disk: rows are sorted afterwards, so the order in which they are filled is of no account.
+fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fault> {
+    let mut blocks: Vec<Placed> = Vec::new();
+    for (plane, ordinal, lists) in shard.all_lists(index) {
+        let key = ListKey::new(plane, Side::Following, ordinal);
+        blocks.extend(lists.following.iter().map(|block| (block, key)));
+    }
+    blocks.sort_unstable_by_key(|(block, _)| (block.file(), block.offset()));
+    let mut rest = blocks.as_slice();
+    while !rest.is_empty() {
+        let (window, others) = rest.split_at(near(rest));
+        load_window(engine, shard, window)?;
+        rest = others;
+    }
+    shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
+    shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
+    Ok(())
+}
+
+const WINDOW: u64 = 8 << 20;
+/// Reading so much that nobody wants takes no longer than asking again.
+const GAP: u64 = 64 << 10;
+
+/// How many of the first blocks lie near each other in one file: they are read with one request.
+fn near(blocks: &[Placed]) -> usize {
+    let Some((first, _)) = blocks.first() else { return 0 };
+    let end = |block: &BlockRef| block.offset() + u64::from(block.length());
+    let joins = |pair: &&[Placed]| {
+        let (before, next) = (&pair[0].0, &pair[1].0);
+        next.file() == first.file() && next.offset() <= end(before) + GAP && end(next) <= first.offset() + WINDOW
+    };
+    1 + blocks.windows(2).take_while(joins).count()
+}
+
+fn load_window(engine: &Engine, shard: &mut Shard, window: &[Placed]) -> Result<(), Fault> {
+    let (Some((first, _)), Some((last, _))) = (window.first(), window.last()) else { return Ok(()) };
+    let number = first.file();
     let (family, file) = engine.files.get(number).ok_or_else(|| Fault::damaged("blocks", 0, "a file is missing"))?;
-    let start = window.first().map_or(0, |(block, _)| block.offset());
-    let end = window.last().map_or(start, |(block, _)| block.offset() + u64::from(block.length));
+    let (start, end) = (first.offset(), last.offset() + u64::from(last.length()));
     let bytes = read_exact_at(&*file, (end - start) as usize, start)?;
     let mut entries = Vec::new();
     for (block, key) in window {
         let at = (block.offset() - start) as usize;
-        let raw = bytes.get(at..at + block.length as usize).unwrap_or_default();
+        let raw = bytes.get(at..at + block.length() as usize).unwrap_or_default();
         entries.clear();
         block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
             .map_err(|corrupt| Fault::damaged(file_name(family, number), block.offset(), corrupt.0))?;
-        let mut shard = engine.state.shard(key.ordinal()).write();
         if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-            lists.row.extend(entries.iter().map(|entry| entry.other));
+            lists.extend_row(entries.iter().map(|entry| entry.other));
         }
     }
     Ok(())
-}
-
-fn sort_rows(engine: &Engine) -> Result<(), Fault> {
-    let next = AtomicUsize::new(0);
-    on_every_processor(|| {
-        while let Some(shard) = engine.state.shards().get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut shard = shard.write();
-            shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
-            shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
-        }
-        Ok(())
-    })
 }
 
 /// Runs the same work on several threads; it shares itself out.

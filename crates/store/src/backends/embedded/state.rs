@@ -3,6 +3,7 @@
 
 use std::{
     array,
+    mem::offset_of,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,7 +15,14 @@ use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    documents::Documents, erased::Erased, grouped::Grouped, keys::Keys, lists::Lists, profile, tail::TailList,
+    chunked::Chunked,
+    documents::Documents,
+    erased::Erased,
+    grouped::Grouped,
+    keys::Keys,
+    lists::Lists,
+    profile::{self, Profile},
+    tail::TailList,
 };
 
 pub(super) const SHARDS: usize = 256;
@@ -44,24 +52,20 @@ impl ListKey {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
+#[repr(C)]
 pub(super) struct UserSlot {
-    pub(super) key: Key,
-    pub(super) private: bool,
-    pub(super) suspended: bool,
-    /// Whether `sparse` may know this user.
-    pub(super) has_sparse: bool,
-    /// The user's record as `profile` encodes it; empty once they are erased.
-    pub(super) profile: Box<[u8]>,
-    /// When the user was erased, if they were.
-    pub(super) erased: Option<Box<Version>>,
     /// The plane nearly everything is in.
     pub(super) follow: Lists,
+    pub(super) profile: Profile,
 }
+
+// There are as many as users. A check needs the row: no two lines of the cache share one.
+const _: () = assert!(size_of::<UserSlot>() == 80 && offset_of!(UserSlot, follow.row) == 0);
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    pub(super) users: Vec<UserSlot>,
+    pub(super) users: Chunked<UserSlot>,
     /// The other planes, which few users have.
     pub(super) sparse: HashMap<(Plane, u32), Lists>,
     pub(super) tail: HashMap<ListKey, TailList>,
@@ -85,7 +89,7 @@ impl Shard {
     pub(super) fn lists(&self, plane: Plane, ordinal: u32) -> Option<&Lists> {
         match plane {
             Plane::Follow => self.user(ordinal).map(|user| &user.follow),
-            _ if !self.user(ordinal)?.has_sparse => None,
+            _ if !self.user(ordinal)?.follow.has_others => None,
             _ => self.sparse.get(&(plane, ordinal)),
         }
     }
@@ -103,7 +107,7 @@ impl Shard {
         if plane == Plane::Follow {
             return Some(&mut user.follow);
         }
-        user.has_sparse = true;
+        user.follow.has_others = true;
         Some(self.sparse.entry((plane, ordinal)).or_default())
     }
 }
@@ -286,17 +290,17 @@ impl State {
     }
 
     pub(super) fn is_private(&self, ordinal: u32) -> bool {
-        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.private)
+        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.is_private())
     }
 
     pub(super) fn is_suspended(&self, ordinal: u32) -> bool {
         self.suspended.load(Ordering::Relaxed) > 0
-            && self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.suspended)
+            && self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.is_suspended())
     }
 
     pub(super) fn user(&self, key: Key) -> Option<User> {
         let ordinal = self.ordinal(key)?;
-        profile::decode(key, &self.shard(ordinal).read().user(ordinal)?.profile).ok()
+        profile::decode(key, self.shard(ordinal).read().user(ordinal)?.profile.bytes()).ok()
     }
 
     pub(super) fn counts(&self, key: Key) -> Option<Counts> {
@@ -325,12 +329,7 @@ impl State {
         let Some(ordinal) = self.ordinal(key) else { return };
         self.erased.insert(key, ordinal, version);
         self.ordinals[Self::ordinal_shard(key)].write().remove(&key);
-        if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
-            slot.private = false;
-            slot.profile = Box::default();
-            slot.erased = Some(Box::new(version));
-            self.count_suspended(std::mem::take(&mut slot.suspended), false);
-        }
+        self.set_profile(ordinal, Profile::Erased(version));
         self.mark_dirty([ordinal / USERS_PER_GROUP]);
     }
 
@@ -339,33 +338,26 @@ impl State {
         if self.erased.version(user.key).is_some_and(|erased| erased >= user.version) {
             return;
         }
-        let bytes = profile::encode(user);
+        let profile = Profile::new(&profile::encode(user));
         let ordinal = match self.ordinal(user.key) {
             Some(ordinal) => {
-                if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
-                    slot.private = user.private;
-                    slot.profile = bytes;
-                    let before = std::mem::replace(&mut slot.suspended, user.follow_suspended);
-                    self.count_suspended(before, user.follow_suspended);
-                }
+                self.set_profile(ordinal, profile);
                 ordinal
             }
-            None => self.add_user(user.key, bytes),
+            None => self.add_user(user.key, profile),
         };
         self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
     }
 
     /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
-    pub(super) fn add_user(&self, key: Key, profile: Box<[u8]>) -> u32 {
+    pub(super) fn add_user(&self, key: Key, profile: Profile) -> u32 {
         let ordinal = {
             let mut keys = self.keys.write();
             keys.push(key);
             (keys.len() - 1) as u32
         };
-        let (private, suspended) = (profile::is_private(&profile), profile::is_suspended(&profile));
-        self.count_suspended(false, suspended);
-        let slot = UserSlot { key, private, suspended, profile, ..UserSlot::default() };
-        self.shard(ordinal).write().users.push(slot);
+        self.count_suspended(false, profile.is_suspended());
+        self.shard(ordinal).write().users.push(UserSlot { follow: Lists::default(), profile });
         self.ordinals[Self::ordinal_shard(key)].write().insert(key, ordinal);
         self.erased.remove(key);
         ordinal
@@ -373,11 +365,15 @@ impl State {
 
     /// Recovery only: the place of somebody who was erased.
     pub(super) fn add_erased(&self, key: Key, version: Version) {
-        let ordinal = self.add_user(key, Box::default());
+        let ordinal = self.add_user(key, Profile::Erased(version));
         self.ordinals[Self::ordinal_shard(key)].write().remove(&key);
         self.erased.insert(key, ordinal, version);
+    }
+
+    fn set_profile(&self, ordinal: u32, profile: Profile) {
         if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
-            slot.erased = Some(Box::new(version));
+            self.count_suspended(slot.profile.is_suspended(), profile.is_suspended());
+            slot.profile = profile;
         }
     }
 

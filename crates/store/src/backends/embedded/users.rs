@@ -5,6 +5,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     codec::{Corrupt, Reader, put_bytes, put_signed, put_varint},
+    profile::Profile,
     state::{State, USERS_PER_GROUP},
 };
 
@@ -14,13 +15,17 @@ pub(super) fn encode_group(state: &State, group: u32, end: u32) -> (Vec<u8>, u32
     let mut bytes = vec![0; 8];
     let first = group * USERS_PER_GROUP;
     let ordinals = first..(first + USERS_PER_GROUP).min(end);
-    for ordinal in ordinals.clone() {
+    let keys: Vec<Key> = {
+        let keys = state.keys();
+        ordinals.clone().filter_map(|ordinal| keys.get(ordinal as usize).copied()).collect()
+    };
+    for (ordinal, key) in ordinals.clone().zip(keys) {
         let shard = state.shard(ordinal).read();
         if let Some(user) = shard.user(ordinal) {
-            put_signed(&mut bytes, user.key.0);
-            put_bytes(&mut bytes, &user.profile);
-            if let Some(erased) = &user.erased {
-                put_varint(&mut bytes, erased.bits());
+            put_signed(&mut bytes, key.0);
+            put_bytes(&mut bytes, user.profile.bytes());
+            if let Profile::Erased(version) = user.profile {
+                put_varint(&mut bytes, version.bits());
             }
         }
     }
@@ -29,13 +34,7 @@ pub(super) fn encode_group(state: &State, group: u32, end: u32) -> (Vec<u8>, u32
     (bytes, ordinals.len() as u32)
 }
 
-/// A user's record, or when they were erased.
-pub(super) enum Stored {
-    User(Box<[u8]>),
-    Erased(Version),
-}
-
-pub(super) fn decode_group(bytes: &[u8], group: u32, count: u32) -> Result<Vec<(Key, Stored)>, Corrupt> {
+pub(super) fn decode_group(bytes: &[u8], group: u32, count: u32) -> Result<Vec<(Key, Profile)>, Corrupt> {
     let mut reader = Reader::new(bytes);
     if reader.fixed_u64()? != xxh3_64_with_seed(bytes.get(8..).unwrap_or_default(), u64::from(group)) {
         return Err(Corrupt("checksum"));
@@ -43,11 +42,11 @@ pub(super) fn decode_group(bytes: &[u8], group: u32, count: u32) -> Result<Vec<(
     let mut users = Vec::with_capacity(count.min(USERS_PER_GROUP) as usize);
     for _ in 0..count {
         let key = Key(reader.signed()?);
-        let stored = match reader.bytes()? {
-            [] => Stored::Erased(Version::from_bits(reader.varint()?)),
-            record => Stored::User(record.into()),
+        let profile = match reader.bytes()? {
+            [] => Profile::Erased(Version::from_bits(reader.varint()?)),
+            record => Profile::new(record),
         };
-        users.push((key, stored));
+        users.push((key, profile));
     }
     reader.end()?;
     Ok(users)

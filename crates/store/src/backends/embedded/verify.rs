@@ -353,8 +353,12 @@ mod tests {
         ("count", "followers_total is too low", |engine| {
             change_lists(engine, 2, |lists| lists.followers_total -= 1);
         }),
-        ("count", "following_quiet is off", |engine| change_lists(engine, 4, |lists| lists.following_quiet -= 1)),
-        ("count", "followers_quiet is off", |engine| change_lists(engine, 2, |lists| lists.followers_quiet += 1)),
+        ("count", "the quiet ones of following are off", |engine| {
+            change_lists(engine, 4, |lists| lists.change_quiet(Side::Following, |quiet| *quiet -= 1));
+        }),
+        ("count", "the quiet ones of followers are off", |engine| {
+            change_lists(engine, 2, |lists| lists.change_quiet(Side::Followers, |quiet| *quiet += 1));
+        }),
         ("mirror", "only the follower's tail has the edge", |engine| {
             change_tail(engine, 2, Side::Followers, |_, _| None);
         }),
