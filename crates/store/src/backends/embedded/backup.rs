@@ -70,10 +70,10 @@ fn plan(engine: &Engine) -> Result<Vec<(String, u64, u64)>, Fault> {
     if let Some(number) = newest {
         let manifest = Manifest::read(&*engine.disk, engine.epoch(), number)?;
         plan.push(whole(manifest::name(number))?);
-        for file in &manifest.files {
+        for file in &manifest.head.files {
             plan.push((file_name(file.family, file.number), file.size, file.size));
         }
-        for name in manifest.idempotency {
+        for name in manifest.head.idempotency {
             plan.push(whole(name)?);
         }
     }

@@ -8,6 +8,7 @@ use std::{
 
 use entourage_model::{Plane, Side, Version};
 use hashbrown::HashSet;
+use parking_lot::RwLock;
 
 use super::{
     documents,
@@ -17,7 +18,7 @@ use super::{
     fold, history,
     lists::{BlockRef, Blocks, Lists, Refs},
     log,
-    manifest::{self, FileEntry, ListEntry, Manifest},
+    manifest::{self, FileEntry, Head, ListEntry},
     shelf::{Shelf, ShelfKey},
     state::{ListKey, Shard, USERS_PER_GROUP},
     tail::TailList,
@@ -348,16 +349,6 @@ impl Checkpointer {
         let ttl = engine.options.idempotency_millis();
         let (idempotency, expired) =
             engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
-        let mut lists = Vec::with_capacity(frozen.users as usize);
-        let mut some = Vec::new();
-        for (index, shard) in engine.state.shards().iter().enumerate() {
-            let shard = shard.read();
-            // Collected apart: while the long list grows, writers must not wait.
-            some.reserve(shard.users.len() + shard.sparse.len());
-            some.extend(shard.all_lists(index).filter_map(|(plane, ordinal, user)| list_entry(plane, ordinal, user)));
-            drop(shard);
-            lists.append(&mut some);
-        }
         let mut documents = Vec::new();
         for shard in engine.state.documents.shards() {
             let shard = shard.read();
@@ -367,7 +358,7 @@ impl Checkpointer {
         documents.sort_unstable_by_key(|(key, _)| *key);
         let files = engine.files.all().into_iter().filter(|(_, file)| file.live > 0);
         let files = files.map(|(number, file)| FileEntry { number, family: file.family, size: file.size }).collect();
-        let manifest = Manifest {
+        let head = Head {
             number,
             sequence: frozen.sequence,
             version: frozen.version,
@@ -376,13 +367,23 @@ impl Checkpointer {
             last_file: engine.files.last_number(),
             files,
             idempotency,
-            groups: self.groups.clone(),
-            lists,
-            documents,
         };
         // New block and record files must have their names before something refers to them.
         engine.disk.sync_folder()?;
-        manifest.write(&*engine.disk, engine.epoch())?;
+        // Nobody but this thread changes where blocks lie, so what is counted is what will be written.
+        let shards = || engine.state.shards().iter().enumerate();
+        let count = |(index, shard): (usize, &RwLock<Shard>)| {
+            shard.read().all_lists(index).filter(|(.., lists)| lists.has_blocks()).count() as u64
+        };
+        let count = shards().map(count).sum();
+        let mut writer = manifest::Writer::begin(&*engine.disk, engine.epoch(), &head, &self.groups, count)?;
+        let mut some = Vec::new();
+        for (index, shard) in shards() {
+            some.extend(shard.read().all_lists(index).filter(|(.., lists)| lists.has_blocks()).map(list_entry));
+            // Apart: while the file is written, writers must not wait.
+            some.drain(..).try_for_each(|entry| writer.list(&entry))?;
+        }
+        writer.finish(&documents)?;
         if self.number > 0 {
             self.obsolete.push(manifest::name(self.number));
         }
@@ -457,14 +458,9 @@ fn retire_if_moved(files: &BlockFiles, old: BlockRef, new: BlockRef) {
     }
 }
 
-fn list_entry(plane: Plane, ordinal: u32, lists: &Lists) -> Option<ListEntry> {
-    let empty = lists.following.is_empty() && lists.followers.is_empty();
-    (!empty).then(|| ListEntry {
-        plane,
-        ordinal,
-        following: lists.blocks(Side::Following),
-        followers: lists.blocks(Side::Followers),
-    })
+fn list_entry((plane, ordinal, lists): (Plane, u32, &Lists)) -> ListEntry {
+    let [following, followers] = Side::BOTH.map(|side| lists.blocks(side));
+    ListEntry { plane, ordinal, following, followers }
 }
 
 fn lists_in(shard: &Shard, index: usize, victims: &HashSet<u32>) -> Vec<(ListKey, Blocks)> {

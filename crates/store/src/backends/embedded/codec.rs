@@ -33,6 +33,11 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
+    /// How many bytes have not been taken.
+    pub(super) const fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     #[cfg(test)]
     pub(super) const fn is_empty(&self) -> bool {
         self.rest.is_empty()

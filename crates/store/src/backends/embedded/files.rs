@@ -106,6 +106,13 @@ impl BlockFiles {
         }
     }
 
+    /// Recovery only: how many bytes of each file are referred to.
+    pub(super) fn set_live(&self, live: &HashMap<u32, u64>) {
+        for (number, file) in self.open.write().iter_mut() {
+            file.live = live.get(number).copied().unwrap_or_default();
+        }
+    }
+
     pub(super) fn retire(&self, block: BlockRef) {
         if let Some(file) = self.open.write().get_mut(&block.file()) {
             file.live = file.live.saturating_sub(u64::from(block.length()));

@@ -193,6 +193,10 @@ impl Lists {
         }
     }
 
+    pub(super) const fn has_blocks(&self) -> bool {
+        !self.following.is_empty() || !self.followers.is_empty()
+    }
+
     pub(super) fn blocks(&self, side: Side) -> Blocks {
         let quiet = self.quiet.as_ref().map_or(0, |quiet| quiet.in_blocks[side as usize]);
         Blocks { refs: self.side(side).clone(), quiet }

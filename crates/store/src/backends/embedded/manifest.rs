@@ -1,10 +1,10 @@
 //! The checkpoint file: which sequence it covers, and where every block lies. Written whole under another name, made
 //! durable, then renamed: it is either there and complete, or not there.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, sync::Arc};
 
 use entourage_model::{Key, Place, Plane, Sequence, Side, Version};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
     codec::{Corrupt, Reader, put_bytes, put_signed, put_varint},
@@ -14,13 +14,15 @@ use super::{
     lists::{BlockRef, Blocks, Bounded, Refs},
     shelf::{Shelf, ShelfKey},
 };
-use crate::disk::{Disk, read_all};
+use crate::disk::{Disk, DiskFile, read_all};
 
 /// 2: documents; users may be erased; blocks of edges have more flags.
 pub(super) const FORMAT: u16 = 2;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";
 const UNFINISHED: &str = "unfinished-checkpoint";
+/// So many bytes are written at a time.
+const PIECE: usize = 1 << 20;
 
 pub(super) fn name(number: u64) -> String {
     format!("{PREFIX}{number:012}")
@@ -51,7 +53,7 @@ pub(super) struct ListEntry {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Manifest {
+pub(super) struct Head {
     pub(super) number: u64,
     pub(super) sequence: Sequence,
     pub(super) version: Version,
@@ -61,23 +63,92 @@ pub(super) struct Manifest {
     pub(super) last_file: u32,
     pub(super) files: Vec<FileEntry>,
     pub(super) idempotency: Vec<String>,
-    /// One block of users for each group.
-    pub(super) groups: Vec<BlockRef>,
-    pub(super) lists: Vec<ListEntry>,
-    pub(super) documents: Vec<(ShelfKey, Vec<DocumentBlock>)>,
 }
 
-impl Manifest {
-    pub(super) fn write(&self, disk: &dyn Disk, epoch: u64) -> Result<(), Fault> {
-        let bytes = self.encode(epoch);
-        let file = disk.create(UNFINISHED)?;
-        file.write_at(&bytes, 0)?;
-        file.sync()?;
-        disk.rename(UNFINISHED, &name(self.number))?;
-        disk.sync_folder()?;
+/// Where the documents of each shelf lie.
+pub(super) type Shelves = Vec<(ShelfKey, Vec<DocumentBlock>)>;
+
+/// Writes a checkpoint from its beginning to its end: there are as many lists as users, and never are all of them in
+/// memory once more.
+pub(super) struct Writer<'a> {
+    disk: &'a dyn Disk,
+    file: Arc<dyn DiskFile>,
+    number: u64,
+    /// How many lists are still to come.
+    lists: u64,
+    cursors: [Cursor; 2],
+    before: i64,
+    buffer: Vec<u8>,
+    written: u64,
+    sum: Xxh3,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn begin(
+        disk: &'a dyn Disk,
+        epoch: u64,
+        head: &Head,
+        groups: &[BlockRef],
+        lists: u64,
+    ) -> Result<Self, Fault> {
+        let mut buffer = Vec::with_capacity(PIECE + PIECE / 8);
+        put_head(&mut buffer, head, groups);
+        put_varint(&mut buffer, lists);
+        let (file, number, sum) = (disk.create(UNFINISHED)?, head.number, Xxh3::with_seed(epoch));
+        let cursors = [Cursor::default(); 2];
+        Ok(Self { disk, file, number, lists, cursors, before: 0, buffer, written: 0, sum })
+    }
+
+    pub(super) fn list(&mut self, list: &ListEntry) -> Result<(), Fault> {
+        self.lists = self.lists.checked_sub(1).ok_or_else(|| self.miscounted())?;
+        self.buffer.push(list.plane as u8);
+        put_signed(&mut self.buffer, i64::from(list.ordinal) - self.before);
+        self.before = i64::from(list.ordinal);
+        put_blocks(&mut self.buffer, &list.following, &mut self.cursors[Side::Following as usize]);
+        put_blocks(&mut self.buffer, &list.followers, &mut self.cursors[Side::Followers as usize]);
+        if self.buffer.len() >= PIECE { self.flush() } else { Ok(()) }
+    }
+
+    pub(super) fn finish(mut self, documents: &Shelves) -> Result<(), Fault> {
+        if self.lists > 0 {
+            return Err(self.miscounted());
+        }
+        put_documents(&mut self.buffer, documents);
+        self.sum.update(&self.buffer);
+        self.buffer.extend_from_slice(&self.sum.digest().to_le_bytes());
+        self.file.write_at(&self.buffer, self.written)?;
+        self.file.sync()?;
+        self.disk.rename(UNFINISHED, &name(self.number))?;
+        self.disk.sync_folder()?;
         Ok(())
     }
 
+    fn flush(&mut self) -> Result<(), Fault> {
+        self.sum.update(&self.buffer);
+        self.file.write_at(&self.buffer, self.written)?;
+        self.file.begin_sync(self.written, self.buffer.len() as u64);
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn miscounted(&self) -> Fault {
+        Fault::damaged(UNFINISHED, self.written, "the number of lists is not what was counted")
+    }
+}
+
+/// A checkpoint as it was read: its sum is right, and its lists are still bytes.
+#[derive(Default)]
+pub(super) struct Manifest {
+    pub(super) head: Head,
+    /// One block of users for each group.
+    pub(super) groups: Vec<BlockRef>,
+    format: u16,
+    body: Vec<u8>,
+    lists_at: usize,
+}
+
+impl Manifest {
     pub(super) fn read(disk: &dyn Disk, epoch: u64, number: u64) -> Result<Self, Fault> {
         let name = name(number);
         let file = disk.open(&name)?;
@@ -86,50 +157,10 @@ impl Manifest {
         if bytes.get(..4) == Some(MAGIC) && format > FORMAT {
             return Err(Fault::Format { file: name, found: format, known: FORMAT });
         }
-        Self::decode(&bytes, epoch).map_err(|corrupt| Fault::corrupt(name, 0, corrupt))
+        Self::decode(bytes, epoch).map_err(|corrupt| Fault::corrupt(name, 0, corrupt))
     }
 
-    fn encode(&self, epoch: u64) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(64 + self.lists.len() * 32);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&FORMAT.to_le_bytes());
-        let numbers =
-            [self.number, self.sequence.0, self.version.bits(), self.segment, self.users.into(), self.last_file.into()];
-        for value in numbers {
-            put_varint(&mut bytes, value);
-        }
-        put_varint(&mut bytes, self.files.len() as u64);
-        for file in &self.files {
-            put_varint(&mut bytes, u64::from(file.number));
-            bytes.push(file.family as u8);
-            put_varint(&mut bytes, file.size);
-        }
-        put_varint(&mut bytes, self.idempotency.len() as u64);
-        for name in &self.idempotency {
-            put_bytes(&mut bytes, name.as_bytes());
-        }
-        put_varint(&mut bytes, self.groups.len() as u64);
-        let mut place = Cursor::default();
-        for block in &self.groups {
-            place.put(&mut bytes, *block);
-        }
-        put_varint(&mut bytes, self.lists.len() as u64);
-        let mut cursors = [Cursor::default(), Cursor::default()];
-        let mut before = 0i64;
-        for list in &self.lists {
-            bytes.push(list.plane as u8);
-            put_signed(&mut bytes, i64::from(list.ordinal) - before);
-            before = i64::from(list.ordinal);
-            put_blocks(&mut bytes, &list.following, &mut cursors[Side::Following as usize]);
-            put_blocks(&mut bytes, &list.followers, &mut cursors[Side::Followers as usize]);
-        }
-        put_documents(&mut bytes, &self.documents);
-        let sum = xxh3_64_with_seed(&bytes, epoch);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8], epoch: u64) -> Result<Self, Corrupt> {
+    fn decode(mut bytes: Vec<u8>, epoch: u64) -> Result<Self, Corrupt> {
         let (body, sum) = bytes.split_last_chunk::<8>().ok_or(Corrupt("cut short"))?;
         if u64::from_le_bytes(*sum) != xxh3_64_with_seed(body, epoch) {
             return Err(Corrupt("checkpoint checksum"));
@@ -139,28 +170,32 @@ impl Manifest {
             return Err(Corrupt("not a checkpoint"));
         }
         let format = u16::from_le_bytes(reader.array()?);
-        let mut manifest = Self {
-            number: reader.varint()?,
-            sequence: Sequence(reader.varint()?),
-            version: Version::from_bits(reader.varint()?),
-            segment: reader.varint()?,
-            users: reader.u32()?,
-            last_file: reader.u32()?,
-            ..Self::default()
-        };
-        for _ in 0..reader.length()? {
-            let number = reader.u32()?;
-            let family = Family::from_number(reader.byte()?).ok_or(Corrupt("file family"))?;
-            manifest.files.push(FileEntry { number, family, size: reader.varint()? });
-        }
-        for _ in 0..reader.length()? {
-            let name = std::str::from_utf8(reader.bytes()?).map_err(|_| Corrupt("file name"))?;
-            manifest.idempotency.push(name.to_owned());
-        }
+        let head = take_head(&mut reader)?;
+        let mut groups = Vec::new();
         let mut place = Cursor::default();
         for _ in 0..reader.length()? {
-            manifest.groups.push(place.take(&mut reader)?);
+            groups.push(place.take(&mut reader)?);
         }
+        let (lists_at, end) = (body.len() - reader.left(), body.len());
+        bytes.truncate(end);
+        Ok(Self { head, groups, format, body: bytes, lists_at })
+    }
+
+    /// Gives every list to `each`, and returns the documents.
+    pub(super) fn lists(&self, each: impl FnMut(ListEntry) -> Result<(), Corrupt>) -> Result<Shelves, Fault> {
+        if self.body.is_empty() {
+            return Ok(Shelves::new());
+        }
+        self.decode_lists(each).map_err(|corrupt| Fault::corrupt(name(self.head.number), 0, corrupt))
+    }
+
+    /// What is left when every list has its place.
+    pub(super) fn into_parts(self) -> (Head, Vec<BlockRef>) {
+        (self.head, self.groups)
+    }
+
+    fn decode_lists(&self, mut each: impl FnMut(ListEntry) -> Result<(), Corrupt>) -> Result<Shelves, Corrupt> {
+        let mut reader = Reader::new(self.body.get(self.lists_at..).unwrap_or_default());
         let mut cursors = [Cursor::default(), Cursor::default()];
         let mut before = 0i64;
         for _ in 0..reader.length()? {
@@ -169,14 +204,59 @@ impl Manifest {
             let ordinal = u32::try_from(before).map_err(|_| Corrupt("ordinal"))?;
             let following = take_blocks(&mut reader, &mut cursors[Side::Following as usize])?;
             let followers = take_blocks(&mut reader, &mut cursors[Side::Followers as usize])?;
-            manifest.lists.push(ListEntry { plane, ordinal, following, followers });
+            each(ListEntry { plane, ordinal, following, followers })?;
         }
-        if format >= 2 {
-            manifest.documents = take_documents(&mut reader)?;
-        }
+        let documents = if self.format >= 2 { take_documents(&mut reader)? } else { Shelves::new() };
         reader.end()?;
-        Ok(manifest)
+        Ok(documents)
     }
+}
+
+fn put_head(bytes: &mut Vec<u8>, head: &Head, groups: &[BlockRef]) {
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    let numbers =
+        [head.number, head.sequence.0, head.version.bits(), head.segment, head.users.into(), head.last_file.into()];
+    for value in numbers {
+        put_varint(bytes, value);
+    }
+    put_varint(bytes, head.files.len() as u64);
+    for file in &head.files {
+        put_varint(bytes, u64::from(file.number));
+        bytes.push(file.family as u8);
+        put_varint(bytes, file.size);
+    }
+    put_varint(bytes, head.idempotency.len() as u64);
+    for name in &head.idempotency {
+        put_bytes(bytes, name.as_bytes());
+    }
+    put_varint(bytes, groups.len() as u64);
+    let mut place = Cursor::default();
+    for block in groups {
+        place.put(bytes, *block);
+    }
+}
+
+fn take_head(reader: &mut Reader<'_>) -> Result<Head, Corrupt> {
+    let mut head = Head {
+        number: reader.varint()?,
+        sequence: Sequence(reader.varint()?),
+        version: Version::from_bits(reader.varint()?),
+        segment: reader.varint()?,
+        users: reader.u32()?,
+        last_file: reader.u32()?,
+        ..Head::default()
+    };
+    for _ in 0..reader.length()? {
+        let number = reader.u32()?;
+        let family = Family::from_number(reader.byte()?).ok_or(Corrupt("file family"))?;
+        head.files.push(FileEntry { number, family, size: reader.varint()? });
+    }
+    for _ in 0..reader.length()? {
+        let name = std::str::from_utf8(reader.bytes()?).map_err(|_| Corrupt("file name"))?;
+        head.idempotency.push(name.to_owned());
+    }
+    Ok(head)
 }
 
 /// Blocks mostly lie one after the other, so each is written as its distance from the end of the one before.
@@ -237,21 +317,19 @@ fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor) -> Result<Blocks, C
     if count == 0 {
         return Ok(Blocks::default());
     }
+    if count == 1 {
+        return Ok(Blocks { refs: Refs::One(cursor.take(reader)?), quiet: reader.u32()? });
+    }
     let mut bounded = Vec::with_capacity(count.min(1 << 20));
     for _ in 0..count {
         let block = cursor.take(reader)?;
-        let newest = if count == 1 {
-            Place { position: Version::MAX, key: Key::MAX }
-        } else {
-            Place { position: Version::from_bits(reader.varint()?), key: Key(reader.signed()?) }
-        };
+        let newest = Place { position: Version::from_bits(reader.varint()?), key: Key(reader.signed()?) };
         bounded.push(Bounded { newest, block });
     }
-    let quiet = reader.u32()?;
-    Ok(Blocks { refs: bounded.into(), quiet })
+    Ok(Blocks { refs: bounded.into(), quiet: reader.u32()? })
 }
 
-fn put_documents(bytes: &mut Vec<u8>, documents: &[(ShelfKey, Vec<DocumentBlock>)]) {
+fn put_documents(bytes: &mut Vec<u8>, documents: &Shelves) {
     put_varint(bytes, documents.len() as u64);
     let mut cursor = Cursor::default();
     for (key, blocks) in documents {
@@ -265,7 +343,7 @@ fn put_documents(bytes: &mut Vec<u8>, documents: &[(ShelfKey, Vec<DocumentBlock>
     }
 }
 
-fn take_documents(reader: &mut Reader<'_>) -> Result<Vec<(ShelfKey, Vec<DocumentBlock>)>, Corrupt> {
+fn take_documents(reader: &mut Reader<'_>) -> Result<Shelves, Corrupt> {
     let mut documents = Vec::new();
     let mut cursor = Cursor::default();
     for _ in 0..reader.length()? {

@@ -14,6 +14,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::{
     block,
+    codec::Corrupt,
     engine::Engine,
     fault::Fault,
     files::{Family, OpenFile, file_name, is_block_file},
@@ -21,7 +22,7 @@ use super::{
     idempotency::is_record_file,
     lists::BlockRef,
     log::{self, Found, SEGMENT_HEADER, Segment},
-    manifest::{self, Manifest},
+    manifest::{self, Head, Manifest},
     profile::Profile,
     state::{ListKey, Shard, USERS_PER_GROUP},
     users,
@@ -48,31 +49,24 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
         Some(number) => Manifest::read(&*engine.disk, engine.epoch(), number)?,
         None => Manifest::default(),
     };
-    open_files(engine, &manifest)?;
+    open_files(engine, &manifest.head)?;
     load_users(engine, &manifest)?;
     load_lists(engine, &manifest)?;
-    for (key, blocks) in &manifest.documents {
-        engine.state.documents.open(*key, blocks.clone());
-    }
+    // It is large, and what follows needs memory as well.
+    let (head, groups) = manifest.into_parts();
+    load_rows(engine)?;
     // Those were known to the checkpoint.
     engine.state.erased().take_fresh();
-    engine.idempotency.open(&*engine.disk, engine.epoch(), &manifest.idempotency)?;
-    engine.state.publish(manifest.sequence);
-    remove_leftovers(engine, &manifest, &names)?;
-    let (last, version) = replay(engine, &manifest, &names)?;
-    engine.checkpoint.lock().covered = manifest.sequence;
-    Ok(Recovered { last, version, manifest: manifest.number, groups: manifest.groups })
+    engine.idempotency.open(&*engine.disk, engine.epoch(), &head.idempotency)?;
+    engine.state.publish(head.sequence);
+    remove_leftovers(engine, &head, &names)?;
+    let (last, version) = replay(engine, &head, &names)?;
+    engine.checkpoint.lock().covered = head.sequence;
+    Ok(Recovered { last, version, manifest: head.number, groups })
 }
 
-fn open_files(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
-    let mut live: HashMap<u32, u64> = HashMap::new();
-    let blocks = manifest.groups.iter().copied();
-    let lists = manifest.lists.iter().flat_map(|list| list.following.refs.iter().chain(list.followers.refs.iter()));
-    let documents = manifest.documents.iter().flat_map(|(_, blocks)| blocks.iter().map(|bounded| bounded.block));
-    for block in blocks.chain(lists).chain(documents) {
-        *live.entry(block.file()).or_default() += u64::from(block.length());
-    }
-    for entry in &manifest.files {
+fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
+    for entry in &head.files {
         let name = file_name(entry.family, entry.number);
         let file = engine.disk.open(&name).map_err(|error| Fault::opening(&name, error))?;
         let found = file.size()?;
@@ -83,10 +77,9 @@ fn open_files(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
                 format!("the file ends here and should have {} bytes", entry.size),
             ));
         }
-        let live = live.remove(&entry.number).unwrap_or_default();
-        engine.files.insert(entry.number, OpenFile { family: entry.family, file, size: entry.size, live });
+        engine.files.insert(entry.number, OpenFile { family: entry.family, file, size: entry.size, live: 0 });
     }
-    engine.files.start_numbers_after(manifest.last_file);
+    engine.files.start_numbers_after(head.last_file);
     Ok(())
 }
 
@@ -107,27 +100,35 @@ fn load_users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
             }
         }
     }
-    if engine.state.users() != manifest.users {
-        return Err(Fault::damaged(manifest::name(manifest.number), 0, "the number of users does not match"));
+    if engine.state.users() != manifest.head.users {
+        return Err(Fault::damaged(manifest::name(manifest.head.number), 0, "the number of users does not match"));
     }
     Ok(())
 }
 
-/// Sets the references, then reads the following side.
+/// Sets the references, and counts how much of each file they refer to.
 fn load_lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
-    for list in &manifest.lists {
+    let mut live: HashMap<u32, u64> = HashMap::new();
+    let mut count = |block: BlockRef| *live.entry(block.file()).or_default() += u64::from(block.length());
+    manifest.groups.iter().copied().for_each(&mut count);
+    let documents = manifest.lists(|list| {
+        list.following.refs.iter().chain(list.followers.refs.iter()).for_each(&mut count);
         let mut shard = engine.state.shard(list.ordinal).write();
-        let Some(lists) = shard.lists_mut(list.plane, list.ordinal) else {
-            return Err(Fault::damaged(manifest::name(manifest.number), 0, "a list of nobody"));
-        };
+        let lists = shard.lists_mut(list.plane, list.ordinal).ok_or(Corrupt("a list of nobody"))?;
         lists.followers_total = u32::try_from(list.followers.refs.total()).unwrap_or(u32::MAX);
         engine.state.add_edges(list.following.refs.total());
-        for (side, blocks) in [(Side::Following, &list.following), (Side::Followers, &list.followers)] {
+        for (side, blocks) in [(Side::Following, list.following), (Side::Followers, list.followers)] {
             lists.set_quiet(side, blocks.quiet);
-            lists.set_blocks(side, blocks.clone());
+            lists.set_blocks(side, blocks);
         }
+        Ok(())
+    })?;
+    for (key, blocks) in documents {
+        blocks.iter().map(|bounded| bounded.block).for_each(&mut count);
+        engine.state.documents.open(key, blocks);
     }
-    load_rows(engine)
+    engine.files.set_live(&live);
+    Ok(())
 }
 
 /// Every processor takes its share of the shards.
@@ -211,11 +212,11 @@ fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(),
 }
 
 /// Files of a checkpoint that was not finished, or that the last one no longer refers to.
-fn remove_leftovers(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(), Fault> {
-    let mut known: HashSet<String> = manifest.files.iter().map(|entry| file_name(entry.family, entry.number)).collect();
-    known.extend(manifest.idempotency.iter().cloned());
-    if manifest.number > 0 {
-        known.insert(manifest::name(manifest.number));
+fn remove_leftovers(engine: &Engine, head: &Head, names: &[String]) -> Result<(), Fault> {
+    let mut known: HashSet<String> = head.files.iter().map(|entry| file_name(entry.family, entry.number)).collect();
+    known.extend(head.idempotency.iter().cloned());
+    if head.number > 0 {
+        known.insert(manifest::name(head.number));
     }
     for name in names {
         let ours = is_block_file(name)
@@ -239,7 +240,7 @@ struct Replay<'a> {
     pending: Vec<Outcome>,
 }
 
-fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Sequence, Version), Fault> {
+fn replay(engine: &Engine, head: &Head, names: &[String]) -> Result<(Sequence, Version), Fault> {
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| log::segment_number(name)).collect();
     numbers.sort_unstable();
     let mut files: Vec<(u64, Arc<dyn DiskFile>, u64)> = Vec::new();
@@ -250,7 +251,7 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
     }
     // Segments past retention go in any order when the power goes: whatever stands before a gap that the checkpoint
     // covers was on its way out.
-    if let Some(gap) = files.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0 && pair[1].0 <= manifest.segment) {
+    if let Some(gap) = files.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0 && pair[1].0 <= head.segment) {
         for (number, ..) in files.drain(..=gap) {
             tracing::warn!(segment = number, "a log segment stands before a gap that the checkpoint covers: removed");
             engine.disk.remove(&log::segment_name(number))?;
@@ -259,18 +260,18 @@ fn replay(engine: &Engine, manifest: &Manifest, names: &[String]) -> Result<(Seq
     if let Some(pair) = files.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
         return Err(Fault::damaged(log::segment_name(pair[0].0 + 1), 0, "the segment is missing"));
     }
-    if manifest.segment > 0 && files.first().is_none_or(|(first, ..)| *first > manifest.segment) {
-        return Err(Fault::damaged(log::segment_name(manifest.segment), 0, "the segment is missing"));
+    if head.segment > 0 && files.first().is_none_or(|(first, ..)| *first > head.segment) {
+        return Err(Fault::damaged(log::segment_name(head.segment), 0, "the segment is missing"));
     }
-    let covered = manifest.sequence;
+    let covered = head.sequence;
     let mut segments = summarize(engine, files, covered)?;
     // Records without changes count no sequence, so the place where the checkpoint was taken is told by its segment.
-    let from = segments.iter().position(|segment| segment.number >= manifest.segment).unwrap_or(0);
+    let from = segments.iter().position(|segment| segment.number >= head.segment).unwrap_or(0);
     if segments.first().is_some_and(|first| first.before > covered) {
         return Err(Fault::damaged(log::segment_name(segments[0].number), 0, "the log begins after the checkpoint"));
     }
     let last = segments.get(from).map_or(covered, |segment| segment.before);
-    let mut replay = Replay { engine, covered, last, version: manifest.version, pending: Vec::new() };
+    let mut replay = Replay { engine, covered, last, version: head.version, pending: Vec::new() };
     let mut used = from;
     for index in from..segments.len() {
         let (done, later) = segments.split_at_mut(index + 1);
@@ -388,7 +389,7 @@ impl Replay<'_> {
         }
     }
 
-    fn apply(&mut self, frame: &log::Frame) -> Result<Millis, super::codec::Corrupt> {
+    fn apply(&mut self, frame: &log::Frame) -> Result<Millis, Corrupt> {
         let covered = frame.last.plus(u64::from(frame.changes)) <= self.covered;
         let mut newest = Millis::default();
         let outcomes = frame.outcomes()?;
