@@ -3,6 +3,7 @@
 
 use std::{
     array,
+    hash::{Hash, Hasher},
     mem::offset_of,
     sync::{
         Arc,
@@ -112,9 +113,27 @@ impl Shard {
     }
 }
 
+/// A key without the alignment of one: with an ordinal it has twelve bytes, and there are as many as users.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Halves([u32; 2]);
+
+impl Halves {
+    #[inline]
+    const fn of(key: Key) -> Self {
+        Self([key.0 as u32, (key.0 as u64 >> 32) as u32])
+    }
+}
+
+impl Hash for Halves {
+    #[inline]
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(u64::from(self.0[0]) | u64::from(self.0[1]) << 32);
+    }
+}
+
 /// Everything readers see. Sequence numbers up to `published` are in it.
 pub(super) struct State {
-    ordinals: Vec<RwLock<HashMap<Key, u32>>>,
+    ordinals: Vec<RwLock<HashMap<Halves, u32>>>,
     /// Who was erased and is nobody else yet.
     erased: Erased,
     keys: RwLock<Keys>,
@@ -158,7 +177,7 @@ impl State {
 
     #[inline]
     pub(super) fn ordinal(&self, key: Key) -> Option<u32> {
-        self.ordinals[Self::ordinal_shard(key)].read().get(&key).copied()
+        self.ordinals[Self::ordinal_shard(key)].read().get(&Halves::of(key)).copied()
     }
 
     /// Also of somebody who was erased: their edges are there until they are erased, too.
@@ -173,7 +192,7 @@ impl State {
         // Recursive: both may be in one shard, and a writer that waits must not come between.
         let first = self.ordinals[Self::ordinal_shard(one)].read_recursive();
         let second = self.ordinals[Self::ordinal_shard(other)].read_recursive();
-        match (first.get(&one), second.get(&other)) {
+        match (first.get(&Halves::of(one)), second.get(&Halves::of(other))) {
             (Some(one), Some(other)) => Some((*one, *other)),
             _ if self.erased.is_empty() => None,
             (first, second) => {
@@ -197,10 +216,12 @@ impl State {
         let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
         let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(one, other)| (shard(one), shard(other))));
         array::from_fn(|index| match (&guards[index], pairs.get(index)) {
-            (Some((first, second)), Some((one, other))) => match (first.get(one), second.get(other)) {
-                (Some(&one), Some(&other)) => Some((one, other)),
-                _ => None,
-            },
+            (Some((first, second)), Some(&(one, other))) => {
+                match (first.get(&Halves::of(one)), second.get(&Halves::of(other))) {
+                    (Some(&one), Some(&other)) => Some((one, other)),
+                    _ => None,
+                }
+            }
             _ => None,
         })
     }
@@ -214,7 +235,9 @@ impl State {
     ) -> [Option<(u32, u32)>; N] {
         let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
         let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(_, target)| (shard(target), target)));
-        guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| Some((follower, *shard.get(key)?))))
+        guards
+            .each_ref()
+            .map(|guard| guard.as_ref().and_then(|(shard, key)| Some((follower, *shard.get(&Halves::of(*key))?))))
     }
 
     /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
@@ -224,7 +247,7 @@ impl State {
         for (shard, members) in self.ordinals.iter().zip(grouped.groups()) {
             let shard = shard.read();
             for &index in members {
-                found[index as usize] = shard.get(&keys[index as usize]).copied();
+                found[index as usize] = shard.get(&Halves::of(keys[index as usize])).copied();
             }
         }
         found
@@ -328,7 +351,7 @@ impl State {
         self.documents.forget(key);
         let Some(ordinal) = self.ordinal(key) else { return };
         self.erased.insert(key, ordinal, version);
-        self.ordinals[Self::ordinal_shard(key)].write().remove(&key);
+        self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
         self.set_profile(ordinal, Profile::Erased(version));
         self.mark_dirty([ordinal / USERS_PER_GROUP]);
     }
@@ -358,7 +381,7 @@ impl State {
         };
         self.count_suspended(false, profile.is_suspended());
         self.shard(ordinal).write().users.push(UserSlot { follow: Lists::default(), profile });
-        self.ordinals[Self::ordinal_shard(key)].write().insert(key, ordinal);
+        self.ordinals[Self::ordinal_shard(key)].write().insert(Halves::of(key), ordinal);
         self.erased.remove(key);
         ordinal
     }
@@ -366,7 +389,7 @@ impl State {
     /// Recovery only: the place of somebody who was erased.
     pub(super) fn add_erased(&self, key: Key, version: Version) {
         let ordinal = self.add_user(key, Profile::Erased(version));
-        self.ordinals[Self::ordinal_shard(key)].write().remove(&key);
+        self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
         self.erased.insert(key, ordinal, version);
     }
 
