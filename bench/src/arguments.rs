@@ -9,6 +9,7 @@ use crate::graph::{LARGE, Size, Times, USUAL};
 /// A median of fewer is not kept.
 const REPEAT: usize = 5;
 const SECONDS: f64 = 1.0;
+const GIANT: u64 = 100_000_000;
 
 /// Measures the embedded store in this process, and the server beside Redis and PostgreSQL; prints what it measured and
 /// keeps it in bench/results, of which bench/RESULTS.md is composed.
@@ -22,9 +23,12 @@ pub(crate) struct Arguments {
     pub(crate) edges: Option<u64>,
     #[arg(long, requires = "edges")]
     pub(crate) users: Option<u32>,
-    /// Also the store's figures on 100M edges over 2M users, and an account with 10M followers.
+    /// Also the store's figures on 100M edges over 2M users, an account with 10M followers, and a giant.
     #[arg(long)]
     pub(crate) large: bool,
+    /// Followers of the giant.
+    #[arg(long, default_value_t = GIANT)]
+    pub(crate) followers: u64,
     /// How often each measurement runs; figures are medians.
     #[arg(long, default_value_t = REPEAT, value_parser = at_least_one)]
     pub(crate) repeat: usize,
@@ -85,12 +89,14 @@ pub(crate) enum Measurement {
     Growth,
     /// Feeds, beside Redis
     Feed,
+    /// An account with as many followers as a machine holds
+    Giant,
 }
 
 impl Measurement {
     /// Whether it looks at one of the usual graphs.
     const fn is_of_a_graph(self) -> bool {
-        !matches!(self, Self::Common | Self::Growth | Self::Feed)
+        !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Giant)
     }
 
     /// The graphs it looks at unless another is asked for.
@@ -116,7 +122,8 @@ impl Measurement {
 
 impl Arguments {
     pub(crate) fn wants(&self, measurement: Measurement) -> bool {
-        self.only.is_empty() || self.only.contains(&measurement)
+        let always = measurement != Measurement::Giant || self.large;
+        if self.only.is_empty() { always } else { self.only.contains(&measurement) }
     }
 
     /// Everything that is wanted.
@@ -155,6 +162,7 @@ impl Arguments {
 
     fn is_usual(&self, measurement: Measurement) -> bool {
         let usual_graph = match (self.own_graph(), measurement) {
+            (_, Measurement::Giant) => self.followers == GIANT,
             (None, _) => true,
             (Some((edges, _)), Measurement::Growth) => edges == LARGE.0,
             (Some(own), _) => !measurement.is_of_a_graph() || measurement.usual_graphs() == [own],
@@ -181,6 +189,9 @@ pub(crate) enum Child {
     /// Writes after a checkpoint until somebody kills it, telling how much is durable.
     #[command(hide = true)]
     Write { folder: PathBuf, users: u32, seed: u64 },
+    /// Builds a giant and tells how long it took.
+    #[command(hide = true)]
+    Giant { folder: PathBuf, followers: u64 },
     /// Answers every command with nothing.
     #[command(hide = true)]
     Null { address: String },
@@ -209,9 +220,19 @@ mod tests {
             (&["--seconds", "0.5"], Measurement::Common, false),
             (&["--times", "random"], Measurement::Disk, false),
             (&["--dry"], Measurement::Resp, false),
+            (&["--large"], Measurement::Giant, true),
+            (&["--large", "--followers", "1000000"], Measurement::Giant, false),
         ] {
             assert_eq!(arguments(words).keeps(measurement), kept, "{words:?} {measurement:?}");
         }
+    }
+
+    #[test]
+    fn a_giant_is_built_only_when_it_is_asked_for() {
+        for (words, wanted) in [(&[][..], false), (&["--large"], true), (&["--only", "giant"], true)] {
+            assert_eq!(arguments(words).wants(Measurement::Giant), wanted, "{words:?}");
+        }
+        assert!(!arguments(&["--large", "--only", "pages"]).wants(Measurement::Giant));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! kill.
 
 use std::{
+    ffi::OsStr,
     io::{BufRead, BufReader, Write as _},
     path::Path,
     process::{Command, Stdio},
@@ -33,8 +34,19 @@ pub(crate) fn run_open(folder: &Path) -> Result<()> {
     std::hint::black_box(store.peek(entourage_model::Kind::Follow, Key(0), Key(1)));
     let seconds = started.elapsed().as_secs_f64();
     let opened = Opened { seconds, resident: machine::resident_bytes(), edges: store.edges() };
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&opened)?)?;
-    Ok(())
+    tell(&opened)
+}
+
+/// Tells the process that waits for this one.
+pub(crate) fn tell(found: &impl Serialize) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(found)?)?)
+}
+
+/// Runs this program in a process of its own; what it told.
+pub(crate) fn run(arguments: &[&OsStr]) -> Result<Vec<u8>> {
+    let output = Command::new(std::env::current_exe()?).args(arguments).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "a process of this run ended with {}", output.status);
+    Ok(output.stdout)
 }
 
 /// Whether freed memory goes back to the system at once, so that what is resident is what is in use.

@@ -8,7 +8,7 @@ use crate::random::{self, Random};
 const SEED: u64 = 7;
 /// Zipf's exponent: about half of all users follow the most followed one at 50 follows each.
 const EXPONENT: f64 = 0.8;
-const START: &str = "2024-01-01T00:00:00Z";
+pub(crate) const START: &str = "2024-01-01T00:00:00Z";
 const SPAN_MILLIS: u64 = 2 * 365 * 24 * 60 * 60 * 1000;
 
 /// Edges and users of a graph.
@@ -88,7 +88,7 @@ impl Graph {
     /// When the edge at `index` of `count` was made.
     pub(crate) fn time(&self, index: usize, count: usize) -> Millis {
         let offset = match self.times {
-            Times::Rising => (index as u128 * u128::from(SPAN_MILLIS) / count as u128) as u64,
+            Times::Rising => return rising(self.start, index as u64, count as u64),
             Times::Random => random::scale(random::at(SEED + 2, index as u64), SPAN_MILLIS),
         };
         self.start.plus(offset)
@@ -108,7 +108,12 @@ impl Graph {
     }
 }
 
-fn put_user(number: u32) -> Write {
+/// When the edge at `index` of `count` was made if their times rise.
+pub(crate) fn rising(start: Millis, index: u64, count: u64) -> Millis {
+    start.plus((u128::from(index) * u128::from(SPAN_MILLIS) / u128::from(count)) as u64)
+}
+
+pub(crate) fn put_user(number: u32) -> Write {
     let key = Key(i64::from(number));
     let (id, patch) = (UserId::from(key.0), UserPatch::default());
     Operation::PutUser { key, id, patch, overwrite: Overwrite::Keep }.into()

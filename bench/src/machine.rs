@@ -34,6 +34,11 @@ pub(crate) fn look(root: &Path, flags: String, about: Vec<String>) -> Result<Run
     })
 }
 
+/// The most memory that this process ever had resident.
+pub(crate) fn peak_resident_bytes() -> u64 {
+    kib("/proc/self/status", "VmHWM") << 10
+}
+
 /// Resident memory of this process.
 pub(crate) fn resident_bytes() -> u64 {
     kib("/proc/self/status", "VmRSS") << 10

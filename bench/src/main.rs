@@ -44,6 +44,7 @@ fn main() -> Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(peers::run_null(address))
         }
+        Some(Child::Giant { folder, followers }) => runtime.block_on(measure::build_giant(folder, *followers)),
         Some(Child::Open { folder }) => child::run_open(folder),
         Some(Child::Write { folder, users, seed }) => runtime.block_on(child::run_write(folder, *users, *seed)),
     }
@@ -70,6 +71,9 @@ fn run(arguments: &Arguments, runtime: &tokio::runtime::Runtime) -> Result<()> {
     }
     if arguments.large && arguments.wants(Measurement::Pages) {
         bench.celebrity(LARGE_CELEBRITY, &mut results)?;
+    }
+    if arguments.wants(Measurement::Giant) {
+        bench.giant(arguments.followers, &mut results)?;
     }
     let text = results.text();
     let finished = results.finish()?;

@@ -9,7 +9,7 @@ use entourage_store::{Store as _, backends::embedded::Store};
 use super::{Bench, Subject};
 use crate::{graph::Graph, place, table::Row};
 
-const CHUNK: usize = 10_000;
+pub(super) const CHUNK: usize = 10_000;
 const ON_THEIR_WAY: usize = 4;
 
 /// Leaves the imported store closed in the subject's folder.

@@ -6,6 +6,7 @@ mod disk;
 mod durable;
 mod feed;
 mod follows;
+mod giant;
 mod growth;
 mod import;
 mod memory;
@@ -29,6 +30,8 @@ use crate::{
     results::Results,
     table::number,
 };
+
+pub(crate) use giant::run_build as build_giant;
 
 /// What every measurement is given.
 pub(crate) struct Bench<'a> {
