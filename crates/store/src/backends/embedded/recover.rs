@@ -1,36 +1,23 @@
 //! Opening a store: the last checkpoint, then the log after it. Recovery only applies; it decides nothing.
 
-use std::{
-    num::NonZeroUsize,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::sync::Arc;
 
-use entourage_model::{Millis, Outcome, Sequence, Side, Version};
-use hashbrown::{HashMap, HashSet};
+use entourage_model::{Millis, Outcome, Sequence, Version};
+use hashbrown::HashSet;
 
 use super::{
-    block,
     codec::Corrupt,
     engine::Engine,
     fault::Fault,
-    files::{Family, OpenFile, file_name, is_block_file},
-    fold,
+    files::{file_name, is_block_file},
     idempotency::is_record_file,
     lists::BlockRef,
+    load,
     log::{self, Found, SEGMENT_HEADER, Segment},
     manifest::{self, Head, Manifest},
-    profile::Profile,
-    state::{ListKey, Shard, USERS_PER_GROUP},
-    users,
 };
 use crate::disk::{DiskFile, read_exact_at};
 
-/// More would wait for each other.
-const THREADS_MAX: usize = 8;
 /// So many outcomes are applied in one go: their memory is fetched side by side.
 const APPLY_TOGETHER: usize = 8_192;
 
@@ -49,12 +36,12 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
         Some(number) => Manifest::read(&*engine.disk, engine.epoch(), number)?,
         None => Manifest::default(),
     };
-    open_files(engine, &manifest.head)?;
-    load_users(engine, &manifest)?;
-    load_lists(engine, &manifest)?;
+    load::open_files(engine, &manifest.head)?;
+    load::users(engine, &manifest)?;
+    load::lists(engine, &manifest)?;
     // It is large, and what follows needs memory as well.
     let (head, groups) = manifest.into_parts();
-    load_rows(engine)?;
+    load::rows(engine)?;
     // Those were known to the checkpoint.
     engine.state.erased().take_fresh();
     engine.idempotency.open(&*engine.disk, engine.epoch(), &head.idempotency)?;
@@ -63,152 +50,6 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     let (last, version) = replay(engine, &head, &names)?;
     engine.checkpoint.lock().covered = head.sequence;
     Ok(Recovered { last, version, manifest: head.number, groups })
-}
-
-fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
-    for entry in &head.files {
-        let name = file_name(entry.family, entry.number);
-        let file = engine.disk.open(&name).map_err(|error| Fault::opening(&name, error))?;
-        let found = file.size()?;
-        if found < entry.size {
-            return Err(Fault::damaged(
-                name,
-                found,
-                format!("the file ends here and should have {} bytes", entry.size),
-            ));
-        }
-        engine.files.insert(entry.number, OpenFile { family: entry.family, file, size: entry.size, live: 0 });
-    }
-    engine.files.start_numbers_after(head.last_file);
-    Ok(())
-}
-
-fn load_users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
-    for (group, block) in manifest.groups.iter().enumerate() {
-        let group = group as u32;
-        let bytes = engine.files.read_raw(*block)?;
-        let count = block.count;
-        let damaged = |what: &'static str| Fault::damaged(file_name(Family::Users, block.file()), block.offset(), what);
-        let users = users::decode_group(&bytes, group, count).map_err(|corrupt| damaged(corrupt.0))?;
-        if group * USERS_PER_GROUP != engine.state.users() {
-            return Err(damaged("a group of users is missing"));
-        }
-        for (key, profile) in users {
-            match profile {
-                Profile::Erased(version) => engine.state.add_erased(key, version),
-                profile => drop(engine.state.add_user(key, profile)),
-            }
-        }
-    }
-    if engine.state.users() != manifest.head.users {
-        return Err(Fault::damaged(manifest::name(manifest.head.number), 0, "the number of users does not match"));
-    }
-    Ok(())
-}
-
-/// Sets the references, and counts how much of each file they refer to.
-fn load_lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
-    let mut live: HashMap<u32, u64> = HashMap::new();
-    let mut count = |block: BlockRef| *live.entry(block.file()).or_default() += u64::from(block.length());
-    manifest.groups.iter().copied().for_each(&mut count);
-    let documents = manifest.lists(|list| {
-        list.following.refs.iter().chain(list.followers.refs.iter()).for_each(&mut count);
-        let mut shard = engine.state.shard(list.ordinal).write();
-        let lists = shard.lists_mut(list.plane, list.ordinal).ok_or(Corrupt("a list of nobody"))?;
-        lists.followers_total = u32::try_from(list.followers.refs.total()).unwrap_or(u32::MAX);
-        engine.state.add_edges(list.following.refs.total());
-        for (side, blocks) in [(Side::Following, list.following), (Side::Followers, list.followers)] {
-            lists.set_quiet(side, blocks.quiet);
-            lists.set_blocks(side, blocks);
-        }
-        Ok(())
-    })?;
-    for (key, blocks) in documents {
-        blocks.iter().map(|bounded| bounded.block).for_each(&mut count);
-        engine.state.documents.open(key, blocks);
-    }
-    engine.files.set_live(&live);
-    Ok(())
-}
-
-/// Every processor takes its share of the shards.
-fn load_rows(engine: &Engine) -> Result<(), Fault> {
-    let next = AtomicUsize::new(0);
-    on_every_processor(|| {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(shard) = engine.state.shards().get(index) else { return Ok(()) };
-            load_shard(engine, index, &mut shard.write())?;
-        }
-    })
-}
-
-type Placed = (BlockRef, ListKey);
-
-/// Read in the order they lie on disk: rows are sorted afterwards, so the order in which they are filled is of no account.
-fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fault> {
-    let mut blocks: Vec<Placed> = Vec::new();
-    for (plane, ordinal, lists) in shard.all_lists(index) {
-        let key = ListKey::new(plane, Side::Following, ordinal);
-        blocks.extend(lists.following.iter().map(|block| (block, key)));
-    }
-    blocks.sort_unstable_by_key(|(block, _)| (block.file(), block.offset()));
-    let mut rest = blocks.as_slice();
-    while !rest.is_empty() {
-        let (window, others) = rest.split_at(near(rest));
-        load_window(engine, shard, window)?;
-        rest = others;
-    }
-    shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
-    shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
-    Ok(())
-}
-
-const WINDOW: u64 = 8 << 20;
-/// Reading so much that nobody wants takes no longer than asking again.
-const GAP: u64 = 64 << 10;
-
-/// How many of the first blocks lie near each other in one file: they are read with one request.
-fn near(blocks: &[Placed]) -> usize {
-    let Some((first, _)) = blocks.first() else { return 0 };
-    let end = |block: &BlockRef| block.offset() + u64::from(block.length());
-    let joins = |pair: &&[Placed]| {
-        let (before, next) = (&pair[0].0, &pair[1].0);
-        next.file() == first.file() && next.offset() <= end(before) + GAP && end(next) <= first.offset() + WINDOW
-    };
-    1 + blocks.windows(2).take_while(joins).count()
-}
-
-fn load_window(engine: &Engine, shard: &mut Shard, window: &[Placed]) -> Result<(), Fault> {
-    let (Some((first, _)), Some((last, _))) = (window.first(), window.last()) else { return Ok(()) };
-    let number = first.file();
-    let (family, file) = engine.files.get(number).ok_or_else(|| Fault::damaged("blocks", 0, "a file is missing"))?;
-    let (start, end) = (first.offset(), last.offset() + u64::from(last.length()));
-    let bytes = read_exact_at(&*file, (end - start) as usize, start)?;
-    let mut entries = Vec::new();
-    for (block, key) in window {
-        let at = (block.offset() - start) as usize;
-        let raw = bytes.get(at..at + block.length() as usize).unwrap_or_default();
-        entries.clear();
-        block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
-            .map_err(|corrupt| Fault::damaged(file_name(family, number), block.offset(), corrupt.0))?;
-        if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-            lists.extend_row(entries.iter().map(|entry| entry.other));
-        }
-    }
-    Ok(())
-}
-
-/// Runs the same work on several threads; it shares itself out.
-fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
-    let others = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX) - 1;
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..others).map(|_| scope.spawn(&work)).collect();
-        let own = work();
-        // One that panicked has left its share undone, which nothing later would notice.
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::Closed)));
-        joined.fold(own, Result::and)
-    })
 }
 
 /// Files of a checkpoint that was not finished, or that the last one no longer refers to.

@@ -3,7 +3,6 @@
 
 use std::{
     array,
-    hash::{Hash, Hasher},
     mem::offset_of,
     sync::{
         Arc,
@@ -20,6 +19,7 @@ use super::{
     documents::Documents,
     erased::Erased,
     grouped::Grouped,
+    halves::Halves,
     keys::Keys,
     lists::Lists,
     profile::{self, Profile},
@@ -113,24 +113,6 @@ impl Shard {
     }
 }
 
-/// A key without the alignment of one: with an ordinal it has twelve bytes, and there are as many as users.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Halves([u32; 2]);
-
-impl Halves {
-    #[inline]
-    const fn of(key: Key) -> Self {
-        Self([key.0 as u32, (key.0 as u64 >> 32) as u32])
-    }
-}
-
-impl Hash for Halves {
-    #[inline]
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        hasher.write_u64(u64::from(self.0[0]) | u64::from(self.0[1]) << 32);
-    }
-}
-
 /// Everything readers see. Sequence numbers up to `published` are in it.
 pub(super) struct State {
     ordinals: Vec<RwLock<HashMap<Halves, u32>>>,
@@ -207,7 +189,7 @@ impl State {
     pub(super) fn few_ordinals<const N: usize>(&self, keys: [Option<Key>; N]) -> [Option<u32>; N] {
         let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
         let guards = keys.map(|key| key.map(|key| (shard(key), key)));
-        guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| shard.get(key).copied()))
+        guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| shard.get(&Halves::of(*key)).copied()))
     }
 
     /// Of a few pairs at once: all locks first, then all lookups. `None` where either is not known.
@@ -297,7 +279,7 @@ impl State {
     /// About how many bytes the state takes; measured factors, not a census.
     pub(super) fn memory_estimate(&self) -> u64 {
         let tails = self.tail_entries() + self.frozen_entries.load(Ordering::Relaxed);
-        u64::from(self.users()) * 260 + self.edges() * 6 + tails * 90 + self.documents.memory_estimate()
+        u64::from(self.users()) * 120 + self.edges() * 6 + tails * 90 + self.documents.memory_estimate()
     }
 
     pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
@@ -370,6 +352,11 @@ impl State {
             None => self.add_user(user.key, profile),
         };
         self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
+    }
+
+    /// Recovery only: tables that are large enough at once need not grow.
+    pub(super) fn expect_users(&self, count: u32) {
+        self.ordinals.iter().for_each(|shard| shard.write().reserve(count as usize / ORDINAL_SHARDS));
     }
 
     /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
