@@ -358,3 +358,6 @@ fn take_documents(reader: &mut Reader<'_>) -> Result<Shelves, Corrupt> {
     }
     Ok(documents)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use super::*;
+use crate::disk::crash::CrashDisk;
+
+const EPOCH: u64 = 7;
+/// Enough for several pieces.
+const LISTS: u32 = 200_000;
+
+fn block(number: u32) -> BlockRef {
+    let length = NonZeroU32::new(10 + number % 300).unwrap();
+    BlockRef::new(1 + number / 50_000, u64::from(number) * 400, length, 1 + number % 5)
+}
+
+fn entry(number: u32) -> ListEntry {
+    let bound = |step: u32| Bounded {
+        newest: Place { position: Version::from_bits(u64::from(number + step)), key: Key(i64::from(step) - 1) },
+        block: block(number + step),
+    };
+    let several = |count| Blocks { refs: (0..count).map(bound).collect::<Vec<_>>().into(), quiet: 4 };
+    let plane = if number.is_multiple_of(7) { Plane::Block } else { Plane::Follow };
+    ListEntry {
+        plane,
+        ordinal: number,
+        following: Blocks { refs: Refs::One(block(number)), quiet: 0 },
+        followers: if number.is_multiple_of(1_000) { several(3) } else { Blocks::default() },
+    }
+}
+
+fn head() -> Head {
+    let files = vec![FileEntry { number: 3, family: Family::Following, size: 99 }];
+    Head { number: 5, sequence: Sequence(8), users: LISTS, files, ..Head::default() }
+}
+
+#[test]
+fn a_checkpoint_of_many_pieces_reads_back() {
+    let disk = CrashDisk::new();
+    let groups = [block(1), block(2)];
+    let mut writer = Writer::begin(&disk, EPOCH, &head(), &groups, LISTS.into()).unwrap();
+    (0..LISTS).for_each(|number| writer.list(&entry(number)).unwrap());
+    assert!(writer.written > 2 * PIECE as u64);
+    writer.finish(&Shelves::new()).unwrap();
+
+    let manifest = Manifest::read(&disk, EPOCH, 5).unwrap();
+    let mut number = 0;
+    let documents = manifest.lists(|list| {
+        assert_eq!(list, entry(number));
+        number += 1;
+        Ok(())
+    });
+    assert_eq!((number, documents.unwrap()), (LISTS, Shelves::new()));
+    assert_eq!(manifest.into_parts(), (head(), groups.to_vec()));
+    assert!(Manifest::read(&disk, EPOCH + 1, 5).is_err());
+}
+
+#[test]
+fn lists_that_were_not_counted_make_no_checkpoint() {
+    for (counted, written) in [(1, 2), (2, 1)] {
+        let disk = CrashDisk::new();
+        let mut writer = Writer::begin(&disk, EPOCH, &head(), &[], counted).unwrap();
+        let listed = (0..written).try_for_each(|number| writer.list(&entry(number)));
+        assert!(listed.and_then(|()| writer.finish(&Shelves::new())).is_err(), "{counted} and {written}");
+        assert!(Manifest::read(&disk, EPOCH, 5).is_err());
+    }
+}
