@@ -31,7 +31,7 @@ pub struct Profile {
     pub name: &'static str,
     /// Acked writes survive the process (C14).
     pub durable: bool,
-    /// `peek` never answers `Unknown` (C8).
+    /// `peek` never answers `Unknown`, and `peek_common` always can (C8).
     pub peeks: bool,
     /// An outcome's watermark is the sequence of its last change; otherwise the two are different numbers.
     pub numbered: bool,
@@ -72,7 +72,8 @@ pub struct Progress {
 /// - **C8** `peek` is `Yes` or `No` only if an exact read at this moment says the same: an *active* edge of that kind.
 ///   `peek_all` appends one answer a pair, in their order, each as `peek` would at some moment of the call, but
 ///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it. `peek_common`
-///   appends everybody both actively follow, in any order and at most `limit` of them, and says whether it could.
+///   appends everybody both actively follow at one moment, in any order and at most `limit` of them; users who are
+///   erased are none. It says whether it could, and appends nothing if not.
 /// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an

@@ -5,7 +5,7 @@ mod cached_kit;
 
 use std::sync::Arc;
 
-use cached_kit::{memory, over, over_with_disk, tiny};
+use cached_kit::{Witness, memory, over, over_with_disk, slow, tiny};
 use entourage_store::{
     Store,
     conformance::{block_on, random},
@@ -69,6 +69,40 @@ fn random_operations_agree_while_everything_is_evicted() {
     random::run_seeds(6, 1_200, cramped);
 }
 
+/// A comparison of what nobody knew would show nothing.
+#[test]
+fn what_random_operations_compare_comes_from_memory() {
+    block_on(async {
+        let steps = 1_000;
+        for (options, is_cramped) in [(Options::default(), false), (tiny(), true)] {
+            let layer = Arc::new(over(memory(), options).await);
+            let witness = Witness::of(Arc::clone(&layer) as _);
+            let run = random::run(Arc::clone(&witness) as _, random::Plan::new(1, steps), random::straight_on).await;
+            run.unwrap_or_else(|wrong| panic!("{wrong}"));
+            let ((checks, intersections), figures) = (witness.hooks.known(), layer.figures());
+            if is_cramped {
+                assert!(figures.evictions > steps as u64 && figures.misses > figures.hits, "{figures:?}");
+                assert!(checks > 100, "{checks} checks were answered by memory");
+            } else {
+                assert!(figures.evictions == 0 && figures.hits > 4 * figures.misses, "{figures:?}");
+                assert!(checks > 10_000 && intersections > 2_000, "{checks} checks, {intersections} intersections");
+            }
+        }
+    });
+}
+
+#[test]
+fn random_operations_agree_over_a_slow_store() {
+    let slow = || slow::Slow::over(memory());
+    random::run_seeds(2, 300, async || Arc::new(over(slow(), Options::default()).await) as Arc<dyn Store>);
+    random::run_seeds(2, 300, async || Arc::new(over(slow(), tiny()).await) as Arc<dyn Store>);
+}
+
+#[test]
+fn two_servers_on_a_slow_store() {
+    block_on(slow::two_servers_on_a_slow_store(memory(), 300));
+}
+
 /// What happens to the snapshot between two lives of the layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Meanwhile {
@@ -96,6 +130,9 @@ async fn restarted_now_and_then(plan: random::Plan, meanwhile: Meanwhile) -> usi
     let (inner, disk) = (memory(), CrashDisk::new());
     let open = async |disk: &CrashDisk| -> Arc<dyn Store> {
         let layer = over_with_disk(Arc::clone(&inner), Options::default(), Arc::new(disk.clone())).await;
+        let is_there = disk.contents("cache.snapshot").is_ok();
+        let is_whole = matches!(meanwhile, Meanwhile::Nothing | Meanwhile::OldSnapshot);
+        assert_eq!(layer.figures().rows > 0, is_there && is_whole, "{meanwhile:?}: what is held at the start");
         Arc::new(layer) as Arc<dyn Store>
     };
     let first = open(&disk).await;

@@ -1,4 +1,5 @@
-//! What makes a cache wrong: reads that a write overtakes, news that do not come, news that are lost.
+//! What makes a cache wrong: reads that a write overtakes, news that do not come, news that are lost. For news out of their
+//! order see `cached_order`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cached_kit;
@@ -35,30 +36,7 @@ fn what_is_missing_is_unknown_and_what_was_read_is_known() {
 fn a_fill_that_a_write_overtakes_is_not_held() {
     block_on(async {
         for through_layer in [true, false] {
-            let store = Between::over(memory());
-            people(&*store, 1..=3).await;
-            done(&*store, follow(1, 3)).await;
-            let layer = Arc::new(over(Arc::clone(&store) as _, by_hand()).await);
-            store.hooks.hold_scans(true);
-            let reader = tokio::spawn({
-                let layer = Arc::clone(&layer);
-                async move { follows(&*layer, 1, 2).await }
-            });
-            store.hooks.scan_has_read().await;
-            // Between the read and the fill.
-            if through_layer {
-                done(&*layer, follow(1, 2)).await;
-                done(&*layer, unfollow(1, 3)).await;
-            } else {
-                done(&*store, follow(1, 2)).await;
-                done(&*store, unfollow(1, 3)).await;
-                layer.catch_up().await.unwrap();
-            }
-            store.hooks.release_scans();
-            assert!(reader.await.unwrap(), "the read ends after the write, and asks the store");
-            assert_eq!((peek(&*layer, 1, 2), peek(&*layer, 1, 3)), (Answer::Unknown, Answer::Unknown));
-            assert!(follows(&*layer, 1, 2).await && !follows(&*layer, 1, 3).await);
-            assert_eq!((peek(&*layer, 1, 2), peek(&*layer, 1, 3)), (Answer::Yes, Answer::No));
+            a_write_between_read_and_fill(memory(), through_layer).await;
         }
     });
 }
@@ -109,57 +87,6 @@ fn a_reader_that_gives_up_leaves_nobody_waiting() {
         store.hooks.release_scans();
         assert!(!tokio::time::timeout(Duration::from_secs(5), other).await.unwrap().unwrap());
     });
-}
-
-#[test]
-fn late_and_early_outcomes_of_one_edge_end_as_the_last_one() {
-    block_on(async {
-        let layer =
-            Arc::new(over(memory(), Options { interval: Duration::from_millis(1), ..Options::default() }).await);
-        people(&*layer, 1..=20).await;
-        for round in 0..30 {
-            let tasks: Vec<_> = (0..8)
-                .map(|task| {
-                    let layer = Arc::clone(&layer);
-                    tokio::spawn(async move {
-                        for step in 0..20 {
-                            let operation = match (task + step + round) % 4 {
-                                0 => unfollow(1, 2),
-                                1 => block(2, 1),
-                                2 => Operation::Unblock { actor: Key(2), target: Key(1) },
-                                _ => follow(1, 2),
-                            };
-                            let _ = layer.commit(operation.into()).await;
-                            layer.get_edges(Kind::Follow, &[(Key(1), Key(2))]).await.unwrap();
-                        }
-                    })
-                })
-                .collect();
-            for task in tasks {
-                task.await.unwrap();
-            }
-            for kind in [Kind::Follow, Kind::Block] {
-                for (a, b) in [(1, 2), (2, 1)] {
-                    let exact =
-                        layer.scan(entourage_model::List { user: Key(a), plane: plane(kind), side: SIDE }, None, 9);
-                    let active = exact.await.unwrap().edges.iter().any(|edge| edge.target == Key(b));
-                    let wrong = if active { Answer::No } else { Answer::Yes };
-                    assert_ne!(layer.peek(kind, Key(a), Key(b)), wrong, "{kind:?} {a} → {b} in round {round}");
-                    layer.get_edges(kind, &[(Key(a), Key(b))]).await.unwrap();
-                }
-            }
-        }
-    });
-}
-
-const SIDE: entourage_model::Side = entourage_model::Side::Following;
-
-const fn plane(kind: Kind) -> entourage_model::Plane {
-    match kind {
-        Kind::Follow => entourage_model::Plane::Follow,
-        Kind::Block => entourage_model::Plane::Block,
-        Kind::Mute => entourage_model::Plane::Mute,
-    }
 }
 
 #[test]
@@ -286,6 +213,52 @@ fn lost_events_clear_everything() {
             assert!(follows(&layer, 1, 2).await);
             assert_eq!(peek(&layer, 1, 2), Answer::Yes);
         }
+    });
+}
+
+/// No gap, no error, only an event that says something else.
+#[test]
+fn a_change_that_nobody_heard_of_is_seen_when_the_row_is_past_its_time() {
+    block_on(async {
+        let (store, clock) = (Between::over(memory()), clock());
+        people(&*store, 1..=3).await;
+        let options = Options { ttl: Duration::from_secs(60), ..by_hand() };
+        let layer = on_clock(Arc::clone(&store) as _, options, &clock).await;
+        assert!(!follows(&layer, 1, 2).await);
+        store.hooks.events_lie.store(true, Ordering::SeqCst);
+        done(&*store, follow(1, 2)).await;
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&layer, 1, 2), Answer::No, "nobody can know");
+        clock.advance(60_000);
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
+        assert!(follows(&layer, 1, 2).await);
+        assert_eq!(peek(&layer, 1, 2), Answer::Yes);
+    });
+}
+
+/// Events stand still while this server writes more than it wants to remember.
+#[test]
+fn changes_past_those_that_are_remembered_shut_the_gate_until_the_events_have_brought_them() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=3).await;
+        let layer = over(Arc::clone(&store) as _, Options { changes_max: 10, ..by_hand() }).await;
+        assert!(!follows(&layer, 1, 2).await);
+        store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+        for other in 11..=20 {
+            people(&*store, other..=other).await;
+            done(&layer, follow(1, other)).await;
+        }
+        layer.catch_up().await.unwrap();
+        assert_eq!((peek(&layer, 1, 20), peek(&layer, 1, 2)), (Answer::Yes, Answer::No), "ten are remembered");
+        done(&layer, follow(1, 2)).await;
+        layer.catch_up().await.unwrap();
+        assert_eq!((peek(&layer, 1, 20), peek(&layer, 1, 2)), (Answer::Unknown, Answer::Unknown), "eleven are not");
+        assert!(follows(&layer, 1, 2).await, "the store answers");
+        store.hooks.listed_to.store(u64::MAX, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert_eq!((peek(&layer, 1, 20), peek(&layer, 1, 2)), (Answer::Yes, Answer::Yes));
     });
 }
 

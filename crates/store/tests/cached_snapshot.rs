@@ -141,6 +141,8 @@ fn the_time_between_counts_towards_the_life_of_a_row() {
         layer.close().await.unwrap();
         clock.advance(20_000);
         assert_eq!(peek(&open().await, 1, 2), Answer::Unknown);
+        clock.advance(1);
+        assert_eq!(peek(&open().await, 1, 2), Answer::Unknown);
     });
 }
 

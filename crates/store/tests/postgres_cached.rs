@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cached_kit::{follows, over, over_with_disk, peek, tiny};
+use cached_kit::{a_write_between_read_and_fill, follows, over, over_with_disk, peek, slow, tiny};
 use entourage_store::{
     Answer, Store, SystemClock,
     conformance::{Fixture, block_on, random},
-    disk::crash::CrashDisk,
+    disk::{Disk as _, crash::CrashDisk},
     layers::cached::Options,
 };
 use postgres_kit::{
@@ -23,9 +23,15 @@ use postgres_kit::{
 
 /// Closed and opened again with the snapshot that the last one left.
 async fn fixture(options: Options) -> Fixture {
+    fixture_with(options, |_| {}).await
+}
+
+/// The same; `meanwhile` does something to the snapshot.
+async fn fixture_with(options: Options, meanwhile: fn(&CrashDisk)) -> Fixture {
     let (schema, disk) = (fresh_schema(), CrashDisk::new());
     let open = move || {
         let (schema, disk) = (schema.clone(), disk.clone());
+        meanwhile(&disk);
         async move {
             let store = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
             Arc::new(over_with_disk(store, options, Arc::new(disk)).await) as Arc<dyn Store>
@@ -67,6 +73,36 @@ mod evicting_all_the_time {
 fn random_operations_agree_with_the_reference() {
     random::run_seeds(2, 300, roomy);
     random::run_seeds(2, 200, cramped);
+}
+
+#[test]
+fn random_operations_agree_when_snapshots_are_damaged() {
+    let damage = |disk: &CrashDisk| {
+        if let Ok(mut bytes) = disk.contents("cache.snapshot") {
+            let at = bytes.len() / 2;
+            bytes[at] ^= 4;
+            disk.create("cache.snapshot").unwrap().write_at(&bytes, 0).unwrap();
+        }
+    };
+    random::run_seeds(2, 200, async || fixture_with(Options::default(), damage).await);
+}
+
+#[test]
+fn a_fill_that_a_write_overtakes_is_not_held() {
+    block_on(async {
+        for through_layer in [true, false] {
+            let store = connect(&fresh_schema(), Arc::new(SystemClock)).await;
+            a_write_between_read_and_fill(Arc::new(store), through_layer).await;
+        }
+    });
+}
+
+#[test]
+fn two_servers_on_a_slow_store() {
+    block_on(async {
+        let store = connect(&fresh_schema(), Arc::new(SystemClock)).await;
+        slow::two_servers_on_a_slow_store(Arc::new(store), 60).await;
+    });
 }
 
 #[test]

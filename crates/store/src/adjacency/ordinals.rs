@@ -1,23 +1,50 @@
-//! Ordinals given as they are asked for: every key that a row names has one.
-
-use std::sync::atomic::{AtomicU32, Ordering};
+//! Ordinals given as they are asked for: every key that a row names has one, and every one has its key.
 
 use entourage_model::Key;
 use hashbrown::HashMap;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 const SHARDS: usize = 64;
-/// A key with its ordinal in a table that is between half full and full.
-const BYTES_PER_KEY: u64 = 28;
+/// A key with its ordinal in a table that is between half full and full, and its name.
+const BYTES_PER_KEY: u64 = 28 + 8;
+/// Names come in chunks: growing never moves those that are there.
+const CHUNK: usize = 4_096;
 
 pub(crate) struct Ordinals {
     shards: Vec<RwLock<HashMap<Key, u32>>>,
-    next: AtomicU32,
+    /// Locked while a shard is, never the other way round.
+    names: RwLock<Names>,
+}
+
+/// Keys at the places of their ordinals.
+#[derive(Default)]
+pub(crate) struct Names {
+    chunks: Vec<Vec<Key>>,
+    count: u32,
+}
+
+impl Names {
+    #[inline]
+    pub(crate) fn get(&self, ordinal: u32) -> Option<Key> {
+        self.chunks.get(ordinal as usize / CHUNK)?.get(ordinal as usize % CHUNK).copied()
+    }
+
+    fn add(&mut self, key: Key) -> u32 {
+        let ordinal = self.count;
+        if ordinal as usize / CHUNK == self.chunks.len() {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(key);
+        }
+        self.count += 1;
+        ordinal
+    }
 }
 
 impl Default for Ordinals {
     fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), next: AtomicU32::new(0) }
+        Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), names: RwLock::default() }
     }
 }
 
@@ -37,29 +64,26 @@ impl Ordinals {
         if let Some(ordinal) = self.get(key) {
             return ordinal;
         }
-        *self.shard(key).write().entry(key).or_insert_with(|| self.next.fetch_add(1, Ordering::Relaxed))
+        *self.shard(key).write().entry(key).or_insert_with(|| self.names.write().add(key))
+    }
+
+    /// To be let go of before anything is added.
+    pub(crate) fn names(&self) -> RwLockReadGuard<'_, Names> {
+        self.names.read()
     }
 
     /// Whether there may soon be no number left: whoever holds these has to begin anew.
     pub(crate) fn are_used_up(&self) -> bool {
-        self.next.load(Ordering::Relaxed) > u32::MAX / 2
+        self.names().count > u32::MAX / 2
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.next.load(Ordering::Relaxed)) * BYTES_PER_KEY
+        u64::from(self.names().count) * BYTES_PER_KEY
     }
 
     /// Every key at the place of its ordinal.
-    pub(crate) fn keys(&self) -> Vec<Option<Key>> {
-        let mut keys = vec![None; self.next.load(Ordering::Acquire) as usize];
-        for shard in &self.shards {
-            for (&key, &ordinal) in shard.read().iter() {
-                if let Some(place) = keys.get_mut(ordinal as usize) {
-                    *place = Some(key);
-                }
-            }
-        }
-        keys
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.names().chunks.concat()
     }
 
     /// Numbers begin anew.
@@ -69,7 +93,7 @@ impl Ordinals {
         for shard in &mut shards {
             **shard = HashMap::new();
         }
-        self.next.store(0, Ordering::Release);
+        *self.names.write() = Names::default();
     }
 }
 
@@ -80,15 +104,45 @@ mod tests {
     #[test]
     fn a_key_keeps_its_ordinal_until_everything_is_cleared() {
         let ordinals = Ordinals::default();
-        let given: Vec<u32> = (-50..50).map(|key| ordinals.get_or_add(Key(key))).collect();
-        assert_eq!(given, (0..100).collect::<Vec<_>>());
-        for (key, ordinal) in (-50..50).zip(&given) {
-            assert_eq!((ordinals.get(Key(key)), ordinals.get_or_add(Key(key))), (Some(*ordinal), *ordinal));
-            assert_eq!(ordinals.keys()[*ordinal as usize], Some(Key(key)));
+        // More than a chunk of names.
+        let keys = || (-5_000..5_000).map(Key);
+        let given: Vec<u32> = keys().map(|key| ordinals.get_or_add(key)).collect();
+        assert_eq!(given, (0..10_000).collect::<Vec<_>>());
+        for (key, ordinal) in keys().zip(&given) {
+            assert_eq!((ordinals.get(key), ordinals.get_or_add(key)), (Some(*ordinal), *ordinal));
+            assert_eq!(ordinals.names().get(*ordinal), Some(key));
         }
-        assert_eq!(ordinals.get(Key(50)), None);
-        assert_eq!(ordinals.bytes(), 100 * BYTES_PER_KEY);
+        assert!(ordinals.keys().into_iter().eq(keys()));
+        assert_eq!((ordinals.get(Key(5_000)), ordinals.names().get(10_000)), (None, None));
+        assert_eq!(ordinals.bytes(), 10_000 * BYTES_PER_KEY);
         ordinals.clear();
         assert_eq!((ordinals.get(Key(0)), ordinals.bytes(), ordinals.keys().len()), (None, 0, 0));
+        assert_eq!(ordinals.names().get(0), None);
+        assert_eq!((ordinals.get_or_add(Key(7)), ordinals.names().get(0)), (0, Some(Key(7))));
+    }
+
+    #[test]
+    fn keys_and_ordinals_agree_while_everything_is_cleared() {
+        let ordinals = Ordinals::default();
+        std::thread::scope(|scope| {
+            for from in [0, 500] {
+                let ordinals = &ordinals;
+                scope.spawn(move || {
+                    for round in 0..40_000 {
+                        ordinals.get_or_add(Key(from + round % 1_000));
+                    }
+                });
+            }
+            for _ in 0..200 {
+                ordinals.clear();
+                std::thread::yield_now();
+            }
+        });
+        let names = ordinals.keys();
+        for key in (0..1_500).map(Key) {
+            let ordinal = ordinals.get(key);
+            assert_eq!(ordinal.map(|ordinal| names[ordinal as usize]), ordinal.map(|_| key));
+        }
+        assert!((0..).zip(&names).all(|(ordinal, key)| ordinals.get(*key) == Some(ordinal)));
     }
 }

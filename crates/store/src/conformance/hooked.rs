@@ -17,6 +17,14 @@ pub trait Hooks: Send + Sync + 'static {
         inner.peek(kind, follower, target)
     }
 
+    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        inner.peek_all(kind, pairs, answers);
+    }
+
+    fn peek_common(&self, inner: &dyn Store, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        inner.peek_common(one, other, limit, found)
+    }
+
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         inner.commit(write).await
     }
@@ -73,6 +81,14 @@ impl<H: Hooks> Store for Hooked<H> {
 
     fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
         self.hooks.peek(&*self.inner, kind, follower, target)
+    }
+
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        self.hooks.peek_all(&*self.inner, kind, pairs, answers);
+    }
+
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        self.hooks.peek_common(&*self.inner, one, other, limit, found)
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {

@@ -85,6 +85,7 @@ macro_rules! conformance_cases {
                 peeks_at_many_of_one_follower [C8 C18];
                 peeks_at_many_go_on_while_others_write [C8 C18];
                 common_follows_are_in_both_lists [C8 C18];
+                common_follows_are_those_of_one_moment [C8];
                 a_row_that_is_read_while_it_changes_is_not_believed [C2 C8];
             }
             versions {

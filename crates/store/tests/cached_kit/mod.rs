@@ -3,18 +3,20 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+pub mod slow;
+
 use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Code, Error, Event, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Overwrite, Page, Place,
-    Result, Secret, Sequence, State, UserId, UserPatch,
+    Clock, Code, Error, Event, EventBody, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Overwrite, Page,
+    Place, Result, Secret, Sequence, State, UserId, UserPatch, Write,
 };
 use entourage_store::{
     Answer, Identity, Progress, Store, SystemClock,
@@ -68,14 +70,19 @@ pub struct Between {
     /// While set, a scan has read and waits for a permit before it returns.
     pub hold_scans: AtomicBool,
     pub go_on: Semaphores,
+    /// While set, a write is committed and waits for a permit before it is acked.
+    pub hold_acks: AtomicBool,
+    pub acks: Semaphores,
     pub events_fail: AtomicBool,
     /// Events up to here are gone.
     pub dropped: AtomicU64,
     /// Events are listed up to here only.
     pub listed_to: AtomicU64,
+    /// Whoever reads an edge's event is told of another edge.
+    pub events_lie: AtomicBool,
 }
 
-/// How many scans have read, and how many may return.
+/// How many have done their work, and how many may return.
 pub struct Semaphores {
     pub arrived: Semaphore,
     pub released: Semaphore,
@@ -131,6 +138,15 @@ impl Hooks for Between {
         inner.get_edges(kind, pairs).await
     }
 
+    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
+        let outcome = inner.commit(write).await;
+        if self.hold_acks.load(Ordering::SeqCst) {
+            self.acks.arrived.add_permits(1);
+            self.acks.released.acquire().await.unwrap().forget();
+        }
+        outcome
+    }
+
     async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.scans.fetch_add(1, Ordering::SeqCst);
         let page = inner.scan(list, after, limit).await;
@@ -149,7 +165,15 @@ impl Hooks for Between {
         if after.0 < dropped {
             return Err(Error::new(Code::EventsExpired, "gone").resume_from(dropped.to_string()));
         }
-        inner.events(after, limit).await
+        let mut events = inner.events(after, limit).await?;
+        if self.events_lie.load(Ordering::SeqCst) {
+            for event in &mut events {
+                if let EventBody::Edge { follower, .. } = &mut event.body {
+                    *follower = Key(i64::MIN);
+                }
+            }
+        }
+        Ok(events)
     }
 
     async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
@@ -192,4 +216,78 @@ pub fn peek(store: &dyn Store, follower: i64, target: i64) -> Answer {
 pub async fn follows(store: &dyn Store, follower: i64, target: i64) -> bool {
     let edge = store.get_edges(Kind::Follow, &[(Key(follower), Key(target))]).await.unwrap()[0];
     edge.is_some_and(|edge| edge.state == State::Active)
+}
+
+/// Counts what the layer in it knew of itself.
+#[derive(Default)]
+pub struct Witness {
+    pub checks: AtomicU64,
+    pub intersections: AtomicU64,
+}
+
+impl Witness {
+    pub fn of(layer: Arc<dyn Store>) -> Arc<Hooked<Self>> {
+        Arc::new(Hooked::new(layer, Self::default()))
+    }
+
+    /// Checks and intersections that memory answered.
+    pub fn known(&self) -> (u64, u64) {
+        (self.checks.load(Ordering::SeqCst), self.intersections.load(Ordering::SeqCst))
+    }
+}
+
+impl Hooks for Witness {
+    fn peek(&self, inner: &dyn Store, kind: Kind, follower: Key, target: Key) -> Answer {
+        let answer = inner.peek(kind, follower, target);
+        self.checks.fetch_add(u64::from(answer != Answer::Unknown), Ordering::SeqCst);
+        answer
+    }
+
+    fn peek_common(&self, inner: &dyn Store, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        let knows = inner.peek_common(one, other, limit, found);
+        self.intersections.fetch_add(u64::from(knows), Ordering::SeqCst);
+        knows
+    }
+}
+
+/// Asks until memory knows: what others do in the same database may keep the gate shut for a while.
+pub async fn known(layer: &dyn Store, follower: i64, target: i64) -> Answer {
+    let began = Instant::now();
+    loop {
+        follows(layer, follower, target).await;
+        match peek(layer, follower, target) {
+            Answer::Unknown => assert!(began.elapsed() < Duration::from_secs(30), "memory never knows"),
+            answer => return answer,
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A row is read, then a write changes it, through the layer or on another server, then the row would be held.
+pub async fn a_write_between_read_and_fill(store: Arc<dyn Store>, through_layer: bool) {
+    let store = Between::over(store);
+    people(&*store, 1..=3).await;
+    done(&*store, follow(1, 3)).await;
+    let options = Options { patience: Duration::from_secs(5), lag_max: Duration::from_secs(60), ..Options::default() };
+    let layer = Arc::new(over(Arc::clone(&store) as _, options).await);
+    assert_eq!(known(&*layer, 3, 1).await, Answer::No);
+    store.hooks.hold_scans(true);
+    let reader = tokio::spawn({
+        let layer = Arc::clone(&layer);
+        async move { follows(&*layer, 1, 2).await }
+    });
+    store.hooks.scan_has_read().await;
+    if through_layer {
+        done(&*layer, follow(1, 2)).await;
+        done(&*layer, unfollow(1, 3)).await;
+    } else {
+        done(&*store, follow(1, 2)).await;
+        let outcome = done(&*store, unfollow(1, 3)).await;
+        // The tail hears of it before the row comes.
+        assert!(layer.covers(outcome.watermark).await.unwrap());
+    }
+    store.hooks.release_scans();
+    assert!(reader.await.unwrap(), "the read ends after the write, and asks the store");
+    assert_eq!((peek(&*layer, 1, 2), peek(&*layer, 1, 3)), (Answer::Unknown, Answer::Unknown));
+    assert_eq!((known(&*layer, 1, 2).await, known(&*layer, 1, 3).await), (Answer::Yes, Answer::No));
 }

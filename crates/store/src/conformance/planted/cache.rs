@@ -32,6 +32,12 @@ enum Mistake {
     ChangesWhatWasAsked,
     /// Rows change after the write is acked: at the next one.
     ChangesLate,
+    /// Nobody is in common with who is not in the cache.
+    MissingHasNobodyInCommon,
+    /// Who is erased is still in common.
+    ErasedInCommon,
+    /// One row is looked at after the other.
+    CommonAtTwoMoments,
 }
 
 /// Rows of follows in a map, without a bound.
@@ -46,6 +52,7 @@ struct Changes {
     /// A fill that began before the last one is stale.
     made: u64,
     late: Vec<(Key, Key, bool)>,
+    erased: HashSet<Key>,
 }
 
 fn cached(mistake: Mistake) -> Arc<dyn Store> {
@@ -95,6 +102,30 @@ impl Hooks for Cache {
         }
     }
 
+    /// Pairs would need to know who is erased.
+    fn peek_all(&self, _: &dyn Store, _: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
+
+    fn peek_common(&self, _: &dyn Store, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        let changes = (self.mistake != Mistake::CommonAtTwoMoments).then(|| self.changes.lock());
+        let row = |user| self.rows.lock().get(&user).cloned();
+        let first = row(one);
+        if changes.is_none() {
+            // Time for others to come between.
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+        let (Some(first), Some(second)) = (first, row(other)) else {
+            return self.mistake == Mistake::MissingHasNobodyInCommon;
+        };
+        let changes = changes.unwrap_or_else(|| self.changes.lock());
+        let is_there = |key: &Key| self.mistake == Mistake::ErasedInCommon || !changes.erased.contains(key);
+        if is_there(&one) && is_there(&other) {
+            found.extend(first.intersection(&second).copied().filter(is_there).take(limit));
+        }
+        true
+    }
+
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         let outcome = inner.commit(write.clone()).await?;
         let mut changes = self.changes.lock();
@@ -110,10 +141,17 @@ impl Hooks for Cache {
         }
         let mut news = Vec::new();
         for change in &outcome.changes {
-            if let entourage_model::Change::Edge(edge) = change
-                && edge.kind == Kind::Follow
-            {
-                news.push((edge.follower, edge.target, edge.after.state == State::Active));
+            match change {
+                entourage_model::Change::Edge(edge) if edge.kind == Kind::Follow => {
+                    news.push((edge.follower, edge.target, edge.after.state == State::Active));
+                }
+                entourage_model::Change::User(user) if user.after.is_none() => {
+                    changes.erased.insert(user.key);
+                }
+                entourage_model::Change::User(user) => {
+                    changes.erased.remove(&user.key);
+                }
+                _ => {}
             }
         }
         if self.mistake == Mistake::ChangesLate {
@@ -139,6 +177,10 @@ const CAUGHT_BY_CASES: &[(Mistake, &str)] = &[
     (Mistake::MissingIsNo, "checks::peek_agrees_while_others_write"),
     (Mistake::ChangesWhatWasAsked, "checks::peek_agrees_with_the_exact_read"),
     (Mistake::ChangesLate, "checks::peek_agrees_with_the_exact_read"),
+    (Mistake::ChangesLate, "checks::common_follows_are_in_both_lists"),
+    (Mistake::MissingHasNobodyInCommon, "checks::common_follows_are_in_both_lists"),
+    (Mistake::ErasedInCommon, "checks::common_follows_are_in_both_lists"),
+    (Mistake::CommonAtTwoMoments, "checks::common_follows_are_those_of_one_moment"),
     (Mistake::UnversionedFill, "checks::a_row_that_is_read_while_it_changes_is_not_believed"),
 ];
 
@@ -158,7 +200,8 @@ fn random_runs_notice_rows_that_do_not_change_as_the_store_does() {
         catch_unwind(AssertUnwindSafe(run)).is_ok_and(|run| run.is_ok())
     };
     assert!(passes(Mistake::None));
-    for mistake in [Mistake::ChangesWhatWasAsked, Mistake::ChangesLate] {
+    let [asked, late] = [Mistake::ChangesWhatWasAsked, Mistake::ChangesLate];
+    for mistake in [asked, late, Mistake::ErasedInCommon] {
         assert!(!passes(mistake), "{mistake:?}");
     }
 }

@@ -42,7 +42,8 @@ impl Comparison {
         if !full {
             let pick = |rng: &mut StdRng, everyone: &[Key]| everyone[rng.random_range(0..everyone.len())];
             let pair = (pick(&mut self.rng, &self.everyone), pick(&mut self.rng, &self.everyone));
-            return pairs(store, reference, &[pair]).await;
+            pairs(store, reference, &[pair]).await?;
+            return self.common(store, reference, pair.0, pair.1);
         }
         let crossed: Vec<(Key, Key)> =
             self.everyone.iter().flat_map(|&a| self.everyone.iter().map(move |&b| (a, b))).collect();

@@ -8,8 +8,9 @@ use tokio::sync::watch;
 
 use super::{
     Shared,
+    look::Look,
     row::{Contents, RowKey},
-    rows::{Begun, Look, Reading},
+    rows::{Begun, Reading},
 };
 
 /// Rows that one call reads before it asks for its edges one by one instead.
@@ -38,20 +39,26 @@ impl Shared {
         let is_all = wanted.len() <= ROWS_A_CALL;
         let mut under_way = Vec::new();
         for key in wanted.into_iter().take(ROWS_A_CALL) {
-            match self.rows.begin(key, self.gate.now()) {
-                Begun::Lead(reading, done) => {
-                    under_way.push(done.subscribe());
-                    self.start(key, Leading { shared: Arc::clone(self), reading, _done: done });
-                }
-                Begun::Join(done) => under_way.push(done),
-                Begun::Held => {}
-            }
+            under_way.extend(self.begin(key));
         }
         if is_all {
             for mut done in under_way {
                 // The sender goes when the row has come.
                 while done.changed().await.is_ok() {}
             }
+        }
+    }
+
+    /// Has a row read by somebody, unless it is held; who waits hears when that is over.
+    pub(super) fn begin(self: &Arc<Self>, key: RowKey) -> Option<watch::Receiver<()>> {
+        match self.rows.begin(key, self.gate.now()) {
+            Begun::Lead(reading, done) => {
+                let over = done.subscribe();
+                self.start(key, Leading { shared: Arc::clone(self), reading, _done: done });
+                Some(over)
+            }
+            Begun::Join(over) => Some(over),
+            Begun::Held => None,
         }
     }
 
@@ -77,7 +84,7 @@ impl Shared {
     fn start(self: &Arc<Self>, key: RowKey, leading: Leading) {
         let Ok(permit) = Arc::clone(&self.fills).try_acquire_owned() else { return };
         let shared = Arc::clone(self);
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             // Whole, not only the part that is used: others wait until it is gone.
             let (_permit, leading) = (permit, leading);
             match shared.read_row(key).await {

@@ -17,13 +17,36 @@ struct Cell {
     misses: AtomicU64,
 }
 
+/// What the layer holds, and what came of being asked since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Checks that memory answered.
+    pub hits: u64,
+    pub misses: u64,
+    pub fills: u64,
+    pub evictions: u64,
+    /// How often everything was let go of.
+    pub clears: u64,
+    pub rows: u64,
+    /// Of rows and of what finds them, by the layer's own estimate.
+    pub bytes: u64,
+}
+
 pub(super) struct Measures {
     cells: [Cell; CELLS],
+    pub(super) fills: AtomicU64,
+    pub(super) evictions: AtomicU64,
+    pub(super) clears: AtomicU64,
+    told: Told,
+}
+
+/// Where it is told.
+struct Told {
     hits: Counter,
     misses: Counter,
-    pub(super) fills: Counter,
-    pub(super) evictions: Counter,
-    pub(super) clears: Counter,
+    fills: Counter,
+    evictions: Counter,
+    clears: Counter,
     bytes: Gauge,
     rows: Gauge,
     lag_seconds: Gauge,
@@ -31,8 +54,7 @@ pub(super) struct Measures {
 
 impl Default for Measures {
     fn default() -> Self {
-        Self {
-            cells: Default::default(),
+        let told = Told {
             hits: counter!("entourage_cache_hits_total"),
             misses: counter!("entourage_cache_misses_total"),
             fills: counter!("entourage_cache_fills_total"),
@@ -41,7 +63,9 @@ impl Default for Measures {
             bytes: gauge!("entourage_cache_bytes"),
             rows: gauge!("entourage_cache_rows"),
             lag_seconds: gauge!("entourage_cache_lag_seconds"),
-        }
+        };
+        let [fills, evictions, clears] = Default::default();
+        Self { cells: Default::default(), fills, evictions, clears, told }
     }
 }
 
@@ -58,12 +82,32 @@ impl Measures {
         }
     }
 
-    pub(super) fn tell(&self, rows: &Rows, gate: &Gate) {
+    pub(super) fn add(measure: &AtomicU64, count: u64) {
+        measure.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn figures(&self, rows: &Rows) -> Figures {
         let sum = |of: fn(&Cell) -> &AtomicU64| self.cells.iter().map(|cell| of(cell).load(Ordering::Relaxed)).sum();
-        self.hits.absolute(sum(|cell| &cell.hits));
-        self.misses.absolute(sum(|cell| &cell.misses));
-        self.bytes.set(rows.bytes() as f64);
-        self.rows.set(rows.len() as f64);
-        self.lag_seconds.set(gate.lag().as_secs_f64());
+        Figures {
+            hits: sum(|cell| &cell.hits),
+            misses: sum(|cell| &cell.misses),
+            fills: self.fills.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+            clears: self.clears.load(Ordering::Relaxed),
+            rows: rows.len() as u64,
+            bytes: rows.bytes(),
+        }
+    }
+
+    pub(super) fn tell(&self, rows: &Rows, gate: &Gate) {
+        let (figures, told) = (self.figures(rows), &self.told);
+        told.hits.absolute(figures.hits);
+        told.misses.absolute(figures.misses);
+        told.fills.absolute(figures.fills);
+        told.evictions.absolute(figures.evictions);
+        told.clears.absolute(figures.clears);
+        told.bytes.set(figures.bytes as f64);
+        told.rows.set(figures.rows as f64);
+        told.lag_seconds.set(gate.lag().as_secs_f64());
     }
 }

@@ -5,10 +5,12 @@
 //! ([`fill`]). Writes through the layer change rows before they are acked, writes of other servers when the [`tail`]
 //! hears of them. A [`snapshot`] spares a restart the misses.
 
+mod common;
 mod erased;
 mod fill;
 mod gate;
 mod held;
+mod look;
 mod measures;
 mod options;
 mod row;
@@ -25,17 +27,13 @@ use entourage_model::{
     Space, Uptime, User, Version, Write,
 };
 use tokio::{
+    runtime::Handle,
     sync::{Mutex, Notify, Semaphore},
     task::JoinHandle,
 };
 
-pub use self::options::Options;
-use self::{
-    gate::Gate,
-    measures::Measures,
-    rows::{Look, Rows},
-    tail::Position,
-};
+use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
+pub use self::{measures::Figures, options::Options};
 use crate::{Answer, Health, Identity, Profile, Progress, Report, SystemClock, SystemUptime, disk::Disk};
 
 /// What a layer needs besides the store it stands around.
@@ -69,6 +67,8 @@ struct Shared {
     /// Somebody waits for news.
     wanted: Notify,
     fills: Arc<Semaphore>,
+    /// Where rows are read.
+    runtime: Handle,
     measures: Arc<Measures>,
 }
 
@@ -87,6 +87,7 @@ impl Store {
             position: Mutex::default(),
             wanted: Notify::new(),
             fills: Arc::new(Semaphore::new(options.fills_max)),
+            runtime: Handle::current(),
             measures,
         });
         shared.load_snapshot().await;
@@ -101,6 +102,10 @@ impl Store {
     /// Hears the news at once, which otherwise come at intervals.
     pub async fn catch_up(&self) -> Result<()> {
         self.shared.pass().await
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.shared.measures.figures(&self.shared.rows)
     }
 }
 
@@ -161,6 +166,22 @@ impl crate::Store for Store {
         if let Some((first, _)) = pairs.first() {
             measures.checked(*first, pairs.len() as u64 - misses, misses);
         }
+    }
+
+    /// Rows that are missing come in for whoever asks next.
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
+        let Shared { rows, gate, .. } = &*self.shared;
+        let now = gate.now();
+        if !gate.is_open(now) {
+            return false;
+        }
+        let knows = rows.common(one, other, limit, now, found);
+        if !knows {
+            for user in [one, other] {
+                self.shared.begin(RowKey::follows_of(user));
+            }
+        }
+        knows
     }
 
     /// Only edges that are there ask the store, for their values; most are not, and memory knows that.

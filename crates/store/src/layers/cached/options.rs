@@ -21,6 +21,8 @@ pub struct Options {
     pub batch_events: usize,
     /// Past so many events of backlog it is cheaper to begin with nothing.
     pub replay_max: u64,
+    /// Past so many changes of this process that no event has passed, none is remembered.
+    pub changes_max: usize,
     /// Rows that are being read at one time.
     pub fills_max: usize,
     /// How often a snapshot is written.
@@ -38,6 +40,7 @@ impl Default for Options {
             patience: Duration::from_millis(250),
             batch_events: 5_000,
             replay_max: 200_000,
+            changes_max: 1_000_000,
             fills_max: 8,
             snapshot_interval: Duration::from_secs(5 * 60),
         }

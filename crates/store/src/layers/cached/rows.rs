@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use entourage_model::{Key, Kind, Sequence, State, Version};
+use entourage_model::{Key, Sequence, State, Version};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -19,29 +19,15 @@ use super::{
     erased::Erased,
     gate::{Gate, millis},
     held::{self, Held},
+    look::Look,
     measures::Measures,
     row::{Change, Contents, Row, RowKey},
 };
-use crate::adjacency::{Ordinals, row};
+use crate::adjacency::Ordinals;
 
 const STRIPES: usize = 64;
 /// Past so many erased users whom nobody followed again, everything is read anew.
 const ERASED_MAX: usize = 100_000;
-/// Past so many changes that no event has passed, everything is read anew.
-const RECENT_MAX: usize = 1_000_000;
-
-/// What memory knows of an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    Active,
-    /// Pending or parked.
-    Waiting,
-    Absent,
-    /// Nothing: the row would have to be read.
-    Missing,
-    /// Nothing, and reading the row would not help.
-    TooLarge,
-}
 
 /// Where a change comes from.
 #[derive(Clone, Copy)]
@@ -98,21 +84,22 @@ struct Stripe {
 pub(super) struct Everything {
     pub(super) rows: Vec<(RowKey, Arc<Row>)>,
     /// At the place of their ordinals.
-    pub(super) keys: Vec<Option<Key>>,
+    pub(super) keys: Vec<Key>,
 }
 
 pub(super) struct Rows {
-    held: Held,
-    ordinals: Ordinals,
+    pub(super) held: Held,
+    pub(super) ordinals: Ordinals,
     pub(super) erased: Erased,
     stripes: Vec<Mutex<Stripe>>,
     recent: AtomicUsize,
     /// Even; odd while everything is being cleared.
-    generation: AtomicU64,
+    pub(super) generation: AtomicU64,
     clearing: Mutex<()>,
     budget: u64,
     ttl_millis: u64,
     edges_max: usize,
+    changes_max: usize,
     measures: Arc<Measures>,
 }
 
@@ -129,6 +116,7 @@ impl Rows {
             budget: options.budget_bytes,
             ttl_millis: millis(options.ttl),
             edges_max: options.row_edges_max,
+            changes_max: options.changes_max,
             measures,
         }
     }
@@ -136,71 +124,6 @@ impl Rows {
     fn stripe(&self, key: RowKey) -> &Mutex<Stripe> {
         let hash = (key.user.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         &self.stripes[hash as usize % STRIPES]
-    }
-
-    /// What is known of an edge at this moment, which is `now`.
-    #[inline]
-    pub(super) fn look(&self, kind: Kind, follower: Key, target: Key, now: u64) -> Look {
-        let mut known = Look::TooLarge;
-        for (key, member) in RowKey::of_edge(kind, follower, target) {
-            match self.look_in(key, now, |row| self.find(row, member)) {
-                found @ (Look::Active | Look::Waiting | Look::Absent) => return found,
-                Look::Missing => known = Look::Missing,
-                Look::TooLarge => {}
-            }
-        }
-        known
-    }
-
-    /// As `look`, but of an edge that may stand between users of whom one is gone nothing is known.
-    #[inline]
-    pub(super) fn look_between_users(&self, kind: Kind, follower: Key, target: Key, now: u64) -> Look {
-        let mut known = Look::TooLarge;
-        for (key, member) in RowKey::of_edge(kind, follower, target) {
-            let mut is_sure = true;
-            let found = self.look_in(key, now, |row| {
-                let found = self.find(row, member);
-                is_sure = found != Look::Active || self.are_users(row, member);
-                found
-            });
-            match found {
-                Look::Active if !is_sure || self.erased.has(follower) || self.erased.has(target) => {
-                    return Look::TooLarge;
-                }
-                Look::Active | Look::Waiting | Look::Absent => return found,
-                Look::Missing => known = Look::Missing,
-                Look::TooLarge => {}
-            }
-        }
-        known
-    }
-
-    /// Whether both ends of an active edge were there when the row was read or the edge was made.
-    fn are_users(&self, held: &Row, member: Key) -> bool {
-        let is_left_behind = |ordinal| row::has(&held.left_behind, ordinal);
-        held.owner_there && (held.left_behind.is_empty() || !self.ordinals.get(member).is_some_and(is_left_behind))
-    }
-
-    #[inline]
-    fn look_in(&self, key: RowKey, now: u64, find: impl FnOnce(&Row) -> Look) -> Look {
-        let generation = self.generation.load(Ordering::Acquire);
-        let Some(row) = self.held.get(&key).filter(|row| row.generation == generation && now < row.expires) else {
-            return Look::Missing;
-        };
-        if row.too_large {
-            return Look::TooLarge;
-        }
-        let found = find(&row);
-        // Ordinals of another generation say nothing.
-        if self.generation.load(Ordering::Acquire) == generation { found } else { Look::Missing }
-    }
-
-    fn find(&self, held: &Row, member: Key) -> Look {
-        match self.ordinals.get(member) {
-            Some(ordinal) if row::has(&held.active, ordinal) => Look::Active,
-            Some(ordinal) if row::has(&held.waiting, ordinal) => Look::Waiting,
-            _ => Look::Absent,
-        }
     }
 
     pub(super) fn apply(&self, changes: &[Change], source: Source<'_>) {
@@ -267,7 +190,7 @@ impl Rows {
         };
         let gone = self.held.insert_with_lifecycle(key, Arc::new(row));
         let evicted = gone.iter().filter(|(other, _)| *other != key).count();
-        self.measures.evictions.increment(evicted as u64);
+        Measures::add(&self.measures.evictions, evicted as u64);
     }
 
     pub(super) fn is_too_large(&self, key: RowKey, now: u64) -> bool {
@@ -301,7 +224,7 @@ impl Rows {
         let unchanged = stripe.filling.get_mut(&key).is_some_and(|filling| !filling.changed);
         if unchanged && self.generation.load(Ordering::Acquire) == generation && generation.is_multiple_of(2) {
             self.hold(key, row);
-            self.measures.fills.increment(1);
+            Measures::add(&self.measures.fills, 1);
         }
     }
 
@@ -318,12 +241,24 @@ impl Rows {
     }
 
     /// The events have covered this watermark: changes up to it need not be remembered.
-    pub(super) fn passed(&self, covered: Sequence) {
+    pub(super) fn passed(&self, covered: Sequence, gate: &Gate) {
+        self.forget_changes(|recent| recent.until <= covered);
+        if self.recent.load(Ordering::Relaxed) > self.changes_max {
+            // Whatever they were is in the store: memory is not asked before the events have brought all of them.
+            self.forget_changes(|recent| {
+                gate.require(recent.until);
+                true
+            });
+        }
+        self.make_room();
+    }
+
+    fn forget_changes(&self, is_over: impl Fn(&Recent) -> bool) {
         let mut left = 0;
         for stripe in &self.stripes {
             let mut stripe = stripe.lock();
             if !stripe.recent.is_empty() {
-                stripe.recent.retain(|_, recent| recent.until > covered);
+                stripe.recent.retain(|_, recent| !is_over(recent));
                 if stripe.recent.is_empty() {
                     stripe.recent.shrink_to(64);
                 }
@@ -331,14 +266,13 @@ impl Rows {
             }
         }
         self.recent.store(left, Ordering::Relaxed);
-        self.make_room();
     }
 
     /// Keys take room that eviction does not give back: past half of the budget everything begins anew.
     fn make_room(&self) {
         let keys = self.ordinals.bytes();
         let is_full = keys > self.budget / 2 || self.ordinals.are_used_up();
-        if is_full || self.erased.len() > ERASED_MAX || self.recent.load(Ordering::Relaxed) > RECENT_MAX {
+        if is_full || self.erased.len() > ERASED_MAX {
             self.clear();
         }
         let room = self.budget.saturating_sub(self.ordinals.bytes());
@@ -359,7 +293,7 @@ impl Rows {
             stripe.lock().filling.values_mut().for_each(|filling| filling.changed = true);
         }
         self.generation.fetch_add(1, Ordering::AcqRel);
-        self.measures.clears.increment(1);
+        Measures::add(&self.measures.clears, 1);
     }
 
     pub(super) fn bytes(&self) -> u64 {

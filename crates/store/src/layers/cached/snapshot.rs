@@ -80,9 +80,8 @@ pub(super) fn write(disk: &dyn Disk, rows: &Rows, mark: Mark, now: u64, time: Mi
         sink.put(&key.0.to_le_bytes())?;
         sink.number(version.bits())?;
     }
-    let named = |row: &[u32]| -> Option<Vec<Key>> {
-        row.iter().map(|ordinal| keys.get(*ordinal as usize).copied().flatten()).collect()
-    };
+    let named =
+        |row: &[u32]| -> Option<Vec<Key>> { row.iter().map(|ordinal| keys.get(*ordinal as usize).copied()).collect() };
     let mut written = 0;
     for (key, row) in held.iter().filter(|(_, row)| row.expires > now) {
         let lists = (named(&row.active), named(&row.waiting), named(&row.left_behind));

@@ -57,7 +57,7 @@ impl Shared {
             Err(error) => return Err(error),
         }
         self.gate.cover(progress.covered);
-        self.rows.passed(progress.covered);
+        self.rows.passed(progress.covered, &self.gate);
         let spread = millis(self.options.lag_max) * 2 / MOMENTS_MAX as u64;
         if position.moments.back().is_none_or(|(last, _)| moment >= last.saturating_add(spread)) {
             position.moments.push_back((moment, progress.newest));
