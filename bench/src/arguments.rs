@@ -71,6 +71,8 @@ pub(crate) enum Measurement {
     Target,
     /// Checks in process
     Checks,
+    /// The cached layer
+    Cached,
     /// Pages of the account with the most followers
     Pages,
     /// Disk
@@ -186,6 +188,9 @@ pub(crate) enum Child {
     /// Opens a store and tells how long it took and how much memory it needs.
     #[command(hide = true)]
     Open { folder: PathBuf },
+    /// Opens a store with a cache before it, from the snapshot in `snapshot`, and tells what that took.
+    #[command(hide = true)]
+    OpenCached { folder: PathBuf, snapshot: PathBuf },
     /// Writes after a checkpoint until somebody kills it, telling how much is durable.
     #[command(hide = true)]
     Write { folder: PathBuf, users: u32, seed: u64 },

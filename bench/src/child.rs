@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use entourage_model::Key;
-use entourage_store::{Store as _, backends::embedded::Options};
+use entourage_store::{Store as _, backends::embedded::Options, layers::cached::Figures};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -58,13 +58,47 @@ pub(crate) enum Freed {
 
 pub(crate) fn open(folder: &Path, freed: Freed) -> Result<Opened> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("open").arg(folder).stderr(Stdio::inherit());
+    command.arg("open").arg(folder);
+    told(command, folder, freed)
+}
+
+fn told<T: serde::de::DeserializeOwned>(mut command: Command, folder: &Path, freed: Freed) -> Result<T> {
+    command.stderr(Stdio::inherit());
     if freed == Freed::Returned {
         command.env("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0");
     }
     let output = command.output()?;
     ensure!(output.status.success(), "a process that opened {} ended with {}", folder.display(), output.status);
     serde_json::from_slice(&output.stdout).context("the opening process told nothing")
+}
+
+/// What a process that opened a store behind a cache found.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenedCached {
+    /// From the open store to a cache that answers.
+    pub(crate) seconds: f64,
+    /// What is resident for the cache.
+    pub(crate) resident: u64,
+    /// What the cache says it holds.
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
+}
+
+pub(crate) async fn run_open_cached(folder: &Path, snapshot: &Path) -> Result<()> {
+    let store = place::open(folder, Options::default())?;
+    let (before, started) = (machine::resident_bytes(), Instant::now());
+    let layer = place::cached(store, Some(snapshot), place::ROOMY_BYTES).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let Figures { bytes, rows, .. } = layer.figures();
+    let resident = machine::resident_bytes().saturating_sub(before);
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&OpenedCached { seconds, resident, bytes, rows })?)?;
+    Ok(())
+}
+
+pub(crate) fn open_cached(folder: &Path, snapshot: &Path, freed: Freed) -> Result<OpenedCached> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("open-cached").arg(folder).arg(snapshot);
+    told(command, folder, freed)
 }
 
 const CHUNK: u64 = 1_000;

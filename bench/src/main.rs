@@ -46,6 +46,7 @@ fn main() -> Result<()> {
         }
         Some(Child::Giant { folder, followers }) => runtime.block_on(measure::build_giant(folder, *followers)),
         Some(Child::Open { folder }) => child::run_open(folder),
+        Some(Child::OpenCached { folder, snapshot }) => runtime.block_on(child::run_open_cached(folder, snapshot)),
         Some(Child::Write { folder, users, seed }) => runtime.block_on(child::run_write(folder, *users, *seed)),
     }
 }

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, anyhow};
 use entourage_store::{
     SystemClock,
     backends::embedded::{Options, Store},
-    disk::RealDisk,
+    disk::{Disk, RealDisk},
+    layers::cached,
 };
 
 /// The folder that holds everything a run writes.
@@ -52,6 +53,24 @@ pub(crate) fn open(folder: &Path, options: Options) -> Result<Arc<Store>> {
     let disk = RealDisk::new(folder)?;
     let store = Store::open(Arc::new(disk), &folder.display().to_string(), options, Arc::new(SystemClock));
     Ok(Arc::new(store.map_err(|fault| anyhow!("opening {}: {fault}", folder.display()))?))
+}
+
+/// A cache that lets go of nothing.
+pub(crate) const ROOMY_BYTES: u64 = 4 << 30;
+
+/// A cache before this store, with its snapshot in that folder.
+pub(crate) async fn cached(
+    store: Arc<dyn entourage_store::Store>,
+    snapshot: Option<&Path>,
+    budget_bytes: u64,
+) -> Result<cached::Store> {
+    let disk = match snapshot {
+        Some(folder) => Some(Arc::new(RealDisk::new(folder)?) as Arc<dyn Disk>),
+        None => None,
+    };
+    let options = cached::Options { budget_bytes, ..cached::Options::default() };
+    let surroundings = cached::Surroundings { disk, ..cached::Surroundings::default() };
+    Ok(cached::Store::open(store, options, surroundings).await)
 }
 
 /// Bytes of a store's files by what they hold.

@@ -1,15 +1,15 @@
 //! Checks: `peek` on pairs in random order, prepared beforehand; one in five is an edge.
 
-use std::{sync::Arc, thread, time::Instant};
+use std::{thread, time::Instant};
 
 use anyhow::{Result, ensure};
 use entourage_model::{Key, Kind};
-use entourage_store::{Answer, Store as _, backends::embedded::Store};
+use entourage_store::{Answer, Store};
 
 use super::{Bench, Subject};
 use crate::{graph::Graph, random::Random, table::Row};
 
-const CHECKS: usize = 4_000_000;
+pub(super) const CHECKS: usize = 4_000_000;
 
 pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
     let (pairs, edges) = pairs(subject.graph);
@@ -19,7 +19,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
         for (threads, batch) in [(1, 1), (2, 1), (1, 16), (1, 100), (1, 1_000)] {
             let mut runs = Vec::new();
             for _ in 0..bench.arguments.repeat {
-                let (seconds, yes) = run(store, &pairs, threads, batch)?;
+                let (seconds, yes) = run(&**store, &pairs, threads, batch)?;
                 ensure!(yes == edges, "{yes} checks said yes, {edges} are edges");
                 runs.push((CHECKS / threads) as f64 / seconds);
             }
@@ -41,7 +41,7 @@ pub(super) fn one_by_one(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec
     bench.with_store(subject.folder, async |store| {
         let mut runs = Vec::new();
         for _ in 0..bench.arguments.repeat {
-            let (seconds, yes) = run(store, &pairs, 1, 1)?;
+            let (seconds, yes) = run(&**store, &pairs, 1, 1)?;
             ensure!(yes == edges, "{yes} checks said yes, {edges} are edges");
             runs.push(CHECKS as f64 / seconds);
         }
@@ -49,7 +49,8 @@ pub(super) fn one_by_one(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec
     })
 }
 
-fn pairs(graph: &Graph) -> (Vec<(Key, Key)>, usize) {
+/// What is asked, and how many of it are edges.
+pub(super) fn pairs(graph: &Graph) -> (Vec<(Key, Key)>, usize) {
     let mut random = Random::new(31);
     let users = u64::from(graph.users);
     let mut edges = 0;
@@ -69,7 +70,7 @@ fn pairs(graph: &Graph) -> (Vec<(Key, Key)>, usize) {
 }
 
 /// Seconds, and how many said yes.
-fn run(store: &Arc<Store>, pairs: &[(Key, Key)], threads: usize, batch: usize) -> Result<(f64, usize)> {
+pub(super) fn run(store: &impl Store, pairs: &[(Key, Key)], threads: usize, batch: usize) -> Result<(f64, usize)> {
     let started = Instant::now();
     let yes = thread::scope(|scope| -> Result<usize> {
         let workers: Vec<_> = pairs
@@ -85,7 +86,7 @@ fn run(store: &Arc<Store>, pairs: &[(Key, Key)], threads: usize, batch: usize) -
     Ok((started.elapsed().as_secs_f64(), yes))
 }
 
-fn check(store: &Store, pairs: &[(Key, Key)], batch: usize) -> usize {
+fn check(store: &impl Store, pairs: &[(Key, Key)], batch: usize) -> usize {
     if batch == 1 {
         return pairs.iter().filter(|(a, b)| store.peek(Kind::Follow, *a, *b) == Answer::Yes).count();
     }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, path::Path, sync::Arc, time::Instant};
 
 use anyhow::{Result, ensure};
 use entourage_model::Write;
-use entourage_store::{Store as _, backends::embedded::Store};
+use entourage_store::Store;
 
 use super::{Bench, Subject};
 use crate::{graph::Graph, place, table::Row};
@@ -42,13 +42,16 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
 /// The graph into the subject's folder, unmeasured.
 pub(super) fn fill(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<()> {
     let graph = subject.graph;
-    bench.with_store(subject.folder, async |store| {
-        put_users(store, graph).await?;
-        let chunks = (0..graph.edges() as usize).step_by(CHUNK).map(|from| graph.edge_writes(from, CHUNK));
-        let changed = commit_chunks(store, chunks).await?;
-        ensure!(changed == graph.edges(), "{changed} of {} edges were imported", graph.edges());
-        Ok(())
-    })
+    bench.with_store(subject.folder, async |store| fill_store(store, graph).await)
+}
+
+/// The graph into any store.
+pub(super) async fn fill_store(store: &Arc<impl Store>, graph: &Graph) -> Result<()> {
+    put_users(store, graph).await?;
+    let chunks = (0..graph.edges() as usize).step_by(CHUNK).map(|from| graph.edge_writes(from, CHUNK));
+    let changed = commit_chunks(store, chunks).await?;
+    ensure!(changed == graph.edges(), "{changed} of {} edges were imported", graph.edges());
+    Ok(())
 }
 
 pub(super) fn users_only(bench: &Bench<'_>, subject: &Subject<'_>, folder: &Path) -> Result<()> {
@@ -56,7 +59,7 @@ pub(super) fn users_only(bench: &Bench<'_>, subject: &Subject<'_>, folder: &Path
 }
 
 /// Users a second.
-async fn put_users(store: &Arc<Store>, graph: &Graph) -> Result<f64> {
+async fn put_users(store: &Arc<impl Store>, graph: &Graph) -> Result<f64> {
     let started = Instant::now();
     let chunks = (0..=graph.users).step_by(CHUNK).map(|from| graph.user_writes(from, CHUNK as u32));
     let changed = commit_chunks(store, chunks).await?;
@@ -65,7 +68,7 @@ async fn put_users(store: &Arc<Store>, graph: &Graph) -> Result<f64> {
 }
 
 /// How many writes changed something.
-pub(super) async fn commit_chunks(store: &Arc<Store>, chunks: impl Iterator<Item = Vec<Write>>) -> Result<u64> {
+pub(super) async fn commit_chunks(store: &Arc<impl Store>, chunks: impl Iterator<Item = Vec<Write>>) -> Result<u64> {
     let mut waiting = VecDeque::new();
     let mut changed = 0;
     for writes in chunks {

@@ -1,5 +1,7 @@
 //! One measurement a file; this one runs them over a graph in an order that lets each find the store as it needs it.
 
+mod cached;
+mod cached_postgres;
 mod checks;
 mod common;
 mod disk;
@@ -72,6 +74,9 @@ impl Bench<'_> {
         if wants(Measurement::Checks) {
             results.of(Measurement::Checks).extend(&data, checks::measure(self, &subject)?);
         }
+        if wants(Measurement::Cached) {
+            results.of(Measurement::Cached).extend(&data, cached::measure(self, &subject)?);
+        }
         if wants(Measurement::Follows) {
             results.of(Measurement::Follows).extend(&data, follows::measure(self, &subject)?);
         }
@@ -100,6 +105,10 @@ impl Bench<'_> {
     pub(crate) fn by_itself(&self, results: &mut Results) -> Result<()> {
         if self.arguments.wants(Measurement::Common) {
             results.of(Measurement::Common).extend("two users", common::measure(self)?);
+        }
+        if self.arguments.wants(Measurement::Cached) {
+            let (data, rows) = cached_postgres::measure(self)?;
+            results.of(Measurement::Cached).extend(&data, rows);
         }
         if self.arguments.wants(Measurement::Feed) {
             results.of(Measurement::Feed).extend("feeds", feed::measure(self)?);

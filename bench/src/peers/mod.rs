@@ -43,6 +43,14 @@ impl Peer {
         Self::start("Entourage", command, address, None)
     }
 
+    /// PostgreSQL at `url`, over RESP, with a cache of that size before it.
+    pub(crate) fn entourage_before(url: &str, folder: PathBuf, cache: &str) -> Result<Self> {
+        let (address, http) = (free_address()?, free_address()?);
+        let mut command = serve(&http, &address)?;
+        command.arg("--data").arg(&folder).env("ENTOURAGE_STORE__URL", url).env("ENTOURAGE_CACHE__BUDGET", cache);
+        Self::start("Entourage", command, address, Some(folder))
+    }
+
     pub(crate) fn null() -> Result<Self> {
         let address = free_address()?;
         let mut command = Command::new(std::env::current_exe()?);

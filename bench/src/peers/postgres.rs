@@ -58,8 +58,8 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// With the graph in it, and every commit synced.
-    pub(crate) fn start(folder: &Path, graph: &Graph, clients: usize) -> Result<Self> {
+    /// With nothing in it, and every commit synced.
+    pub(crate) fn empty(folder: &Path) -> Result<Self> {
         // It runs as a user of its own, who has to get in.
         fs::create_dir_all(folder)?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o1777))?;
@@ -67,10 +67,21 @@ impl Postgres {
         // What an interrupted run has left.
         ask_script("stop", &folder)?;
         let url = ask_script("start", &folder)?;
-        let postgres = Self { url, folder, users: graph.users, clients };
+        Ok(Self { url, folder, users: 0, clients: 0 })
+    }
+
+    /// With the graph in it, for so many clients.
+    pub(crate) fn start(folder: &Path, graph: &Graph, clients: usize) -> Result<Self> {
+        let mut postgres = Self::empty(folder)?;
+        postgres.users = graph.users;
+        postgres.clients = clients;
         postgres.fill(graph)?;
         postgres.follows(None, WARM_UP_SECONDS)?;
         Ok(postgres)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     fn fill(&self, graph: &Graph) -> Result<()> {
