@@ -20,6 +20,9 @@ use super::{
     pipe::{Pipe, Stops},
 };
 
+/// From this many writes on those they name are looked up together, shard after shard.
+const MANY: usize = 64;
+
 pub(super) enum Job {
     One {
         write: Write,
@@ -247,7 +250,10 @@ impl Sequencer {
     fn decide_all(&mut self, writes: &[Write], batch: &mut Batch) {
         let mut import = None;
         let keys: Vec<Key> = writes.iter().flat_map(parties).collect();
-        let ordinals = self.engine.state.ordinals_of(&keys);
+        let ordinals = match writes.len() < MANY {
+            true => keys.iter().map(|key| self.engine.state.ordinal(*key)).collect(),
+            false => self.engine.state.ordinals_of(&keys),
+        };
         let erased = self.engine.state.erased().total();
         for (write, known) in writes.iter().zip(ordinals.chunks_exact(2)) {
             let [one, other] = parties(write);
