@@ -25,8 +25,8 @@ pub struct EdgeWritten {
 pub struct EachWritten {
     /// One for each operation, in their order.
     pub results: Vec<Result<EdgeWritten>>,
-    /// The token of the last write; `None` when nothing was committed.
-    pub token: Option<String>,
+    /// The token of the last write, for [`Service::show_token`]; `None` when nothing was committed.
+    pub token: Option<Token>,
 }
 
 impl Service {
@@ -41,7 +41,12 @@ impl Service {
                 Err(error) => results.extend(run.iter().map(|_| Err(error.clone()))),
             }
         }
-        EachWritten { results, token: last.map(|token: Token| token.encode(&self.signer)) }
+        EachWritten { results, token: last }
+    }
+
+    /// A token as clients have it.
+    pub fn show_token(&self, token: Token) -> String {
+        token.encode(&self.signer)
     }
 
     async fn write_run(
@@ -98,8 +103,13 @@ impl Service {
 fn runs(operations: &[BatchOperation]) -> impl Iterator<Item = &[BatchOperation]> {
     let mut rest = operations;
     std::iter::from_fn(move || {
-        let mut seen = HashSet::with_capacity(rest.len());
-        let length = rest.iter().take_while(|operation| seen.insert(operation.ends())).count();
+        let length = match rest {
+            [] | [_] => rest.len(),
+            _ => {
+                let mut seen = HashSet::with_capacity(rest.len());
+                rest.iter().take_while(|operation| seen.insert(operation.ends())).count()
+            }
+        };
         let (run, after) = rest.split_at(length);
         rest = after;
         (!run.is_empty()).then_some(run)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use entourage_model::{Code, Error};
+use entourage_model::{Code, Error, Token};
 use entourage_service::{Actor, Call, Caller, Service};
 use tokio::time::timeout;
 
@@ -42,7 +42,7 @@ pub(super) struct Session {
     pub(super) name: Box<str>,
     /// What `CLIENT SETINFO` said: name and version of the library.
     pub(super) library: [Box<str>; 2],
-    pub(super) last_token: Option<String>,
+    pub(super) last_token: Option<Token>,
     pub(super) transaction: Option<Box<Transaction>>,
     pub(super) ending: bool,
     /// The command before this one: most are alike.

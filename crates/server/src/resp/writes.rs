@@ -1,6 +1,6 @@
 //! Writes that follow each other are under way together, so that one sync covers them; replies come in their order.
 
-use entourage_model::Error;
+use entourage_model::{Error, Token};
 use entourage_service::{BATCH_MAX, BatchOperation, Call, EdgeWritten, Service};
 
 use super::{
@@ -75,7 +75,7 @@ impl Writes {
     }
 
     /// The token of the last of them, if any was applied.
-    pub(super) async fn answer(&mut self, service: &Service, call: &Call, out: &mut Out) -> Option<String> {
+    pub(super) async fn answer(&mut self, service: &Service, call: &Call, out: &mut Out) -> Option<Token> {
         let operations = std::mem::take(&mut self.operations);
         let written = service.write_each(call, operations).await;
         let mut results = written.results.into_iter();

@@ -113,8 +113,8 @@ impl Session {
 
     pub(super) fn token(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         match args.len() {
-            1 => match &self.last_token {
-                Some(token) => out.text(token),
+            1 => match self.last_token {
+                Some(token) => out.text(&self.service().show_token(token)),
                 None => out.null(),
             },
             2 => {
