@@ -37,6 +37,7 @@ mod running;
 mod service;
 mod stream;
 mod tail;
+mod to_the_end;
 mod user;
 mod visibility;
 mod whole;

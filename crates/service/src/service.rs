@@ -19,6 +19,7 @@ use crate::{
     limits::{Hold, Limited, Limiter},
     running::Running,
     tail::Tail,
+    to_the_end::ToTheEnd,
 };
 
 /// What an operator can set about the rules.
@@ -270,23 +271,27 @@ impl Service {
     /// Whoever asked may go away meanwhile; what is committed then is known to feeds all the same.
     async fn commit_to_the_end(&self, write: Write) -> Result<Outcome> {
         let (store, feed) = (Arc::clone(&self.store), Arc::clone(&self.feed));
-        let committing = tokio::spawn(async move {
+        ToTheEnd::new(async move {
             let outcome = store.commit(write).await;
             outcome.iter().for_each(|outcome| feed.saw(outcome));
             outcome
-        });
-        ended(committing.await).unwrap_or_else(|| Err(Error::unavailable("the server stops")))
+        })
+        .await
     }
 
-    async fn commit_all_to_the_end(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+    async fn commit_all_to_the_end(&self, mut writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        if writes.len() == 1
+            && let Some(write) = writes.pop()
+        {
+            return vec![self.commit_to_the_end(write).await];
+        }
         let (store, feed) = (Arc::clone(&self.store), Arc::clone(&self.feed));
-        let committing = tokio::spawn(async move {
+        ToTheEnd::new(async move {
             let outcomes = store.commit_all(writes).await;
             outcomes.iter().flatten().for_each(|outcome| feed.saw(outcome));
             outcomes
-        });
-        // Results that are left out are an error for each write.
-        ended(committing.await).unwrap_or_default()
+        })
+        .await
     }
 
     /// Every outcome passes here before anybody hears of it; its token.
@@ -297,15 +302,6 @@ impl Service {
         self.leaderboard.saw(outcome);
         self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
-    }
-}
-
-/// What came of a task; `None` when it was not let to its end. Whoever waits for one that panics panics as well.
-fn ended<T>(joined: std::result::Result<T, tokio::task::JoinError>) -> Option<T> {
-    match joined.map_err(tokio::task::JoinError::try_into_panic) {
-        Ok(ended) => Some(ended),
-        Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        Err(Err(_)) => None,
     }
 }
 
