@@ -8,14 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use hdrhistogram::Histogram;
-use rand::{SeedableRng as _, rngs::SmallRng};
 
 use super::{
     draw::{Draw, NAMES},
+    lane::Lane,
     server::{Seen, Watched},
-    supply::Supply,
     wire::Protocol,
 };
 
@@ -48,7 +47,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    fn new(began: Instant) -> Result<Self> {
+    pub(super) fn new(began: Instant) -> Result<Self> {
         let kind = || -> Result<Kind> {
             let times = Histogram::new_with_max(LONGEST.as_nanos() as u64, DIGITS)?;
             Ok(Kind { times, errors: BTreeMap::new() })
@@ -56,7 +55,7 @@ impl Stats {
         Ok(Self { kinds: NAMES.iter().map(|_| kind()).collect::<Result<_>>()?, last: None, began })
     }
 
-    fn record(&mut self, number: usize, took: Duration, error: Option<String>) {
+    pub(super) fn record(&mut self, number: usize, took: Duration, error: Option<String>) {
         let Some(kind) = self.kinds.get_mut(number) else { return };
         kind.times.saturating_record(took.as_nanos() as u64);
         if let Some(error) = error {
@@ -91,11 +90,29 @@ impl Stats {
     }
 }
 
+/// When the schedule begins, when what is measured begins, and when no more is due.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    start: Instant,
+    pub(super) began: Instant,
+    pub(super) end: Instant,
+}
+
 pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watched<'_>) -> Result<(Stats, Seen)> {
-    let (ready, times) = (&Barrier::new(plan.connections + 1), &OnceLock::new());
+    // A server on this machine has the other half of its processors; more threads would only wait for each other.
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = (processors / 2).clamp(1, plan.connections);
+    let (ready, times) = (&Barrier::new(threads + 1), &OnceLock::new());
     thread::scope(|scope| {
-        let lane = |index| scope.spawn(move || Lane { draw, plan, index }.run(protocol, ready, times));
-        let lanes: Vec<_> = (0..plan.connections).map(lane).collect();
+        let lane = |first| {
+            scope.spawn(move || {
+                let lane = Lane::connect(protocol, draw, plan, (first..plan.connections).step_by(threads));
+                ready.wait();
+                ready.wait();
+                lane?.run(*times.get().context("the schedule was not made")?)
+            })
+        };
+        let lanes: Vec<_> = (0..threads).map(lane).collect();
         ready.wait();
         // Everybody is connected and looks at this behind the second wait.
         let start = Instant::now();
@@ -109,78 +126,32 @@ pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watch
         let after = watched.look();
         let mut stats = Stats::new(began)?;
         for lane in lanes {
-            stats.add(&lane.join().map_err(|_| anyhow!("a connection's thread ended early"))??)?;
+            stats.add(&lane.join().map_err(|_| anyhow!("a thread of connections ended early"))??)?;
         }
         Ok((stats, Watched::between(&before?, &after?)))
     })
 }
 
-/// When the schedule begins, when what is measured begins, and when no more is due.
-#[derive(Clone, Copy)]
-struct Times {
-    start: Instant,
-    began: Instant,
-    end: Instant,
-}
-
-/// One connection and its share of the schedule.
-struct Lane<'a> {
-    draw: &'a Draw,
-    plan: &'a Plan,
-    index: usize,
-}
-
-impl Lane<'_> {
-    fn run(&self, protocol: &Protocol, ready: &Barrier, times: &OnceLock<Times>) -> Result<Stats> {
-        let random = SmallRng::seed_from_u64(self.plan.seed ^ (self.index as u64 + 1) << 32);
-        let supply = Supply::new(protocol, self.draw, random, self.plan.prepare);
-        let connection = protocol.connect();
-        ready.wait();
-        ready.wait();
-        let times = *times.get().context("the schedule was not made")?;
-        let (mut supply, mut connection, mut stats) = (supply?, connection?, Stats::new(times.began)?);
-        let mut sent = 0;
-        loop {
-            let first = self.due(&times, sent);
-            if first >= times.end {
-                return Ok(stats);
-            }
-            sleep_until(first);
-            let now = Instant::now();
-            let batch = supply.take(self.due_by(&times, now, sent))?;
-            connection.send(batch.bytes)?;
-            for (ahead, &kind) in (0..).zip(batch.kinds) {
-                let answer = connection.answer().context("while load was made")?;
-                let due = if self.plan.rate == 0 { now } else { self.due(&times, sent + ahead) };
-                let answered = Instant::now();
-                if due >= times.began {
-                    stats.record(kind, answered.saturating_duration_since(due), answer.error);
-                    stats.last = Some(answered);
-                }
-            }
-            sent += batch.kinds.len() as u64;
+impl Plan {
+    /// How many requests of a connection are due by now, as far as they may go together: at least one.
+    pub(super) fn due_by(&self, times: &Times, index: usize, now: Instant, sent: u64) -> usize {
+        if self.rate == 0 {
+            return self.pipeline;
         }
-    }
-
-    /// How many requests of this connection are due by now, as far as they may go together: at least one.
-    fn due_by(&self, times: &Times, now: Instant, sent: u64) -> usize {
-        if self.plan.rate == 0 {
-            return self.plan.pipeline;
-        }
-        let more = (1..self.plan.pipeline as u64).take_while(|ahead| {
-            let due = self.due(times, sent + ahead);
+        let more = (1..self.pipeline as u64).take_while(|ahead| {
+            let due = self.due(times, index, sent + ahead);
             due <= now && due < times.end
         });
         1 + more.count()
     }
 
-    /// When the request after `sent` others of this connection is due.
-    fn due(&self, times: &Times, sent: u64) -> Instant {
-        if self.plan.rate == 0 {
+    /// When the request after `sent` others of a connection is due.
+    pub(super) fn due(&self, times: &Times, index: usize, sent: u64) -> Instant {
+        if self.rate == 0 {
             return Instant::now();
         }
-        let number = u128::from(sent) * self.plan.connections as u128 + self.index as u128;
-        let nanos = number * 1_000_000_000 / u128::from(self.plan.rate);
+        let number = u128::from(sent) * self.connections as u128 + index as u128;
+        let nanos = number * 1_000_000_000 / u128::from(self.rate);
         times.start + Duration::from_nanos(nanos as u64)
     }
 }

@@ -3,6 +3,7 @@
 mod draw;
 mod drive;
 mod known;
+mod lane;
 mod report;
 mod resp;
 mod rest;

@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
 
@@ -15,7 +16,7 @@ use super::{
     rest::{self, Rest},
 };
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 64 << 10;
 
 /// What is spoken, and where.
@@ -59,7 +60,7 @@ impl Protocol {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        let mut connection = Connection { protocol: self, stream, buffer: Vec::new(), start: 0 };
+        let mut connection = Connection { protocol: self, stream, buffer: Vec::new(), start: 0, end: 0 };
         if let Self::Resp { key: Some(key), .. } = self {
             let greeting = Question::Command(vec!["AUTH".into(), key.into()]);
             connection.ask(std::slice::from_ref(&greeting))?;
@@ -101,8 +102,15 @@ pub(super) struct Connection<'a> {
     protocol: &'a Protocol,
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Where in the buffer what is not yet answered begins.
+    /// Where in the buffer what is not yet taken begins, and where it ends.
     start: usize,
+    end: usize,
+}
+
+impl AsFd for Connection<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
 }
 
 impl Connection<'_> {
@@ -125,20 +133,34 @@ impl Connection<'_> {
     /// The next answer, and what `look` makes of its bytes.
     pub(super) fn answer_with<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> anyhow::Result<(Answer, T)> {
         loop {
-            if let Some(answer) = self.protocol.read(&self.buffer[self.start..])? {
-                let looked = look(&self.buffer[self.start..self.start + answer.bytes]);
-                self.start += answer.bytes;
+            if let Some(answer) = self.take()? {
+                let looked = look(&self.buffer[self.start - answer.bytes..self.start]);
                 return Ok((answer, looked));
             }
-            self.buffer.drain(..self.start);
-            self.start = 0;
-            let known = self.buffer.len();
-            self.buffer.resize(known + READ_BYTES, 0);
-            let count = self.stream.read(&mut self.buffer[known..]).context("the server did not answer in time")?;
-            self.buffer.truncate(known + count);
-            if count == 0 {
-                bail!(Error::unavailable("the server closed a connection"));
-            }
+            self.receive()?;
         }
+    }
+
+    /// The next answer of what was received, if it is whole.
+    pub(super) fn take(&mut self) -> anyhow::Result<Option<Answer>> {
+        let answer = self.protocol.read(&self.buffer[self.start..self.end])?;
+        self.start += answer.as_ref().map_or(0, |answer| answer.bytes);
+        Ok(answer)
+    }
+
+    /// One read: what is there, or else what comes next.
+    pub(super) fn receive(&mut self) -> anyhow::Result<()> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.buffer.len() {
+            self.buffer.resize(self.end + READ_BYTES, 0);
+        }
+        let count = self.stream.read(&mut self.buffer[self.end..]).context("the server did not answer in time")?;
+        if count == 0 {
+            bail!(Error::unavailable("the server closed a connection"));
+        }
+        self.end += count;
+        Ok(())
     }
 }
