@@ -14,6 +14,8 @@ mod access;
 mod both;
 #[path = "rest/credentials.rs"]
 mod credentials;
+#[path = "resp/crowded.rs"]
+mod crowded;
 #[path = "rest/described.rs"]
 mod described;
 #[path = "resp/driver.rs"]

@@ -29,6 +29,7 @@ mod limits;
 mod list;
 mod mute;
 mod notification;
+mod piece;
 mod post;
 mod range;
 mod relationship;
@@ -68,8 +69,9 @@ pub use list::{Limit, UserPage, UserRow};
 pub use notification::{
     ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
 };
+pub use piece::{Mark, Piece};
 pub use post::{PostPage, PostView, PostWritten};
-pub use range::{Piece, Window, Windowed};
+pub use range::{Window, Windowed};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};
 pub use stream::{EventStream, NotificationStream, Told};

@@ -1,13 +1,11 @@
-//! Parts of a list by rank or by time, and a list in pieces that end where a millisecond ends.
+//! Parts of a list by rank or by time.
 
-use entourage_model::{Edge, Error, Key, List, Millis, Place, Result, Side, UserId, Version};
+use entourage_model::{Edge, Key, List, Millis, Place, Result, Side, UserId, Version};
 
 use crate::{Call, Service, UserRow, visibility::lists_hidden};
 
 /// How many rows one look at the store takes at most.
-const CHUNK: usize = 1_000;
-/// How many rows of one millisecond a piece may have.
-const MILLISECOND_ROWS_MAX: usize = 10_000;
+pub(crate) const CHUNK: usize = 1_000;
 
 /// Which rows of a list: those not newer and not older, without so many of the newest, at most so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +22,6 @@ pub struct Windowed {
     pub rows: Vec<UserRow>,
     /// The window has more rows than were to be taken.
     pub more: bool,
-}
-
-/// A piece of a list that ends where a millisecond ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    pub rows: Vec<UserRow>,
-    /// The list goes on with rows older than this; `None` at its end.
-    pub before: Option<Millis>,
 }
 
 impl Service {
@@ -68,43 +58,7 @@ impl Service {
         Ok(Windowed { rows: self.rows(list, &edges).await?, more })
     }
 
-    /// About so many rows older than `before`; all rows of one millisecond come together.
-    pub async fn piece(
-        &self,
-        call: &Call,
-        side: Side,
-        id: &UserId,
-        before: Option<Millis>,
-        about: usize,
-    ) -> Result<Piece> {
-        let (viewer, list) = self.open_list(call, side, id).await?;
-        let mut after = before.map(below);
-        let mut edges: Vec<Edge> = Vec::new();
-        let before = 'reading: loop {
-            let wanted = if edges.len() < about { about - edges.len() + 1 } else { CHUNK };
-            let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
-            after = page.edges.last().map(|edge| list.place(edge));
-            for edge in page.edges {
-                let last = edges.last().map(|last| last.value.position.millis());
-                if edges.len() >= about && last != Some(edge.value.position.millis()) {
-                    break 'reading last;
-                }
-                edges.push(edge);
-            }
-            if !page.more || after.is_none() {
-                break None;
-            }
-            if edges.len() > about + MILLISECOND_ROWS_MAX {
-                return Err(Error::invalid(
-                    "too many rows have the same time for reading the list in pieces; page through it with a cursor",
-                ));
-            }
-        };
-        let edges = self.eyes(viewer).rows(list, edges).await?;
-        Ok(Piece { rows: self.rows(list, &edges).await?, before })
-    }
-
-    async fn open_list(&self, call: &Call, side: Side, id: &UserId) -> Result<(Option<Key>, List)> {
+    pub(crate) async fn open_list(&self, call: &Call, side: Side, id: &UserId) -> Result<(Option<Key>, List)> {
         self.catch_up(call).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(id).await?;
@@ -120,6 +74,6 @@ impl Service {
 }
 
 /// The place that every row of this millisecond and of later ones is at or above.
-const fn below(millis: Millis) -> Place {
+pub(crate) const fn below(millis: Millis) -> Place {
     Place { position: Version::of_millis(millis), key: Key::MIN }
 }

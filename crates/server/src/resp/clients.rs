@@ -62,8 +62,11 @@ impl Client {
         self.authenticated.store(true, Ordering::Relaxed);
     }
 
+    /// Who has shown nothing so far gets no new time for it.
     pub(super) fn deauthenticated(&self, now: u64) {
-        self.stranger_since.store(now, Ordering::Relaxed);
+        if self.authenticated.load(Ordering::Relaxed) {
+            self.stranger_since.store(now, Ordering::Relaxed);
+        }
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.authenticated.store(false, Ordering::Relaxed);
     }

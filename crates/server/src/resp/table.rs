@@ -196,7 +196,7 @@ commands! {
     "SREM" SRem -3 Write FIRST Sets "following:{a} b …"
         "Unfollows each: how many edges changed; errors as of `SADD`";
     "SSCAN" SScan -3 Read FIRST Sets "key cursor [MATCH pattern] [COUNT count]"
-        "A list piece by piece from cursor 0 until it is 0 again, newest first; all of one millisecond come together, so that there may be more than asked for";
+        "A list piece by piece from cursor 0 until it is 0 again, newest first; all of one millisecond come together, or, of more than 10,000, parts of them, so that there may be more than asked for";
     "TTL" Ttl 2 Plain FIRST Keys "key"
         "-1: nothing here expires";
     "TYPE" Type 2 Plain FIRST Keys "key"

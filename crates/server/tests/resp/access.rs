@@ -1,6 +1,6 @@
 //! Who may ask: keys, names, what a connection may do before it has shown one, and how it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use entourage_server::{Audit, Connections, Front, RespLimits};
 use entourage_service::Rules;
@@ -9,7 +9,7 @@ use entourage_store::SystemClock;
 use crate::{
     credentials::Credentials,
     server::{Server, memory_store},
-    wire::{Wire, encoded},
+    wire::{Wire, encoded, words},
 };
 
 fn guarded(credentials: &Credentials) -> Server {
@@ -103,11 +103,28 @@ fn who_says_nothing_is_not_kept() {
     known.check(&format!("AUTH {}", credentials.service_key), "OK");
     let started = std::time::Instant::now();
     wrong.check("AUTH wrong", "-WRONGPASS …");
+    // Talking is not showing a key.
+    let mut talking: Vec<(Wire, &str)> = ["RESET", "PING", "HELLO 3", "HELLO", "AUTH wrong", "NOTHING", "QUIT?"]
+        .map(|line| (Wire::connect(server.resp), line))
+        .into_iter()
+        .collect();
+    while !talking.is_empty() {
+        assert!(started.elapsed() <= Duration::from_secs(11), "{} are kept", talking.len());
+        talking
+            .retain_mut(|(wire, line)| wire.stream.write_all(&encoded(&words(line))).is_ok() && wire.reply().is_some());
+        // Whoever has shown one has its time anew when it is taken back.
+        known.check("RESET", "RESET");
+        known.check(&format!("AUTH {}", credentials.service_key), "OK");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(started.elapsed() >= Duration::from_secs(6), "{:?}", started.elapsed());
     for wire in [&mut silent, &mut wrong, &mut half] {
         assert!(wire.ends_within(Duration::from_secs(15)));
     }
-    assert!(started.elapsed() <= Duration::from_secs(10), "{:?}", started.elapsed());
-    known.check("PING", "PONG");
+    assert!(started.elapsed() <= Duration::from_secs(11), "{:?}", started.elapsed());
+    known.check("RESET", "RESET");
+    assert!(!known.ends_within(Duration::from_secs(4)), "it has its time");
+    assert!(known.ends_within(Duration::from_secs(6)));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `SISMEMBER SMISMEMBER SCARD SMEMBERS SSCAN SINTER SINTERCARD`, and what is wrong with a `SADD` that could not be sent.
 
-use entourage_model::{Millis, Side, UserId};
-use entourage_service::{Actor, Intersection, Window};
+use entourage_model::{Side, UserId};
+use entourage_service::{Actor, Intersection, Mark, Window};
 
 use super::{integer, text};
 use crate::resp::{
@@ -87,7 +87,11 @@ impl Session {
 
     pub(super) async fn scan(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let (side, id) = list(args.get(1))?;
-        let cursor: u64 = text(args.get(2)).parse().map_err(|_| Fail::from("ERR invalid cursor"))?;
+        // 0 is the beginning and the end.
+        let from = match text(args.get(2)).parse().ok() {
+            Some(0) => None,
+            cursor => Some(cursor.and_then(Mark::from_number).ok_or(Fail::from("ERR invalid cursor"))?),
+        };
         let (mut pattern, mut about) = (None, SCAN_COUNT);
         let mut at = 3;
         while at < args.len() {
@@ -106,10 +110,8 @@ impl Session {
             }
             at += 2;
         }
-        // 0 is the beginning and the end, so that milliseconds are counted from 1.
-        let before = cursor.checked_sub(1).map(Millis::from_since_2000);
-        let piece = self.service().piece(&self.call, side, &id, before, about).await?;
-        let next = piece.before.map_or(0, |before| before.since_2000() as i64 + 1);
+        let piece = self.service().piece(&self.call, side, &id, from, about).await?;
+        let next = piece.next.map_or(0, |mark| mark.number() as i64);
         let fits = |id: &str| pattern.is_none_or(|pattern| glob::matches(pattern, id.as_bytes()));
         let ids: Vec<&str> = piece.rows.iter().map(|row| row.id.as_str()).filter(|id| fits(id)).collect();
         out.array(2);

@@ -1,0 +1,122 @@
+//! Lists that were imported without times: everybody in them has the same one.
+
+use std::collections::BTreeMap;
+
+use entourage_model::{KeyHasher, Millis, Operation, Overwrite, Secret, UserId, UserPatch};
+use entourage_service::Rules;
+
+use crate::{
+    server::{Server, memory_store},
+    wire::Wire,
+};
+
+const CROWD: usize = 15_000;
+
+/// Numbers and names: their keys are made differently.
+fn member(number: usize) -> String {
+    if number.is_multiple_of(2) { number.to_string() } else { format!("name-{number}") }
+}
+
+fn user_id(text: &str) -> UserId {
+    UserId::try_from(text).unwrap()
+}
+
+/// `star`, followed by a crowd at one moment, by a few before it and by a few after it.
+fn crowded() -> Server {
+    let store = memory_store(1);
+    let keys = KeyHasher::new(&Secret::from_bytes([1; 32]));
+    let star = user_id("star");
+    let put = |id: &UserId| Operation::PutUser {
+        key: keys.key(id),
+        id: id.clone(),
+        patch: UserPatch::default(),
+        overwrite: Overwrite::Replace,
+    };
+    let import = |id: &UserId, at: u64| Operation::Import {
+        follower: keys.key(id),
+        target: keys.key(&star),
+        at: Millis::from_since_2000(at),
+        quiet: false,
+    };
+    let mut writes = vec![put(&star).into()];
+    for number in 0..CROWD {
+        let id = user_id(&member(number));
+        writes.extend([put(&id).into(), import(&id, 1_000_000).into()]);
+    }
+    for number in 1..=25 {
+        for (name, at) in [("older", 1_000_000 - number), ("newer", 1_000_000 + number)] {
+            let id = user_id(&format!("{name}-{number}"));
+            writes.extend([put(&id).into(), import(&id, at).into()]);
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for done in runtime.block_on(store.commit_all(writes)) {
+        done.unwrap();
+    }
+    Server::with(store, Rules::default())
+}
+
+/// Reads the list to its end; what happens between two pieces is the caller's.
+fn scanned(wire: &mut Wire, count: usize, mut between: impl FnMut(&[String])) -> BTreeMap<String, usize> {
+    let (mut cursor, mut found) = ("0".to_owned(), BTreeMap::new());
+    for piece in 0.. {
+        assert!(piece < 1_000, "it does not end");
+        let reply = wire.ask(&format!("SSCAN followers:star {cursor} COUNT {count}"));
+        let (next, rows) = reply.trim_matches(['[', ']']).split_once(" [").unwrap_or_else(|| panic!("{reply}"));
+        let rows: Vec<String> = rows.split_whitespace().map(|id| id.trim_matches('"').to_owned()).collect();
+        assert!(rows.len() <= 2_000, "{} rows at once", rows.len());
+        for id in &rows {
+            *found.entry(id.clone()).or_default() += 1;
+        }
+        between(&rows);
+        cursor = next.trim_matches('"').to_owned();
+        assert!(cursor.parse::<u64>().unwrap() < 1 << 53, "not every client has more bits");
+        if cursor == "0" {
+            break;
+        }
+    }
+    found
+}
+
+#[test]
+fn a_crowd_of_one_moment_is_scanned_to_its_end() {
+    let server = crowded();
+    let mut wire = Wire::connect(server.resp);
+    wire.check("SCARD followers:star", "15050");
+    wire.check("SMEMBERS followers:star", "-ERR there are more than 10000 members; read them with SSCAN or EG.LIST");
+    for count in [1, 10, 25, 1_000] {
+        let found = scanned(&mut wire, count, |_| {});
+        assert_eq!(found.len(), CROWD + 50, "COUNT {count}");
+        assert!(found.values().all(|times| *times == 1), "COUNT {count}: somebody twice");
+    }
+    for cursor in ["18446744073709551615", "9007199254740992", "4398046511104", "-1"] {
+        wire.check(&format!("SSCAN followers:star {cursor}"), "-ERR invalid cursor");
+    }
+}
+
+#[test]
+fn whoever_leaves_between_two_pieces_keeps_nobody_out() {
+    let server = crowded();
+    let (mut wire, mut other) = (Wire::connect(server.resp), Wire::connect(server.resp));
+    let mut gone = 0;
+    let mut left = Vec::new();
+    let found = scanned(&mut wire, 10, |rows| {
+        // The row that a piece ended with, one before it, and some that may or may not have been read.
+        let mut leaving: Vec<String> = rows.last().into_iter().chain(rows.first()).cloned().collect();
+        leaving.extend((0..300).map(|step| member((gone + step * 47) % CROWD)));
+        gone += 13;
+        for id in leaving {
+            other.ask(&format!("SREM following:{id} star"));
+            left.push(id);
+        }
+    });
+    let mut stayed = 0;
+    for number in 0..CROWD {
+        let id = member(number);
+        if !left.contains(&id) {
+            stayed += 1;
+            assert_eq!(found.get(&id), Some(&1), "{id}");
+        }
+    }
+    assert!(stayed > CROWD / 2 && left.len() > 3_000, "{stayed} stayed, {} left", left.len());
+}

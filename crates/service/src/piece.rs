@@ -1,0 +1,166 @@
+//! A list in pieces that a number marks: they end where a millisecond ends, or, where very many rows have the same one,
+//! where a part of them ends.
+
+use entourage_model::{Edge, Key, List, Millis, Result, Side, UserId};
+
+use crate::{
+    Call, Service, UserRow,
+    range::{CHUNK, below},
+};
+
+/// Up to how many rows of one millisecond come together.
+const MILLISECOND_ROWS_MAX: usize = 10_000;
+/// How many parts the rows of a crowded millisecond are in.
+const PARTS: u16 = 1 << PART_BITS;
+const PART_BITS: u32 = 11;
+/// For a millisecond and one.
+const TIME_BITS: u32 = 42;
+
+/// A piece of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub rows: Vec<UserRow>,
+    /// Where the list goes on; `None` at its end.
+    pub next: Option<Mark>,
+}
+
+/// Where a list goes on. It says nothing of any row, so that whichever goes meanwhile nobody else is missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    millis: Millis,
+    /// The first part of this millisecond that is not read; 0 when nothing of it is left.
+    part: u16,
+}
+
+impl Mark {
+    /// Never 0, and below 2^53: not every client has more bits.
+    pub const fn number(self) -> u64 {
+        ((self.part as u64) << TIME_BITS) | (self.millis.since_2000() + 1)
+    }
+
+    /// `None` for what no mark has as its number.
+    pub fn from_number(number: u64) -> Option<Self> {
+        let millis = (number & ((1 << TIME_BITS) - 1)).checked_sub(1)?;
+        let part = u16::try_from(number >> TIME_BITS).ok().filter(|part| *part < PARTS)?;
+        Some(Self { millis: Millis::from_since_2000(millis), part })
+    }
+}
+
+/// Which part a row is in: the same on every server and for ever, and even for keys in a row.
+const fn part_of(key: Key) -> u16 {
+    ((key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PART_BITS)) as u16
+}
+
+impl Service {
+    /// About so many rows from the mark on, newest first; all rows of one millisecond come together unless they are too
+    /// many. Who is in the list from the first piece to the last is in one of them.
+    pub async fn piece(&self, call: &Call, side: Side, id: &UserId, from: Option<Mark>, about: usize) -> Result<Piece> {
+        let (viewer, list) = self.open_list(call, side, id).await?;
+        let (edges, next) = match from {
+            Some(Mark { millis, part }) if part > 0 => self.parts(list, millis, part, about).await?,
+            from => self.milliseconds(list, from.map(|mark| mark.millis), about).await?,
+        };
+        let edges = self.eyes(viewer).rows(list, edges).await?;
+        Ok(Piece { rows: self.rows(list, &edges).await?, next })
+    }
+
+    /// Whole milliseconds before this one.
+    async fn milliseconds(
+        &self,
+        list: List,
+        before: Option<Millis>,
+        about: usize,
+    ) -> Result<(Vec<Edge>, Option<Mark>)> {
+        let mut after = before.map(below);
+        let mut edges: Vec<Edge> = Vec::new();
+        loop {
+            let wanted = if edges.len() < about { about - edges.len() + 1 } else { CHUNK };
+            let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
+            after = page.edges.last().map(|edge| list.place(edge));
+            for edge in page.edges {
+                let last = edges.last().map(|last| last.value.position.millis());
+                if edges.len() >= about && last != Some(edge.value.position.millis()) {
+                    return Ok((edges, last.map(|millis| Mark { millis, part: 0 })));
+                }
+                edges.push(edge);
+            }
+            let Some(last) = after.filter(|_| page.more) else { return Ok((edges, None)) };
+            if edges.len() > about + MILLISECOND_ROWS_MAX {
+                // It begins a piece of its own.
+                let crowded = last.position.millis();
+                edges.retain(|edge| edge.value.position.millis() != crowded);
+                let Some(last) = edges.last() else { return self.parts(list, crowded, 0, about).await };
+                let next = Mark { millis: last.value.position.millis(), part: 0 };
+                return Ok((edges, Some(next)));
+            }
+        }
+    }
+
+    /// Whole parts of one millisecond, from this one on. Each piece looks at all of its rows.
+    async fn parts(&self, list: List, millis: Millis, from: u16, about: usize) -> Result<(Vec<Edge>, Option<Mark>)> {
+        let wanted = about.max(CHUNK);
+        let mut after = Some(below(millis.plus(1)));
+        let (mut kept, mut end): (Vec<(u16, Edge)>, _) = (Vec::new(), PARTS);
+        let has_older = loop {
+            let page = self.store.scan(list, after, CHUNK).await?;
+            after = page.edges.last().map(|edge| list.place(edge));
+            let count = page.edges.partition_point(|edge| edge.value.position.millis() >= millis);
+            let has_older = count < page.edges.len();
+            let rows = page.edges.into_iter().take(count).map(|edge| (part_of(list.other(&edge)), edge));
+            kept.extend(rows.filter(|(part, _)| (from..end).contains(part)));
+            if kept.len() > 4 * wanted {
+                end = cut(&mut kept, wanted, end);
+            }
+            if has_older || !page.more || after.is_none() {
+                break has_older;
+            }
+        };
+        let next = match cut(&mut kept, wanted, end) {
+            PARTS => has_older.then_some(Mark { millis, part: 0 }),
+            part => Some(Mark { millis, part }),
+        };
+        Ok((kept.into_iter().map(|(_, edge)| edge).collect(), next))
+    }
+}
+
+/// Keeps the first parts, as many as have the rows that are wanted, and tells before which part they end.
+fn cut(kept: &mut Vec<(u16, Edge)>, wanted: usize, end: u16) -> u16 {
+    if kept.len() <= wanted {
+        return end;
+    }
+    kept.sort_by_key(|(part, _)| *part);
+    let end = kept.get(wanted - 1).map_or(end, |(part, _)| part + 1);
+    kept.retain(|(part, _)| *part < end);
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_its_number() {
+        for since_2000 in [0, 1, 845_000_000_000, (1 << 41) - 1] {
+            for part in [0, 1, PARTS - 1] {
+                let mark = Mark { millis: Millis::from_since_2000(since_2000), part };
+                assert!((1..1 << 53).contains(&mark.number()), "{mark:?}");
+                assert_eq!(Mark::from_number(mark.number()), Some(mark));
+            }
+        }
+        for number in [0, 1 << TIME_BITS, 1 << 53, u64::MAX] {
+            assert_eq!(Mark::from_number(number), None, "{number}");
+        }
+    }
+
+    #[test]
+    fn parts_are_even_for_numbers_in_a_row_and_for_steps() {
+        for step in [1, 2, 10, 1_000, 1 << 22] {
+            let mut counts = [0_u32; PARTS as usize];
+            for number in 0..100_000_i64 {
+                counts[usize::from(part_of(Key(number * step)))] += 1;
+            }
+            let most = counts.into_iter().max().unwrap();
+            assert!(most < 500, "steps of {step}: {most} of 100,000 in one part");
+        }
+    }
+}
