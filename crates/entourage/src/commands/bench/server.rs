@@ -6,10 +6,13 @@ use anyhow::{Context, Result};
 
 use super::wire::Protocol;
 
-const SECONDS: &str = "entourage_http_request_seconds_bucket{";
+const HTTP_SECONDS: &str = "entourage_http_request_seconds_bucket{";
+/// Of all commands that one read brought.
+const RESP_SECONDS: &str = "entourage_resp_read_seconds_bucket{";
 
 pub(super) struct Watched<'a> {
-    protocol: &'a Protocol,
+    /// Where measures are read, if anywhere, and which of them.
+    measures: Option<(&'a Protocol, &'static str)>,
     pid: Option<u32>,
 }
 
@@ -17,7 +20,7 @@ pub(super) struct Watched<'a> {
 pub(super) struct Look {
     /// Processor time so far, in seconds.
     processor: Option<f64>,
-    /// Answers within each bound, of all routes together.
+    /// Answers within each bound, of all routes together; over RESP, of what one read brought.
     within: BTreeMap<String, u64>,
 }
 
@@ -29,16 +32,19 @@ pub(super) struct Seen {
 }
 
 impl<'a> Watched<'a> {
-    pub(super) const fn new(protocol: &'a Protocol, pid: Option<u32>) -> Self {
-        Self { protocol, pid }
+    /// Measures are over HTTP: RESP alone does not say where.
+    pub(super) fn new(protocol: &'a Protocol, metrics: Option<&'a Protocol>, pid: Option<u32>) -> Self {
+        let measures = match protocol {
+            Protocol::Rest(_) => Some((metrics.unwrap_or(protocol), HTTP_SECONDS)),
+            Protocol::Resp { .. } => metrics.map(|metrics| (metrics, RESP_SECONDS)),
+        };
+        Self { measures, pid }
     }
 
     pub(super) fn look(&self) -> Result<Look> {
-        let within = match self.protocol {
-            // Not every server has measures, and not everybody may read them.
-            Protocol::Rest(_) => self.measures().unwrap_or_default(),
-            Protocol::Resp { .. } => BTreeMap::new(),
-        };
+        // Not every server has measures, and not everybody may read them.
+        let read = |(protocol, name)| measures(protocol, name).unwrap_or_default();
+        let within = self.measures.map(read).unwrap_or_default();
         Ok(Look { processor: self.pid.map(processor_seconds).transpose()?, within })
     }
 
@@ -54,19 +60,19 @@ impl<'a> Watched<'a> {
         let enough = |(_, count): &&(f64, u64)| all > 0 && *count as f64 >= 0.99 * all as f64;
         Seen { processor_seconds, p99_within: within.iter().find(enough).map(|(bound, _)| *bound) }
     }
+}
 
-    fn measures(&self) -> Result<BTreeMap<String, u64>> {
-        let text = self.protocol.get("/metrics")?;
-        let mut within = BTreeMap::new();
-        for line in text.lines().filter_map(|line| line.strip_prefix(SECONDS)) {
-            let bound = line.split("le=\"").nth(1).and_then(|rest| rest.split('"').next());
-            let count = line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
-            if let (Some(bound), Some(count), false) = (bound, count, line.contains("/metrics")) {
-                *within.entry(bound.to_owned()).or_default() += count;
-            }
+fn measures(protocol: &Protocol, name: &str) -> Result<BTreeMap<String, u64>> {
+    let text = protocol.get("/metrics")?;
+    let mut within = BTreeMap::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix(name)) {
+        let bound = line.split("le=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let count = line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
+        if let (Some(bound), Some(count), false) = (bound, count, line.contains("/metrics")) {
+            *within.entry(bound.to_owned()).or_default() += count;
         }
-        Ok(within)
     }
+    Ok(within)
 }
 
 /// User and system time of all threads of a process.
