@@ -12,7 +12,7 @@ use std::{
 };
 
 use entourage_store::conformance::history::{Ending, Record};
-use kill_kit::{Clients, judge, open, users_of};
+use kill_kit::{Clients, acked_over_resp, judge, open, users_of};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use server_kit::{Folder, Serving, check, command, text};
 
@@ -50,7 +50,7 @@ fn nothing_acked_is_lost_by_killing_the_process() {
     let mut random = StdRng::seed_from_u64(seed);
     let folder = Folder::new();
     let data = folder.join("data");
-    let (mut records, mut restarts, mut killed) = (Vec::new(), Vec::new(), 0);
+    let (mut records, mut restarts, mut killed, mut rounds_over_resp) = (Vec::new(), Vec::new(), 0, 0);
     let mut clients = Clients::new(CLIENTS, seed);
     let began = Instant::now();
     for epoch in 0..EPOCHS {
@@ -70,6 +70,7 @@ fn nothing_acked_is_lost_by_killing_the_process() {
                 std::thread::sleep(life);
                 server.kill();
             });
+            rounds_over_resp += usize::from(acked_over_resp(&heard) > 0);
             records.extend(heard);
             killed += 1;
         }
@@ -84,10 +85,11 @@ fn nothing_acked_is_lost_by_killing_the_process() {
     restarts.sort_unstable();
     let (checkpoints, segments) = (newest(&data, "checkpoint-"), newest(&data, "log-"));
     println!(
-        "{killed} kills in {:.1} s; {} requests acked, 0 lost, {} without an answer; users written {} times; \
+        "{killed} kills in {:.1} s; {} requests acked ({} over RESP, in {rounds_over_resp} rounds), 0 lost, {} without an answer; users written {} times; \
          {checkpoints} checkpoints, {segments} segments; a restart takes {} ms in the middle, {} ms at most",
         began.elapsed().as_secs_f64(),
         acked(&records),
+        acked_over_resp(&records),
         records.iter().filter(|record| record.ending == Ending::Info).count(),
         clients.names_acked(),
         restarts[restarts.len() / 2].as_millis(),
@@ -95,6 +97,9 @@ fn nothing_acked_is_lost_by_killing_the_process() {
     );
     assert!(checkpoints > EPOCHS as u64 && segments > 3, "no file was being made when the process died");
     assert!(acked(&records) > killed * 10, "too little happened between the kills to mean anything");
+    assert!(acked_over_resp(&records) > killed * 5, "too little was acked over RESP to mean anything");
+    // A server may be killed before it has answered anybody.
+    assert!(rounds_over_resp > restarts.len() * 3 / 4, "{rounds_over_resp} of {} rounds", restarts.len());
 }
 
 /// The number of the newest file of its kind.

@@ -110,22 +110,24 @@ impl Clients {
         let (base, resp) = (&server.base.clone(), &server.resp.clone());
         let (ticks, over) = (&self.ticks, &AtomicBool::new(false));
         let random = &mut self.random;
+        // Every other client sends follows and unfollows over RESP, several at once.
+        let mut pipes: Vec<Option<Pipe>> =
+            (0..self.names.len()).map(|client| is_over_resp(client).then(|| Pipe::connect(resp))).collect();
         std::thread::scope(|scope| {
             let clients: Vec<_> = self
                 .names
                 .iter_mut()
+                .zip(&mut pipes)
                 .enumerate()
-                .map(|(client, name)| {
+                .map(|(client, (name, pipe))| {
                     let mut random = StdRng::seed_from_u64(random.random());
                     scope.spawn(move || {
                         let server = Client::new(base);
-                        // Every other client sends follows and unfollows over RESP, several at once.
-                        let mut pipe = if client % 2 == 1 { Pipe::connect(resp) } else { None };
                         let mut records = Vec::new();
                         while !over.load(Ordering::Relaxed) {
                             let answered = if random.random_range(0..8) == 0 {
                                 rename(&server, client, name)
-                            } else if let Some(pipe) = &mut pipe {
+                            } else if let Some(pipe) = pipe {
                                 let count = random.random_range(1..=8);
                                 let actions: Vec<Action> = (0..count).map(|_| draw(&mut random, users)).collect();
                                 let (edges, rest): (Vec<_>, Vec<_>) = actions
@@ -153,6 +155,17 @@ impl Clients {
             clients.into_iter().flat_map(|client| client.join().expect("the client ends")).collect()
         })
     }
+}
+
+const fn is_over_resp(client: usize) -> bool {
+    client % 2 == 1
+}
+
+/// How many follows and unfollows were answered with success over RESP.
+pub(crate) fn acked_over_resp(records: &[Record]) -> usize {
+    let over_resp =
+        |record: &&Record| is_over_resp(record.client) && matches!(record.action.verb, Verb::Follow | Verb::Unfollow);
+    records.iter().filter(over_resp).filter(|record| matches!(record.ending, Ending::Ok { .. })).count()
 }
 
 fn rename(server: &Client, client: usize, name: &mut Name) -> bool {

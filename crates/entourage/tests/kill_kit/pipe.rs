@@ -19,21 +19,27 @@ enum Reply {
 }
 
 impl Pipe {
-    /// `None` when the server is gone already.
-    pub(super) fn connect(address: &str) -> Option<Self> {
-        let stream = TcpStream::connect(address).ok()?;
-        stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
-        Some(Self(BufReader::new(stream)))
+    pub(super) fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("the server takes connections over RESP");
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        Self(BufReader::new(stream))
     }
 
     /// A record of each, in their order. Those that no answer came to may or may not have happened.
     pub(super) fn write(&mut self, client: usize, actions: Vec<Action>, ticks: &Ticks) -> Vec<Record> {
         let invoked = ticks.next();
         let mut bytes = Vec::new();
-        for Action { verb, actor, target } in &actions {
-            let name = if *verb == Verb::Follow { "EG.FOLLOW" } else { "EG.UNFOLLOW" };
-            let words = [name.to_owned(), actor.to_string(), target.to_string()];
+        for (number, Action { verb, actor, target }) in actions.iter().enumerate() {
+            // Both ways to say it, in one pipeline.
+            let follows = *verb == Verb::Follow;
+            let words = if number % 2 == 0 {
+                let name = if follows { "SADD" } else { "SREM" };
+                [name.to_owned(), format!("following:{actor}"), target.to_string()]
+            } else {
+                let name = if follows { "EG.FOLLOW" } else { "EG.UNFOLLOW" };
+                [name.to_owned(), actor.to_string(), target.to_string()]
+            };
             bytes.extend_from_slice(b"*3\r\n");
             words.iter().for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
         }
