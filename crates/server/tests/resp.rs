@@ -32,8 +32,6 @@ mod feed_kit;
 mod feed_random;
 #[path = "resp/feed_runs.rs"]
 mod feed_runs;
-#[path = "resp/idle.rs"]
-mod idle;
 #[path = "resp/lists.rs"]
 mod lists;
 #[path = "resp/pipelines.rs"]
