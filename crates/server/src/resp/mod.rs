@@ -15,6 +15,8 @@ mod measures;
 mod parse;
 mod session;
 mod table;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod verb;
 mod writes;

@@ -186,6 +186,11 @@ impl Session {
             Ok(Admitted::Queued) => work.out.simple("QUEUED"),
             Ok(Admitted::Exec) => self.exec(work).await,
             Ok(Admitted::Said) => work.out.ok(),
+            Ok(Admitted::Abort) => {
+                self.transaction = None;
+                work.out.error(ABORTED_BY_EXEC);
+            }
+            Ok(Admitted::OutOfPlace(text)) => work.out.error(text),
             Err(fail) => {
                 if let Some(transaction) = &mut self.transaction {
                     transaction.failed = true;
@@ -206,13 +211,16 @@ impl Session {
         };
         let name = || spec.name.to_ascii_lowercase();
         if !spec.takes(args.len()) {
+            if spec.verb == Verb::Exec && self.transaction.is_some() {
+                return Ok(Admitted::Abort);
+            }
             return Err(format!("ERR wrong number of arguments for '{}' command", name()).into());
         }
         if self.caller.is_none() && spec.class != Class::Open {
             return Err("NOAUTH Authentication required.".into());
         }
         match (spec.verb, &mut self.transaction) {
-            (Verb::Multi, Some(_)) => Err("ERR MULTI calls can not be nested".into()),
+            (Verb::Multi, Some(_)) => Ok(Admitted::OutOfPlace("ERR MULTI calls can not be nested")),
             (Verb::Multi, None) => {
                 self.transaction = Some(Box::default());
                 Ok(Admitted::Said)
@@ -224,7 +232,7 @@ impl Session {
                 self.transaction = None;
                 Ok(Admitted::Said)
             }
-            (Verb::Watch, Some(_)) => Err("ERR WATCH inside MULTI is not allowed".into()),
+            (Verb::Watch, Some(_)) => Ok(Admitted::OutOfPlace("ERR WATCH inside MULTI is not allowed")),
             (Verb::Watch, None) => {
                 Err("ERR WATCH is not supported: MULTI takes reads only, and a write is atomic by itself".into())
             }
@@ -232,7 +240,6 @@ impl Session {
             (_, Some(_)) if spec.class == Class::Write => {
                 Err(format!("ERR '{}' is a write, and MULTI takes reads only: send it by itself", name()).into())
             }
-            (_, Some(_)) if spec.class == Class::Open => Err("ERR Command not allowed inside a transaction".into()),
             (_, Some(transaction)) => {
                 let queued = transaction.queue(index, args).then_some(Admitted::Queued);
                 queued.ok_or("ERR the transaction is too large".into())
@@ -278,6 +285,9 @@ impl Session {
     }
 }
 
+const ABORTED_BY_EXEC: &str =
+    "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+
 /// What is to be done with a command that is in order.
 enum Admitted {
     Run(&'static Spec),
@@ -285,6 +295,10 @@ enum Admitted {
     Exec,
     /// Nothing more than saying OK.
     Said,
+    /// An error that leaves a transaction as it is, as in Redis.
+    OutOfPlace(&'static str),
+    /// An `EXEC` with words too many ends the transaction.
+    Abort,
 }
 
 fn late(class: Class) -> Error {

@@ -12,7 +12,7 @@ pub(super) enum Class {
     Write,
     /// About the connection or the server.
     Plain,
-    /// As `Plain`, also before `AUTH`; not inside `MULTI`.
+    /// As `Plain`, also before `AUTH`.
     Open,
     /// Part of a transaction's frame: never queued.
     Frame,
@@ -100,7 +100,7 @@ impl Spec {
             Class::Read => &["readonly"],
             Class::Write => &["write", "no_multi"],
             Class::Plain => &["loading", "stale", "fast"],
-            Class::Open => &["loading", "stale", "fast", "no_auth", "no_multi"],
+            Class::Open => &["loading", "stale", "fast", "no_auth"],
             Class::Frame => &["loading", "stale", "fast"],
         }
     }
@@ -129,11 +129,11 @@ macro_rules! commands {
 commands! {
     "AUTH" Auth -2 Open NONE Connection "[name] key"
         "Shows a service key; the name, if one is given, is `default` or the key's own";
-    "CLIENT" Client -2 Plain NONE Connection "ID | GETNAME | SETNAME name | SETINFO field text | INFO | LIST | NO-EVICT ON|OFF | NO-TOUCH ON|OFF"
+    "CLIENT" Client -2 Plain NONE Connection "ID | GETNAME | SETNAME name | SETINFO field text | INFO | LIST [TYPE type | ID id …] | NO-EVICT ON|OFF | NO-TOUCH ON|OFF"
         "What the server knows of this connection; `LIST` shows this one alone";
     "COMMAND" Command -1 Plain NONE Server "[COUNT | LIST | INFO [name …] | DOCS [name …] | GETKEYS command …]"
         "The commands of this table";
-    "CONFIG" Config -3 Plain NONE Server "GET pattern …"
+    "CONFIG" Config -2 Plain NONE Server "GET pattern …"
         "What clients ask for when they start; nothing can be set";
     "DISCARD" Discard 1 Frame NONE Transactions ""
         "Forgets what was queued";
@@ -160,7 +160,7 @@ commands! {
     "EXISTS" Exists -2 Read ALL Keys "key …"
         "How many of these keys have anything: a list that is not empty, a user who is there, one who follows";
     "EXPIRE" Expire -3 Plain FIRST Keys "key seconds [NX|XX|GT|LT]"
-        "Accepted, without effect: 1. Nothing here expires";
+        "Accepted, without effect: 1, or 0 with `XX` or `GT`. Nothing here expires";
     "GET" Get 2 Read FIRST Strings "key"
         "`is_following:{a}:{b}`, `follower_count:{u}` or `following_count:{u}`";
     "HELLO" Hello -1 Open NONE Connection "[2|3 [AUTH name key] [SETNAME name]]"
@@ -170,7 +170,7 @@ commands! {
     "MGET" MGet -2 Read ALL Strings "key …"
         "As `GET`, for each key";
     "MULTI" Multi 1 Frame NONE Transactions ""
-        "Queues the reads that follow until `EXEC`; a write is an error, and so is `WATCH`";
+        "Queues what follows until `EXEC`; a write is an error, and nothing is answered then; `WATCH` is one, too";
     "PING" Ping -1 Plain NONE Connection "[text]"
         "`PONG`, or the text";
     "QUIT" Quit -1 Open NONE Connection ""

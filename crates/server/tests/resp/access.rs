@@ -204,3 +204,36 @@ fn a_silent_connection_ends_after_its_time() {
     }
     assert!(idle.ends_within(Duration::from_millis(100)));
 }
+
+/// In the words of Redis 7.
+#[test]
+fn what_a_connection_says_of_itself_is_worded_as_redis_does() {
+    let server = Server::start();
+    let mut wire = Wire::connect(server.resp);
+    let id = wire.ask("CLIENT ID");
+    wire.check_all(&[
+        ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+        ("HELLO 2.0", "-ERR Protocol version is not an integer or out of range"),
+        ("HELLO 4", "-NOPROTO unsupported protocol version"),
+        ("HELLO -1", "-NOPROTO unsupported protocol version"),
+        ("HELLO 2 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'"),
+        ("HELLO 3 SETNAME a b", "-ERR Syntax error in HELLO option 'b'"),
+        ("SELECT x", "-ERR value is not an integer or out of range"),
+        ("SELECT 1", "-ERR DB index is out of range"),
+        ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
+        ("CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try …"),
+        ("CLIENT ID x", "-ERR wrong number of arguments for 'client|id' command"),
+        ("client setname", "-ERR wrong number of arguments for 'client|setname' command"),
+        ("CLIENT INFO x", "-ERR wrong number of arguments for 'client|info' command"),
+        ("CLIENT NO-EVICT", "-ERR wrong number of arguments for 'client|no-evict' command"),
+        ("CLIENT NO-EVICT x", "-ERR syntax error"),
+        ("CLIENT LIST x", "-ERR syntax error"),
+        ("CLIENT LIST TYPE normal", "\"id=…"),
+        ("CLIENT LIST TYPE pubsub", "\"\""),
+        ("CLIENT LIST TYPE x", "-ERR Unknown client type 'x'"),
+        ("CLIENT LIST ID x", "-ERR Invalid client ID"),
+        ("CLIENT LIST ID 99999 0", "-ERR Invalid client ID"),
+        ("CLIENT LIST ID 99999", "\"\""),
+    ]);
+    wire.check(&format!("CLIENT LIST ID 99999 {id}"), &format!("\"id={id} …"));
+}

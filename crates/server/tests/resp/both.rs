@@ -215,7 +215,7 @@ fn reads_say_the_same() {
                 "SISMEMBER following:alice \"\"",
                 "-INVALIDID …",
             ),
-            ("", "GET /users/alice", "200", "SISMEMBER following: bob", "-INVALIDID …"),
+            ("", "GET /users/%00/is-following/bob", "400 invalid_id", "SISMEMBER following: bob", "-INVALIDID …"),
         ],
     );
     let mut wire = Wire::acting(server.resp, Some("alice"));

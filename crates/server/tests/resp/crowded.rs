@@ -120,3 +120,31 @@ fn whoever_leaves_between_two_pieces_keeps_nobody_out() {
     }
     assert!(stayed > CROWD / 2 && left.len() > 3_000, "{stayed} stayed, {} left", left.len());
 }
+
+#[test]
+fn no_rank_above_ten_thousand_is_answered() {
+    const TOO_FAR: &str = "-ERR ranks go up to 10000, and so do replies; page through more with EG.LIST or EG.FEED";
+    let server = crowded();
+    let mut wire = Wire::connect(server.resp);
+    let cases = [
+        ("9999 10000", Some(2)),
+        ("10000 10000", Some(1)),
+        ("1 10000", Some(10_000)),
+        ("0 9999", Some(10_000)),
+        ("0 10000", None),
+        ("9999 10001", None),
+        ("10000 10001", None),
+        ("10000 -1", None),
+        ("10001 10001", None),
+        ("0 -1", None),
+        ("-1 -1", None),
+    ];
+    for (ranks, expected) in cases {
+        for line in [format!("ZREVRANGE followers:star {ranks}"), format!("ZRANGE followers:star {ranks} REV")] {
+            match expected {
+                Some(rows) => assert_eq!(wire.ask(&line).split(' ').count(), rows, "{line}"),
+                None => wire.check(&line, TOO_FAR),
+            }
+        }
+    }
+}

@@ -178,6 +178,17 @@ fn keys_and_values() {
         ("EXPIRE followers:star 60", "1"),
         ("EXPIRE friends:star 60", "-ERR no such key…"),
         ("EXPIRE followers:star soon", "-ERR value is not an integer or out of range"),
+        ("EXPIRE followers:star 60 NX", "1"),
+        ("EXPIRE followers:star 60 xx", "0"),
+        ("EXPIRE followers:star 60 GT", "0"),
+        ("EXPIRE followers:star 60 LT", "1"),
+        ("EXPIRE followers:star 60 XX LT", "0"),
+        ("EXPIRE followers:star 60 ZZ", "-ERR Unsupported option ZZ"),
+        ("EXPIRE followers:star 60 NX more", "-ERR Unsupported option more"),
+        ("EXPIRE followers:star soon ZZ", "-ERR Unsupported option ZZ"),
+        ("EXPIRE followers:star 60 NX GT", "-ERR NX and XX, GT or LT options at the same time are not compatible"),
+        ("EXPIRE followers:star 60 GT LT", "-ERR GT and LT options at the same time are not compatible"),
+        ("EXPIRE followers:star 99999999999999999", "-ERR invalid expire time in 'expire' command"),
         ("TTL followers:star", "-1"),
         ("TTL friends:star", "-2"),
         ("TYPE followers:star", "set"),
@@ -203,7 +214,9 @@ fn keys_and_values() {
         ("SINTERCARD 1 followers:star LIMIT 1", "1"),
         ("SINTERCARD 0 following:1", "-ERR numkeys should be greater than 0"),
         ("SINTERCARD 3 following:1 following:2", "-ERR Number of keys can't be greater than number of args"),
+        ("SINTERCARD x following:1", "-ERR numkeys should be greater than 0"),
         ("SINTERCARD 2 following:1 following:2 LIMIT -1", "-ERR LIMIT can't be negative"),
+        ("SINTERCARD 2 following:1 following:2 LIMIT x", "-ERR LIMIT can't be negative"),
         ("SINTERCARD 2 following:1 following:2 MORE", "-ERR syntax error"),
     ]);
     drop(server);
@@ -222,6 +235,18 @@ fn the_table_tells_about_itself() {
     wire.check("COMMAND DOCS GET", "[\"get\" [\"summary\" \"GET key…");
     wire.check("COMMAND GETKEYS MGET follower_count:1 follower_count:2", "[\"follower_count:1\" \"follower_count:2\"]");
     wire.check("COMMAND GETKEYS PING", "-ERR The command has no key arguments");
+    wire.check("COMMAND GETKEYS SINTERCARD 2 a b", "[\"a\" \"b\"]");
+    wire.check("COMMAND GETKEYS SINTERCARD 2 a b LIMIT 3", "[\"a\" \"b\"]");
+    for words in ["3 a b", "x a b", "0 a", "18446744073709551615 a"] {
+        wire.check(&format!("COMMAND GETKEYS SINTERCARD {words}"), "-ERR Invalid arguments specified for command");
+    }
+    wire.check("COMMAND INFO SINTERCARD", "[[\"sintercard\" -3 [readonly movablekeys] 0 0 0 …");
+    wire.check("COMMAND COUNT x", "-ERR wrong number of arguments for 'command|count' command");
+    wire.check("COMMAND GETKEYS", "-ERR wrong number of arguments for 'command|getkeys' command");
+    wire.check("COMMAND LIST x", "-ERR syntax error");
+    wire.check("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try …");
+    wire.check("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command");
+    wire.check("CONFIG", "-ERR wrong number of arguments for 'config' command");
     wire.check("COMMAND GETKEYS FLUSHALL", "-ERR Invalid command specified");
     assert!(wire.ask("COMMAND").len() > 1_000);
     assert!(wire.ask("COMMAND DOCS").len() > 1_000);

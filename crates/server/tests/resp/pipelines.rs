@@ -83,6 +83,72 @@ fn limits_count_the_same_however_follows_are_sent() {
     server.check("@a POST /users/8/follow", "422 following_limit");
 }
 
+/// What is spent over one front is spent over the other: the actor is the same.
+#[test]
+fn an_actor_has_one_quota_over_both_fronts() {
+    const LEFT: &str = "-RATELIMITED …";
+    let limits = Limits { follows_per_hour: 10, follow_burst: 4, ..Limits::NONE };
+    let rules = Rules { auto_create: true, limits, ..Rules::default() };
+    let server = Server::with(memory_store(1), rules);
+    let mut alice = Wire::acting(server.resp, Some("alice"));
+    alice.check("SADD following:alice t1 t2 t3", "3");
+    alice.check("EG.FOLLOW alice t4", "[\"state\" \"active\"…");
+    alice.check("EG.FOLLOW alice t5", LEFT);
+    let refused = server.check("@alice POST /users/t5/follow", "429 rate_limited");
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() > 0);
+    server.check("PUT /users/alice/following/t5", "429 rate_limited");
+    // And the other way about.
+    for target in 1..=4 {
+        server.check(&format!("@bob POST /users/t{target}/follow"), "201");
+    }
+    server.check("@bob POST /users/t5/follow", "429 rate_limited");
+    let mut bob = Wire::acting(server.resp, Some("bob"));
+    bob.check("SADD following:bob t5", LEFT);
+    bob.check("EG.FOLLOW bob t5", LEFT);
+    // However the connection is called: it is the follower who has spent it.
+    Wire::connect(server.resp).check("SADD following:bob t5", LEFT);
+    // Half of it on each.
+    let mut carol = Wire::acting(server.resp, Some("carol"));
+    carol.check("SADD following:carol t1 t2", "2");
+    server.check("@carol POST /users/t3/follow", "201");
+    carol.check("EG.FOLLOW carol t4", "[\"state\" \"active\"…");
+    server.check("@carol POST /users/t5/follow", "429 rate_limited");
+    carol.check("SADD following:carol t5", LEFT);
+    // What was there already is no follow, and others have their own.
+    carol.check("SADD following:carol t1", "0");
+    Wire::acting(server.resp, Some("dora")).check("SADD following:dora t5", "1");
+}
+
+#[test]
+fn an_actor_is_challenged_over_both_fronts() {
+    let credentials = Credentials::new();
+    let limits = Limits { challenge_after: 2, ..Limits::NONE };
+    let rules = Rules { auto_create: true, limits, ..Rules::default() };
+    let server = Server::behind(credentials.front(), memory_store(1), rules);
+    let service = &credentials.service_key;
+    let acting = |user: &str| {
+        let mut wire = Wire::connect(server.resp);
+        wire.check(&format!("AUTH {service}"), "OK");
+        wire.check(&format!("EG.AS {user}"), "OK");
+        wire
+    };
+    let mut alice = acting("alice");
+    alice.check("SADD following:alice t1 t2", "2");
+    alice.check("EG.FOLLOW alice t3", "-CHALLENGEREQUIRED …");
+    server.check(&format!("!{} POST /users/t3/follow", credentials.token("alice")), "403 challenge_required");
+    server.check(&format!("!{service} @alice POST /users/t3/follow"), "403 challenge_required");
+    alice.check(&format!("EG.FOLLOW alice t3 CHALLENGE {}", credentials.proof("alice", 60)), "[\"state\"…");
+    for target in ["t1", "t2"] {
+        server.check(&format!("!{} POST /users/{target}/follow", credentials.token("bob")), "201");
+    }
+    let mut bob = acting("bob");
+    bob.check("SADD following:bob t3", "-CHALLENGEREQUIRED …");
+    bob.check("EG.FOLLOW bob t3", "-CHALLENGEREQUIRED …");
+    let proof = credentials.proof("bob", 60);
+    let solved = format!("!{} ^entourage-challenge={proof} POST /users/t3/follow", credentials.token("bob"));
+    server.check(&solved, "201");
+}
+
 #[test]
 fn a_solved_challenge_lets_follows_through() {
     let credentials = Credentials::new();
@@ -131,8 +197,26 @@ fn a_transaction_answers_reads_together() {
         ("EXEC", "[]"),
         ("WATCH following:1", "-ERR WATCH is not supported…"),
         ("UNWATCH", "OK"),
+        ("UNWATCH x", "-ERR wrong number of arguments for 'unwatch' command"),
+        // As Redis 7 has it: what follows is still answered.
+        ("MULTI", "OK"),
+        ("MULTI", "-ERR MULTI calls can not be nested"),
+        ("WATCH following:1", "-ERR WATCH inside MULTI is not allowed"),
+        ("DISCARD", "OK"),
+        ("MULTI", "OK"),
+        ("MULTI", "-ERR MULTI calls can not be nested"),
+        ("WATCH following:1", "-ERR WATCH inside MULTI is not allowed"),
+        ("PING", "QUEUED"),
+        ("EXEC", "[PONG]"),
+        ("MULTI", "OK"),
+        ("EXEC x", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"),
+        ("EXEC", "-ERR EXEC without MULTI"),
+        ("MULTI", "OK"),
+        ("AUTH x", "QUEUED"),
+        ("SELECT 0", "QUEUED"),
+        ("EXEC", "[-ERR AUTH <password> called without…"),
     ]);
-    for line in ["SADD following:1 3", "EG.FOLLOW 1 3", "WATCH following:1", "SMEMBERS", "FLUSHALL", "AUTH x"] {
+    for line in ["SADD following:1 3", "EG.FOLLOW 1 3", "SMEMBERS", "FLUSHALL", "MULTI x", "DISCARD x"] {
         wire.check("MULTI", "OK");
         wire.check("PING", "QUEUED");
         assert!(wire.ask(line).starts_with("-ERR "), "{line}");

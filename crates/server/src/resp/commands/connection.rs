@@ -5,7 +5,7 @@ use std::time::Instant;
 use entourage_model::Code;
 use entourage_service::{Actor, Call, Caller, Credential};
 
-use super::text;
+use super::{integer, no_subcommand, text};
 use crate::{
     audit::Record,
     resp::{
@@ -18,6 +18,9 @@ use crate::{
 
 /// The name under which Redis knows whoever shows a password alone.
 const DEFAULT_NAME: &[u8] = b"default";
+const NO_CLIENT_ID: &str = "ERR Invalid client ID";
+/// Of `CLIENT`.
+const SUBCOMMANDS: &[&str] = &["ID", "GETNAME", "SETNAME", "SETINFO", "INFO", "LIST", "NO-EVICT", "NO-TOUCH"];
 const TEXT_MAX_BYTES: usize = 64;
 const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you \
@@ -34,7 +37,7 @@ impl Session {
     }
 
     pub(super) fn select(args: Args<'_>, out: &mut Out) -> Done {
-        if super::integer(args.get(1)).map_err(|_| Fail::from("ERR invalid DB index"))? != 0 {
+        if integer(args.get(1))? != 0 {
             return Err("ERR DB index is out of range".into());
         }
         out.ok();
@@ -112,7 +115,10 @@ impl Session {
             (1, _) => self.protocol,
             (_, b"2") => Protocol::Two,
             (_, b"3") => Protocol::Three,
-            _ => return Err("NOPROTO unsupported protocol version".into()),
+            (_, version) => {
+                integer(version).map_err(|_| Fail::from("ERR Protocol version is not an integer or out of range"))?;
+                return Err("NOPROTO unsupported protocol version".into());
+            }
         };
         let (mut name, mut credential) = (None, None);
         let mut at = 2;
@@ -175,18 +181,41 @@ impl Session {
             };
             self.library[slot] = visible(args.get(3))?;
             out.ok();
-        } else if args.is(1, "INFO") && args.len() == 2 || args.is(1, "LIST") {
+        } else if is("INFO", 2) {
             out.verbatim(&self.described());
+        } else if args.is(1, "LIST") {
+            let lists_this = self.is_listed(args)?;
+            out.verbatim(&if lists_this { self.described() } else { String::new() });
         } else if is("NO-EVICT", 3) || is("NO-TOUCH", 3) {
             if !(args.is(2, "ON") || args.is(2, "OFF")) {
                 return Err(SYNTAX.into());
             }
             out.ok();
         } else {
-            let shown = String::from_utf8_lossy(args.get(1));
-            return Err(format!("ERR unknown subcommand or wrong number of arguments for '{shown}'").into());
+            return Err(no_subcommand(args, SUBCOMMANDS));
         }
         Ok(())
+    }
+
+    /// Whether `CLIENT LIST` with these words shows this connection.
+    fn is_listed(&self, args: Args<'_>) -> Done<bool> {
+        match args.len() {
+            2 => Ok(true),
+            4 if args.is(2, "TYPE") => {
+                let kinds = ["normal", "master", "replica", "slave", "pubsub"];
+                let kind = kinds.iter().find(|kind| args.is(3, kind));
+                let unknown = || format!("ERR Unknown client type '{}'", text(args.get(3)));
+                Ok(*kind.ok_or_else(unknown)? == "normal")
+            }
+            4.. if args.is(2, "ID") => {
+                let ids: Vec<i64> = args.rest(3).map(integer).collect::<Done<_>>().map_err(|_| NO_CLIENT_ID)?;
+                if ids.iter().any(|id| *id <= 0) {
+                    return Err(NO_CLIENT_ID.into());
+                }
+                Ok(ids.contains(&(self.client.id as i64)))
+            }
+            _ => Err(SYNTAX.into()),
+        }
     }
 
     fn described(&self) -> String {

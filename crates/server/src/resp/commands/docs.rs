@@ -1,12 +1,13 @@
 //! What the table says about itself: `COMMAND` and `EG.HELP`.
 
-use super::text;
+use super::{integer, no_subcommand};
 use crate::resp::{
     args::Args,
     encode::Out,
-    fail::{Done, Fail},
+    fail::{Done, Fail, SYNTAX},
     key::FAMILIES,
     table::{COMMANDS, Group, Spec, find},
+    verb::Verb,
 };
 
 const SINCE: &str = "0.1.0";
@@ -43,7 +44,10 @@ pub(super) fn command(args: Args<'_>, out: &mut Out) -> Done {
         COMMANDS.iter().for_each(|spec| info(spec, out));
     } else if args.is(1, "COUNT") && args.len() == 2 {
         out.count(COMMANDS.len());
-    } else if args.is(1, "LIST") && args.len() == 2 {
+    } else if args.is(1, "LIST") {
+        if args.len() > 2 {
+            return Err(SYNTAX.into());
+        }
         out.array(COMMANDS.len());
         COMMANDS.iter().for_each(|spec| out.text(&spec.name.to_ascii_lowercase()));
     } else if args.is(1, "INFO") {
@@ -62,8 +66,7 @@ pub(super) fn command(args: Args<'_>, out: &mut Out) -> Done {
     } else if args.is(1, "GETKEYS") && args.len() > 2 {
         return keys(args, out);
     } else {
-        let shown = text(args.get(1));
-        return Err(format!("ERR unknown subcommand or wrong number of arguments for '{shown}'. Try EG.HELP.").into());
+        return Err(no_subcommand(args, &["COUNT", "GETKEYS"]));
     }
     Ok(())
 }
@@ -81,9 +84,11 @@ fn info(spec: &Spec, out: &mut Out) {
     out.array(10);
     out.text(&spec.name.to_ascii_lowercase());
     out.integer(spec.arity.into());
+    // Where its keys are, its own words tell.
+    let movable = (spec.verb == Verb::SInterCard).then_some(&"movablekeys");
     let flags = spec.flags();
-    out.set(flags.len());
-    flags.iter().for_each(|flag| out.simple(flag));
+    out.set(flags.len() + usize::from(movable.is_some()));
+    flags.iter().chain(movable).for_each(|flag| out.simple(flag));
     for number in [first, last, step] {
         out.integer(number.into());
     }
@@ -110,6 +115,11 @@ fn keys(args: Args<'_>, out: &mut Out) -> Done {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
     let keys: &[&[u8]] = match spec.keys {
+        _ if spec.verb == Verb::SInterCard => {
+            let count = words.get(1).and_then(|count| usize::try_from(integer(count).ok()?).ok());
+            let keys = count.filter(|count| *count > 0).and_then(|count| words.get(2..count.checked_add(2)?));
+            keys.ok_or(Fail::from("ERR Invalid arguments specified for command"))?
+        }
         (0, ..) => return Err("ERR The command has no key arguments".into()),
         (first, -1, _) => words.get(first as usize..).unwrap_or_default(),
         (first, last, _) => words.get(first as usize..=last as usize).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use entourage_model::Code;
 
-use super::integer;
+use super::{integer, text};
 use crate::resp::{
     args::Args,
     encode::Out,
@@ -89,10 +89,24 @@ impl Session {
         Ok(())
     }
 
+    /// Nothing here expires, so that there is no time which `XX` or `GT` could go by.
     pub(super) fn expire(args: Args<'_>, out: &mut Out) -> Done {
+        let has = |option: &str| (3..args.len()).any(|at| args.is(at, option));
+        let (nx, xx, gt, lt) = (has("NX"), has("XX"), has("GT"), has("LT"));
+        if let Some(at) = (3..args.len()).find(|at| !["NX", "XX", "GT", "LT"].iter().any(|one| args.is(*at, one))) {
+            return Err(format!("ERR Unsupported option {}", text(args.get(at))).into());
+        }
+        if nx && (xx || gt || lt) {
+            return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
+        }
+        if gt && lt {
+            return Err("ERR GT and LT options at the same time are not compatible".into());
+        }
         parse(args.get(1))?;
-        integer(args.get(2))?;
-        out.flag(true);
+        if integer(args.get(2))?.checked_mul(1_000).is_none() {
+            return Err("ERR invalid expire time in 'expire' command".into());
+        }
+        out.flag(!(xx || gt));
         Ok(())
     }
 

@@ -86,6 +86,17 @@ fn page<'a>(args: Args<'a>, from: usize) -> Done<(Option<&'a str>, Option<&'a st
     Ok((cursor, limit))
 }
 
+/// What is wrong with a subcommand: there is none of that name, or it takes another number of words.
+fn no_subcommand(args: Args<'_>, known: &[&str]) -> Fail {
+    let command = text(args.get(0)).to_ascii_lowercase();
+    match known.iter().find(|name| args.is(1, name)) {
+        Some(name) => {
+            format!("ERR wrong number of arguments for '{command}|{}' command", name.to_ascii_lowercase()).into()
+        }
+        None => format!("ERR unknown subcommand '{}'. Try EG.HELP.", text(args.get(1))).into(),
+    }
+}
+
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }

@@ -126,14 +126,11 @@ impl Session {
         let (start, stop) = (integer(args.get(2))?, integer(args.get(3))?);
         let rows = match (usize::try_from(start), usize::try_from(stop)) {
             (Ok(start), _) if start > ROWS_MAX => return Err(TOO_FAR.into()),
-            (Ok(start), Ok(stop)) => {
-                let take = (stop + 1).saturating_sub(start);
-                self.rows(&sorted, (start, take)).await?
-            }
-            (Ok(start), Err(_)) if stop == -1 => self.rows(&sorted, (start, usize::MAX)).await?,
+            (Ok(start), Ok(stop)) => self.rows(&sorted, start, (stop + 1).saturating_sub(start)).await?,
+            (Ok(start), Err(_)) if stop == -1 => self.rows(&sorted, start, usize::MAX).await?,
             // Counted from the end: where that is, only the whole list tells.
             _ => {
-                let mut rows = self.rows(&sorted, (0, usize::MAX)).await?;
+                let mut rows = self.rows(&sorted, 0, usize::MAX).await?;
                 let from_end = |rank: i64| if rank < 0 { rows.len() as i64 + rank } else { rank };
                 let (start, end) = (from_end(start).max(0) as usize, from_end(stop).saturating_add(1).max(0) as usize);
                 rows.truncate(end);
@@ -145,8 +142,10 @@ impl Session {
         Ok(())
     }
 
-    async fn rows(&self, sorted: &Sorted, (skip, take): (usize, usize)) -> Done<Vec<Scored>> {
-        self.window(sorted, Window { newest: None, oldest: None, skip, take }).await
+    /// From this rank on, and none above the last that can be asked for.
+    async fn rows(&self, sorted: &Sorted, skip: usize, take: usize) -> Done<Vec<Scored>> {
+        let most = ROWS_MAX.min((ROWS_MAX + 1).saturating_sub(skip));
+        self.window(sorted, Window { newest: None, oldest: None, skip, take }, most).await
     }
 
     async fn scored(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
@@ -168,14 +167,14 @@ impl Session {
             skip,
             take: if nothing { 0 } else { take },
         };
-        let rows = self.window(&sorted, window).await?;
+        let rows = self.window(&sorted, window, ROWS_MAX).await?;
         say(&rows, options.with_scores, out);
         Ok(())
     }
 
-    /// Refused when more than a reply may have was asked for and is there.
-    async fn window(&self, sorted: &Sorted, window: Window) -> Done<Vec<Scored>> {
-        let bounded = Window { take: window.take.min(ROWS_MAX), ..window };
+    /// Refused when more than the most was asked for and is there.
+    async fn window(&self, sorted: &Sorted, window: Window, most: usize) -> Done<Vec<Scored>> {
+        let bounded = Window { take: window.take.min(most), ..window };
         let (rows, more) = match sorted {
             Sorted::Feed(reader) => self.feed_window(reader, bounded).await?,
             Sorted::List(side, id) => {
@@ -184,7 +183,7 @@ impl Session {
                 (scored.collect(), found.more)
             }
         };
-        if more && window.take > ROWS_MAX { Err(TOO_FAR.into()) } else { Ok(rows) }
+        if more && window.take > most { Err(TOO_FAR.into()) } else { Ok(rows) }
     }
 }
 

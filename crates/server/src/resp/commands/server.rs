@@ -4,14 +4,8 @@ use std::fmt::Write;
 
 use entourage_store::Health;
 
-use super::text;
-use crate::resp::{
-    args::Args,
-    encode::Out,
-    fail::{Done, Fail},
-    glob,
-    session::Session,
-};
+use super::no_subcommand;
+use crate::resp::{args::Args, encode::Out, fail::Done, glob, session::Session};
 
 /// Some clients look for the version before they use what they know of it.
 const REDIS_VERSION: &str = "7.4.0";
@@ -57,9 +51,8 @@ impl Session {
     }
 
     pub(super) fn config(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        if !args.is(1, "GET") {
-            let shown = text(args.get(1));
-            return Err(Fail::from(format!("ERR unknown subcommand '{shown}'. Only CONFIG GET is there.")));
+        if !args.is(1, "GET") || args.len() < 3 {
+            return Err(no_subcommand(args, &["GET"]));
         }
         let limits = &self.shared.front.resp;
         let settings = [

@@ -136,7 +136,8 @@ impl Session {
     }
 
     pub(super) async fn inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let count = usize::try_from(integer(args.get(1))?).ok().filter(|count| *count > 0);
+        let number = |at: usize| integer(args.get(at)).ok().and_then(|number| usize::try_from(number).ok());
+        let count = number(1).filter(|count| *count > 0);
         let count = count.ok_or(Fail::from("ERR numkeys should be greater than 0"))?;
         if args.len() < 2 + count {
             return Err("ERR Number of keys can't be greater than number of args".into());
@@ -145,8 +146,7 @@ impl Session {
         match args.len() - 2 - count {
             0 => {}
             2 if args.is(2 + count, "LIMIT") => {
-                limit = usize::try_from(integer(args.get(3 + count))?)
-                    .map_err(|_| Fail::from("ERR LIMIT can't be negative"))?;
+                limit = number(3 + count).ok_or(Fail::from("ERR LIMIT can't be negative"))?;
             }
             _ => return Err(SYNTAX.into()),
         }
