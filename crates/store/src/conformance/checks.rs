@@ -187,6 +187,8 @@ pub(super) async fn common_follows_are_in_both_lists(world: World) {
 pub(super) async fn common_follows_are_those_of_one_moment(world: World) {
     let [one, other, always, now_and_then] = world.users().await;
     world.all_done([one, other].map(|follower| follow(follower, always)).to_vec()).await;
+    // What is held before the writing begins is changed by it; what is read meanwhile may never be held.
+    assert!(world.follows(one, always).await && world.follows(other, always).await);
     let is_over = Arc::new(AtomicBool::new(false));
     world
         .race(3, move |index, store| {
