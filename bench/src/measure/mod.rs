@@ -107,8 +107,9 @@ impl Bench<'_> {
             results.of(Measurement::Common).extend("two users", common::measure(self)?);
         }
         if self.arguments.wants(Measurement::Cached) {
-            let (data, rows) = cached_postgres::measure(self)?;
-            results.of(Measurement::Cached).extend(&data, rows);
+            let [edges, users] = [cached_postgres::EDGES, cached_postgres::USERS.into()].map(short);
+            let data = format!("PostgreSQL, {edges} edges, {users} users");
+            results.of(Measurement::Cached).extend(&data, cached_postgres::measure(self)?);
         }
         if self.arguments.wants(Measurement::Feed) {
             results.of(Measurement::Feed).extend("feeds", feed::measure(self)?);
