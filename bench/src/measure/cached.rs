@@ -41,7 +41,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
         let layer = place::cached(Arc::clone(&store) as _, Some(&snapshot), ROOMY_BYTES).await?;
         let mut rows = vec![misses(&layer, subject.graph, "the embedded store").await?];
         hold_everything(&layer, subject.graph).await?;
-        rows.extend(hits(&layer, &*store, subject.graph, times)?);
+        rows.extend(hits(&layer, &store, subject.graph, times)?);
         let full = layer.figures();
         rows.push(cramped(&store, subject.graph, full.bytes / CRAMPED_PART, times).await?);
         // Writes the snapshot, and closes the store.
