@@ -8,7 +8,7 @@ use entourage_model::{Key, Plane};
 use super::{
     asked::{ASKED_MAX, Asked},
     keys::Keys,
-    state::{Shard, State},
+    state::State,
 };
 use crate::{
     Answer,
@@ -106,7 +106,7 @@ fn peek_rows<const N: usize>(state: &State, plane: Plane, pairs: &[(Key, Key)], 
         // Recursive: two may be in one shard, and a writer that waits must not come between.
         let shards = followers.map(|follower| follower.map(|ordinal| state.shard(ordinal).read_recursive()));
         let rows: [&[u32]; N] = array::from_fn(|index| match (&shards[index], followers[index]) {
-            (Some(shard), Some(follower)) => row_of(shard, plane, follower),
+            (Some(shard), Some(follower)) => shard.row(plane, follower),
             _ => &[],
         });
         let rows = || rows.iter().zip(runs);
@@ -162,7 +162,7 @@ fn peek_long_row(state: &State, plane: Plane, follower: u32, pairs: &[(Key, Key)
         let ordinals: [_; SIDE_BY_SIDE] = state.target_ordinals(follower, some);
         {
             let shard = state.shard(follower).read();
-            let row = row_of(&shard, plane, follower);
+            let row = shard.row(plane, follower);
             let targets = ordinals.map(|ordinals| ordinals.map_or(0, |(_, target)| target));
             let found = places(row, &targets).into_iter().zip(&ordinals);
             for (slot, (place, ordinals)) in answers.iter_mut().zip(found) {
@@ -199,7 +199,7 @@ fn search<const N: usize>(state: &State, plane: Plane, ordinals: &[Option<(u32, 
         array::from_fn(|index| ordinals[index].map(|(follower, _)| state.shard(follower).read_recursive()));
     // Whoever is not known has nothing to search in. All rows first: finding one waits for memory, too.
     let rows: [&[u32]; N] = array::from_fn(|index| match (&shards[index], ordinals[index]) {
-        (Some(shard), Some((follower, _))) => row_of(shard, plane, follower),
+        (Some(shard), Some((follower, _))) => shard.row(plane, follower),
         _ => &[],
     });
     let is_there = |(row, ordinals): (&&[u32], &Option<(u32, u32)>)| ordinals.is_some_and(|(_, to)| row::has(row, to));
@@ -210,9 +210,4 @@ fn search<const N: usize>(state: &State, plane: Plane, ordinals: &[Option<(u32, 
 
 const fn answer(yes: bool) -> Answer {
     if yes { Answer::Yes } else { Answer::No }
-}
-
-#[inline]
-fn row_of(shard: &Shard, plane: Plane, follower: u32) -> &[u32] {
-    shard.lists(plane, follower).map_or(&[], |lists| &lists.row)
 }

@@ -30,15 +30,17 @@ struct Spot {
     size: usize,
 }
 
-/// The upper bits of a number tell the chunk, as in a floating-point number; the others the place in it.
+/// The upper bits of a number tell the chunk, as in a floating-point number; the others the place in it. Nothing here can
+/// overflow for what a list can hold, and not looking keeps it short: every check goes through here.
 #[inline]
 const fn spot(index: usize) -> Spot {
-    let moved = index + FIRST;
-    let top = moved.ilog2();
-    let bits = top - SAME_BITS;
-    let size = 1 << bits;
-    let same = moved >> bits & ((1 << SAME_BITS) - 1);
-    Spot { chunk: ((top - FIRST_BITS) << SAME_BITS) as usize + same, place: moved & (size - 1), size }
+    let moved = index.wrapping_add(FIRST);
+    let top = (usize::BITS - 1).wrapping_sub(moved.leading_zeros());
+    let bits = top.wrapping_sub(SAME_BITS);
+    let size = 1usize.wrapping_shl(bits);
+    let same = moved.wrapping_shr(bits) & ((1 << SAME_BITS) - 1);
+    let chunk = (top.wrapping_sub(FIRST_BITS) << SAME_BITS) as usize;
+    Spot { chunk: chunk.wrapping_add(same), place: moved & size.wrapping_sub(1), size }
 }
 
 impl<T> Chunked<T> {

@@ -3,7 +3,7 @@ use crate::disk::crash::CrashDisk;
 
 const EPOCH: u64 = 7;
 /// Enough for several pieces.
-const LISTS: u32 = 200_000;
+const LISTS: u32 = 400_000;
 
 fn block(number: u32) -> BlockRef {
     let length = NonZeroU32::new(10 + number % 300).unwrap();
