@@ -1,23 +1,24 @@
 //! How many connections one address may have. Who is on this machine may have any number, so that no other address is
 //! seen on a socket of loopback: it is said here.
 
-use entourage_log::backends::in_store;
-use entourage_model::Secret;
-use entourage_service::Rules;
-use entourage_store::{Identity, Store, SystemClock, backends::memory};
+use entourage_store::SystemClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::Connections;
+use crate::{
+    Connections,
+    config::{Origin, Raw, Settings},
+    wire,
+};
 
-fn front(per_address: usize) -> Resp {
-    let identity = Identity { epoch: 1, secret: Secret::from_bytes([1; 32]) };
-    let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
+async fn front(per_address: usize) -> Resp {
+    let mut raw = Raw::default();
+    raw.set("store.url", "memory:", Origin::Flag("--store")).unwrap();
+    let wired = wire::wire(&Settings::check(&raw).unwrap()).await.unwrap();
     let connections = Connections { max: 100, per_address: Some(per_address) };
     let resp = RespLimits { connections, ..RespLimits::default() };
     let front = Front { resp, ..Front::development(Arc::new(SystemClock)) };
-    Resp::new(Arc::new(Service::new(store, log, Rules::default())), Arc::new(front))
+    Resp::new(wired.service, Arc::new(front))
 }
 
 /// The other end of a connection that comes from this address.
@@ -41,7 +42,7 @@ async fn is_served(stream: &mut TcpStream) -> bool {
 
 #[tokio::test]
 async fn one_address_has_so_many_connections_and_gets_them_back() {
-    let resp = front(2);
+    let resp = front(2).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut first = connect(&resp, &listener, "192.0.2.1").await;
     let mut second = connect(&resp, &listener, "::ffff:192.0.2.1").await;
