@@ -1,7 +1,8 @@
 //! A list in pieces that a number marks: they end where a millisecond ends, or, where very many rows have the same one,
 //! where a part of them ends.
 
-use entourage_model::{Edge, Key, List, Millis, Result, Side, UserId};
+use entourage_model::{Edge, Error, Key, List, Millis, Result, Side, UserId};
+use tokio::task::yield_now;
 
 use crate::{
     Call, Service, UserRow,
@@ -10,6 +11,8 @@ use crate::{
 
 /// Up to how many rows of one millisecond come together.
 const MILLISECOND_ROWS_MAX: usize = 10_000;
+/// Up to how many of them are looked at for a piece: each piece looks at all.
+const CROWD_ROWS_MAX: usize = 1_000_000;
 /// How many parts the rows of a crowded millisecond are in.
 const PARTS: u16 = 1 << PART_BITS;
 const PART_BITS: u32 = 11;
@@ -74,6 +77,7 @@ impl Service {
         let mut after = before.map(below);
         let mut edges: Vec<Edge> = Vec::new();
         loop {
+            yield_now().await;
             let wanted = if edges.len() < about { about - edges.len() + 1 } else { CHUNK };
             let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
@@ -101,14 +105,23 @@ impl Service {
         let wanted = about.max(CHUNK);
         let mut after = Some(below(millis.plus(1)));
         let (mut kept, mut end): (Vec<(u16, Edge)>, _) = (Vec::new(), PARTS);
+        let mut looked = 0;
         let has_older = loop {
+            // A store in memory never waits by itself, and others want to be served meanwhile.
+            yield_now().await;
             let page = self.store.scan(list, after, CHUNK).await?;
+            looked += page.edges.len();
+            if looked > CROWD_ROWS_MAX + CHUNK {
+                return Err(Error::invalid(
+                    "too many rows have the same time for reading the list in pieces; page through it with a cursor",
+                ));
+            }
             after = page.edges.last().map(|edge| list.place(edge));
             let count = page.edges.partition_point(|edge| edge.value.position.millis() >= millis);
             let has_older = count < page.edges.len();
             let rows = page.edges.into_iter().take(count).map(|edge| (part_of(list.other(&edge)), edge));
             kept.extend(rows.filter(|(part, _)| (from..end).contains(part)));
-            if kept.len() > 4 * wanted {
+            if kept.len() > 4 * wanted && end - from > 1 {
                 end = cut(&mut kept, wanted, end);
             }
             if has_older || !page.more || after.is_none() {

@@ -103,6 +103,8 @@ fn peek_rows<const N: usize>(state: &State, plane: Plane, pairs: &[(Key, Key)], 
     let is_long = |row: &[u32], run: &Range<usize>| row.len() > run.len() * LONGER;
     let mut long = [false; N];
     {
+        // Before any shard, and behind a writer that waits: many who ask must not keep new users out.
+        let keys = state.keys();
         // Recursive: two may be in one shard, and a writer that waits must not come between.
         let shards = followers.map(|follower| follower.map(|ordinal| state.shard(ordinal).read_recursive()));
         let rows: [&[u32]; N] = array::from_fn(|index| match (&shards[index], followers[index]) {
@@ -114,7 +116,6 @@ fn peek_rows<const N: usize>(state: &State, plane: Plane, pairs: &[(Key, Key)], 
         black_box(rows().fold(0, |all, (row, run)| {
             row.iter().take(run.len() * LONGER).step_by(LINE).fold(all, |all, ordinal| all ^ ordinal)
         }));
-        let keys = state.keys_beside();
         for ((row, run), long) in rows().zip(&mut long) {
             *long = is_long(row, run);
             if !*long {

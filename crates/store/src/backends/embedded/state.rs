@@ -263,11 +263,6 @@ impl State {
         self.keys.read()
     }
 
-    /// For who holds a shard: a writer that waits for the keys must not come between.
-    pub(super) fn keys_beside(&self) -> parking_lot::RwLockReadGuard<'_, Keys> {
-        self.keys.read_recursive()
-    }
-
     pub(super) fn users(&self) -> u32 {
         self.keys.read().len() as u32
     }
