@@ -35,18 +35,24 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     })
 }
 
-/// Checks a second of one thread, one at a time, in each round.
-pub(super) fn one_by_one(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<f64>> {
-    let (pairs, edges) = pairs(subject.graph);
-    bench.with_store(subject.folder, async |store| {
-        let mut runs = Vec::new();
-        for _ in 0..bench.arguments.repeat {
-            let (seconds, yes) = run(&**store, &pairs, 1, 1)?;
-            ensure!(yes == edges, "{yes} checks said yes, {edges} are edges");
-            runs.push(CHECKS as f64 / seconds);
-        }
-        Ok(runs)
-    })
+/// Pairs to be asked for, and how many of them are edges.
+pub(super) struct Asked {
+    pairs: Vec<(Key, Key)>,
+    edges: usize,
+}
+
+impl Asked {
+    pub(super) fn of(graph: &Graph) -> Self {
+        let (pairs, edges) = pairs(graph);
+        Self { pairs, edges }
+    }
+
+    /// Checks a second of one thread, one at a time.
+    pub(super) fn one_by_one(&self, store: &impl Store) -> Result<f64> {
+        let (seconds, yes) = run(store, &self.pairs, 1, 1)?;
+        ensure!(yes == self.edges, "{yes} checks said yes, {} are edges", self.edges);
+        Ok(CHECKS as f64 / seconds)
+    }
 }
 
 /// What is asked, and how many of it are edges.

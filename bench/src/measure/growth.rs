@@ -1,14 +1,16 @@
-//! How checks keep their speed as the graph grows, over the wire and in process, with a picture of it.
+//! How checks keep their speed as the graph grows, over the wire and in process, with a picture of it. All sizes stand
+//! side by side and take turns: whatever else the machine does meanwhile, it does to each of them.
 
-use std::error::Error;
+use std::{error::Error, path::PathBuf};
 
 use anyhow::{Result, anyhow};
+use entourage_store::{Store as _, backends::embedded::Options};
 use plotters::prelude::{
     BLACK, BLUE, ChartBuilder, Color as _, IntoDrawingArea as _, IntoLogRange as _, LineSeries, PathElement, RED,
     RGBColor, SVGBackend, WHITE,
 };
 
-use super::{Bench, Subject, checks, disk_bytes, import, short};
+use super::{Bench, Subject, checks::Asked, disk_bytes, import, short};
 use crate::{
     arguments::Measurement,
     graph::{self, Graph},
@@ -26,6 +28,13 @@ const EDGES_MIN: u64 = 20_000;
 const CONNECTIONS: usize = 50;
 const PICTURE_SIZE: (u32, u32) = (720, 420);
 
+/// A store of one size.
+struct Size {
+    edges: u64,
+    folder: PathBuf,
+    asked: Asked,
+}
+
 /// Checks a second at one size, in each round.
 struct Point {
     edges: u64,
@@ -35,16 +44,21 @@ struct Point {
 
 impl Bench<'_> {
     pub(crate) fn growth(&self, results: &mut Results) -> Result<()> {
+        let sizes = self.sizes()?.into_iter().map(|edges| self.fill_for_growth(edges)).collect::<Result<Vec<_>>>()?;
+        eprintln!("growth: {} rounds of each", self.arguments.repeat);
+        let (process, wire) = (self.rounds_in_process(&sizes)?, self.rounds_over_the_wire(&sizes)?);
         let mut points = Vec::new();
-        for edges in self.sizes()? {
-            let results = results.of(Measurement::Growth);
-            let point = self.point(edges)?;
+        for ((size, process), wire) in sizes.iter().zip(process).zip(wire) {
+            place::remove(&size.folder)?;
+            points.push(Point { edges: size.edges, wire, process });
+        }
+        for point in &points {
             let wire = Row::new("growth: checks over RESP", "/s", point.wire.clone())
                 .note(format!("SISMEMBER, {CONNECTIONS} connections, 100 at once, one in five a yes"));
             let process =
                 Row::new("growth: checks in process", "/s", point.process.clone()).note("one thread, one at a time");
-            results.extend(&format!("{} edges, {} users", short(edges), short(edges / FOLLOWS_EACH)), [wire, process]);
-            points.push(point);
+            let data = format!("{} edges, {} users", short(point.edges), short(point.edges / FOLLOWS_EACH));
+            results.of(Measurement::Growth).extend(&data, [wire, process]);
         }
         if let [.., tenth, last] = points.as_slice()
             && last.edges == self.largest()
@@ -83,24 +97,46 @@ impl Bench<'_> {
         Ok(sizes)
     }
 
-    fn point(&self, edges: u64) -> Result<Point> {
+    fn fill_for_growth(&self, edges: u64) -> Result<Size> {
         let users = u32::try_from(edges / FOLLOWS_EACH)?;
         eprintln!("growth: {} edges", short(edges));
         let graph = Graph::new(edges, users, self.arguments.times)?;
-        let folder = self.place.fresh("store-growth")?;
-        let subject = Subject { graph: &graph, folder: &folder };
-        import::fill(self, &subject)?;
-        let process = checks::one_by_one(self, &subject)?;
-        let peer = Peer::entourage(&folder)?;
-        let (users, seconds) = (users.to_string(), self.arguments.seconds.ceil().to_string());
-        let more = ["--users", &users, "--seconds", &seconds, "--warm-up", "1", "--prepare", "20000"];
-        let mut rates = Vec::new();
-        for _ in 0..self.arguments.repeat {
-            rates.push(ask(&peer, "SISMEMBER following:{follower} {target}", CONNECTIONS, 100, &more)?.rate);
+        let folder = self.place.fresh(&format!("store-growth-{edges}"))?;
+        import::fill(self, &Subject { graph: &graph, folder: &folder })?;
+        Ok(Size { edges, folder, asked: Asked::of(&graph) })
+    }
+
+    fn rounds_in_process(&self, sizes: &[Size]) -> Result<Vec<Vec<f64>>> {
+        let stores = sizes.iter().map(|size| place::open(&size.folder, Options::default()));
+        let stores = stores.collect::<Result<Vec<_>>>()?;
+        let rates = self.in_turn(sizes, |index, size| size.asked.one_by_one(&*stores[index]))?;
+        for store in stores {
+            self.runtime.block_on(store.close())?;
         }
-        peer.stop()?;
-        place::remove(&folder)?;
-        Ok(Point { edges, wire: rates, process })
+        Ok(rates)
+    }
+
+    fn rounds_over_the_wire(&self, sizes: &[Size]) -> Result<Vec<Vec<f64>>> {
+        let peers = sizes.iter().map(|size| Peer::entourage(&size.folder)).collect::<Result<Vec<_>>>()?;
+        let seconds = self.arguments.seconds.ceil().to_string();
+        let rates = self.in_turn(sizes, |index, size| {
+            let users = (size.edges / FOLLOWS_EACH).to_string();
+            let more = ["--users", &users, "--seconds", &seconds, "--warm-up", "1", "--prepare", "20000"];
+            Ok(ask(&peers[index], "SISMEMBER following:{follower} {target}", CONNECTIONS, 100, &more)?.rate)
+        })?;
+        peers.into_iter().try_for_each(Peer::stop)?;
+        Ok(rates)
+    }
+
+    /// A rate of each size in each round.
+    fn in_turn(&self, sizes: &[Size], rate: impl Fn(usize, &Size) -> Result<f64>) -> Result<Vec<Vec<f64>>> {
+        let mut rates = vec![Vec::new(); sizes.len()];
+        for _ in 0..self.arguments.repeat {
+            for (index, size) in sizes.iter().enumerate() {
+                rates[index].push(rate(index, size)?);
+            }
+        }
+        Ok(rates)
     }
 }
 
