@@ -73,7 +73,9 @@ pub struct Progress {
 ///   `peek_all` appends one answer a pair, in their order, each as `peek` would at some moment of the call, but
 ///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it. `peek_common`
 ///   appends everybody both actively follow at one moment, in any order and at most `limit` of them; users who are
-///   erased are none. It says whether it could, and appends nothing if not.
+///   erased are none. It says whether it could, and appends nothing if not. `peek_id` is true only if an exact read
+///   says at this moment that the user with this key is there and has this very id; false may also be that memory does
+///   not know, unless the profile promises peeks.
 /// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
@@ -120,6 +122,10 @@ pub trait Store: Send + Sync + 'static {
     }
 
     fn peek_common(&self, _one: Key, _other: Key, _limit: usize, _found: &mut Vec<Key>) -> bool {
+        false
+    }
+
+    fn peek_id(&self, _key: Key, _id: &[u8]) -> bool {
         false
     }
 

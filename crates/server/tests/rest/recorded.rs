@@ -76,6 +76,10 @@ impl Store for Recorded {
         }
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        !matches!(self.lie, Some(Lie::Erased(_))) && self.inner.peek_id(key, id)
+    }
+
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         !matches!(self.lie, Some(Lie::Erased(_))) && self.inner.peek_common(one, other, limit, found)
     }

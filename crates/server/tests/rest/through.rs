@@ -245,6 +245,10 @@ impl Store for RestStore {
         self.store.peek_all(kind, pairs, answers);
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        self.store.peek_id(key, id)
+    }
+
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         self.store.peek_common(one, other, limit, found)
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use entourage_model::{Key, Kind, State};
+use entourage_model::{Key, Kind, Operation, Overwrite, State, UserId, UserPatch};
 
 use super::{operations::*, world::World};
 use crate::{Answer, Store};
@@ -181,6 +181,31 @@ pub(super) async fn common_follows_are_in_both_lists(world: World) {
     assert!(!common(one, other, 1_000).unwrap_or_default().contains(&users[6]));
     world.done(follow(other, users[2])).await;
     assert!(common(one, other, 1_000).is_none_or(|found| found.contains(&users[2])));
+}
+
+/// Also where another id has the same key, as a hash may.
+pub(super) async fn peeks_at_ids_know_the_very_id(world: World) {
+    let peeks = world.store.profile().peeks;
+    let (first, second) = (world.own_id(), world.own_id());
+    for (key, id) in [&first, &second] {
+        let knows = |id: &UserId| world.store.peek_id(*key, id.as_str().as_bytes());
+        let put = |patch, overwrite| Operation::PutUser { key: *key, id: id.clone(), patch, overwrite };
+        assert!(!knows(id), "nobody was created yet");
+        world.done(put(UserPatch::default(), Overwrite::Replace)).await;
+        assert!(knows(id) || !peeks, "{id} is there");
+        // Everything that may stand beside an id.
+        let patch = UserPatch { name: Some(Some("Ada".into())), private: Some(true), ..UserPatch::default() };
+        world.done(put(patch, Overwrite::Merge)).await;
+        assert!(knows(id) || !peeks, "{id} is there");
+        for other in [world.own_id().1, world.own_id().1] {
+            assert!(!knows(&other), "{other} is another than {id}");
+        }
+        for other in [&b""[..], b"\xff", &id.as_str().as_bytes()[1..]] {
+            assert!(!world.store.peek_id(*key, other), "{other:?} is another than {id}");
+        }
+        world.done(erase(*key)).await;
+        assert!(!knows(id), "whoever is erased has no id");
+    }
 }
 
 /// Never two follow the same one at a time, though each does again and again; another they always both do.

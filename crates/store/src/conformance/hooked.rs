@@ -25,12 +25,20 @@ pub trait Hooks: Send + Sync + 'static {
         inner.peek_common(one, other, limit, found)
     }
 
+    fn peek_id(&self, inner: &dyn Store, key: Key, id: &[u8]) -> bool {
+        inner.peek_id(key, id)
+    }
+
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         inner.commit(write).await
     }
 
     async fn get_edges(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         inner.get_edges(kind, pairs).await
+    }
+
+    async fn get_users(&self, inner: &dyn Store, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        inner.get_users(keys).await
     }
 
     async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -91,12 +99,16 @@ impl<H: Hooks> Store for Hooked<H> {
         self.hooks.peek_common(&*self.inner, one, other, limit, found)
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        self.hooks.peek_id(&*self.inner, key, id)
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         self.hooks.get_edges(&*self.inner, kind, pairs).await
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        self.inner.get_users(keys).await
+        self.hooks.get_users(&*self.inner, keys).await
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {

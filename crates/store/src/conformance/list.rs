@@ -86,6 +86,7 @@ macro_rules! conformance_cases {
                 peeks_at_many_go_on_while_others_write [C8 C18];
                 common_follows_are_in_both_lists [C8 C18];
                 common_follows_are_those_of_one_moment [C8];
+                peeks_at_ids_know_the_very_id [C8 C18];
                 a_row_that_is_read_while_it_changes_is_not_believed [C2 C8];
             }
             versions {

@@ -289,6 +289,10 @@ impl crate::Store for Store {
         true
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        self.engine.state.has_id(key, id)
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let state = &self.engine.state;
         let ordinal = |key| state.ordinal_of_edges(key);

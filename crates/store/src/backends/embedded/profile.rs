@@ -63,6 +63,15 @@ impl Profile {
         }
     }
 
+    /// Whether this is the id of the user, whose key it is. Nothing is decoded that stands behind it.
+    pub(super) fn has_id(&self, key: Key, id: &[u8]) -> bool {
+        match self {
+            Self::Erased(_) => false,
+            _ if self.flags() & NAMED_ID == 0 => UserId::number(id) == Some(key.0),
+            _ => named_id(self.bytes()).is_ok_and(|named| named == id),
+        }
+    }
+
     pub(super) const fn is_private(&self) -> bool {
         self.flags() & PRIVATE != 0
     }
@@ -101,6 +110,17 @@ pub(super) fn encode(user: &User) -> Vec<u8> {
         put_bytes(&mut bytes, text.as_bytes());
     }
     bytes
+}
+
+/// The id in the record of somebody who has one of their own.
+fn named_id(bytes: &[u8]) -> Result<&[u8], Corrupt> {
+    let mut reader = Reader::new(bytes);
+    let flags = reader.byte()?;
+    let before = 1 + (flags & (REGISTERED | CHANGED)).count_ones();
+    for _ in 0..before {
+        reader.varint()?;
+    }
+    reader.bytes()
 }
 
 pub(super) fn decode(key: Key, bytes: &[u8]) -> Result<User, Corrupt> {
@@ -150,6 +170,8 @@ mod tests {
             let profile = Profile::new(&record);
             prop_assert_eq!(profile.bytes(), &*record);
             prop_assert_eq!((profile.is_private(), profile.is_suspended()), (private, follow_suspended));
+            prop_assert!(profile.has_id(key, user.id.as_str().as_bytes()));
+            prop_assert!(!profile.has_id(key, b"Another") && !profile.has_id(key, b"") && !profile.has_id(key, b"\xff"));
             prop_assert_eq!(decode(key, &record).unwrap(), user);
         }
     }

@@ -315,6 +315,11 @@ impl State {
         profile::decode(key, self.shard(ordinal).read().user(ordinal)?.profile.bytes()).ok()
     }
 
+    pub(super) fn has_id(&self, key: Key, id: &[u8]) -> bool {
+        let Some(ordinal) = self.ordinal(key) else { return false };
+        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.has_id(key, id))
+    }
+
     pub(super) fn counts(&self, key: Key) -> Option<Counts> {
         let ordinal = self.ordinal(key)?;
         let shard = self.shard(ordinal).read();

@@ -34,6 +34,10 @@ struct Rows {
 }
 
 impl Graph {
+    pub fn has_id(&self, key: Key, id: &[u8]) -> bool {
+        self.users.get(&key).is_some_and(|user| user.id.as_str().as_bytes() == id)
+    }
+
     pub fn apply(&mut self, outcome: &Outcome) {
         for change in &outcome.changes {
             match change {

@@ -91,6 +91,10 @@ impl crate::Store for Store {
         }));
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        self.inner.read().graph.has_id(key, id)
+    }
+
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         let graph = &self.inner.read().graph;
         if graph.user(one).is_none() || graph.user(other).is_none() {

@@ -48,6 +48,8 @@ enum Bug {
     PeeksAtTheErased,
     PeeksOutOfOrder,
     CommonTakesRequests,
+    /// Whoever has the key has the id.
+    PeeksAtTheKeyAlone,
     /// Unfollow leaves requests.
     KeepsRequests,
     /// A patch replaces.
@@ -120,6 +122,7 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::PeekTakesRequests, "checks::peek_agrees_with_the_exact_read"),
     (Bug::PeeksAtTheErased, "checks::peeks_at_many_are_those_of_each"),
     (Bug::CommonTakesRequests, "checks::common_follows_are_in_both_lists"),
+    (Bug::PeeksAtTheKeyAlone, "checks::peeks_at_ids_know_the_very_id"),
     (Bug::PeeksOutOfOrder, "checks::peeks_at_many_are_those_of_each"),
     (Bug::KeepsRequests, "requests::unfollow_cancels_a_request"),
     (Bug::MergeReplaces, "users::patch_merges_and_needs_a_user"),

@@ -339,6 +339,11 @@ impl Store for Planted {
         }
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        let has = |user: User| user.id.as_str().as_bytes() == id || self.bug == Bug::PeeksAtTheKeyAlone;
+        self.inner.read().graph.user(key).is_some_and(has)
+    }
+
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         let graph = &self.inner.read().graph;
         let is_there = |key: Key| graph.user(key).is_some();

@@ -105,6 +105,15 @@ impl Comparison {
         if seen != expected {
             return Err(format!("C2: users must be {expected:?}, not {seen:?}"));
         }
+        for (key, of_key) in self.everyone.iter().zip(&expected) {
+            for id in expected.iter().flatten().map(|user| &user.id) {
+                let knows = store.peek_id(*key, id.as_str().as_bytes());
+                let is = of_key.as_ref().is_some_and(|user| user.id == *id);
+                if knows != is && (knows || store.profile().peeks) {
+                    return Err(format!("C8: peek_id of {key} as {id} is {knows}"));
+                }
+            }
+        }
         let (mut after, mut swept) = (None, Vec::new());
         loop {
             let size = self.rng.random_range(1..40);
