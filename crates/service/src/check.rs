@@ -14,11 +14,6 @@ pub struct Checked {
     pub since: Option<Millis>,
 }
 
-/// Whether keys name the very ids that were asked for: a number is its own key, a hash could be another id's.
-const fn is_sure((follower, target): (Key, Key)) -> bool {
-    follower.0 >= 0 && target.0 >= 0
-}
-
 impl Service {
     pub async fn is_following(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Checked> {
         self.catch_up(call).await?;
@@ -45,19 +40,35 @@ impl Service {
     }
 
     /// What memory knows at once, as a service sees it: one answer a pair is appended, `Unknown` where
-    /// [`Self::is_following`] has to be asked.
-    pub fn peek_follows(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    /// [`Self::is_following`] has to be asked. `ids` are those that the keys are of, in the same order; few are looked at.
+    pub fn peek_follows<'a>(
+        &self,
+        pairs: &[(Key, Key)],
+        ids: impl Iterator<Item = impl FnOnce() -> [&'a [u8]; 2]>,
+        answers: &mut Vec<Answer>,
+    ) {
         let first = answers.len();
         self.store.peek_all(Kind::Follow, pairs, answers);
         // A negative key anywhere leaves the sign in what all of them have together.
         if pairs.iter().fold(0, |all, (follower, target)| all | follower.0 | target.0) >= 0 {
             return;
         }
-        for (answer, pair) in answers.iter_mut().skip(first).zip(pairs) {
-            if *answer == Answer::Yes && !is_sure(*pair) {
+        for ((answer, pair), ids) in answers.iter_mut().skip(first).zip(pairs).zip(ids) {
+            if *answer == Answer::Yes && !self.are_known(*pair, ids) {
                 *answer = Answer::Unknown;
             }
         }
+    }
+
+    /// Whether memory knows that keys name the very ids that were asked for: a number is its own key, a hash could be
+    /// another id's.
+    fn are_known<'a>(&self, (follower, target): (Key, Key), ids: impl FnOnce() -> [&'a [u8]; 2]) -> bool {
+        if follower.0 >= 0 && target.0 >= 0 {
+            return true;
+        }
+        let [first, second] = ids();
+        let is_known = |key: Key, id| key.0 >= 0 || self.store.peek_id(key, id);
+        is_known(follower, first) && is_known(target, second)
     }
 
     async fn check_pairs(&self, call: &Call, pairs: &[(&UserId, &UserId)], pointer: &str) -> Result<Vec<bool>> {
@@ -85,14 +96,15 @@ impl Service {
         let mut found = vec![None; pairs.len()];
         let mut open = Vec::new();
         let mut doubtful = false;
-        for (index, (answer, pair)) in answers.into_iter().zip(keys).enumerate() {
+        for (index, ((answer, pair), ids)) in answers.into_iter().zip(keys).zip(pairs).enumerate() {
             // Memory does not know whether a hit is quiet: only those who may see quiet edges take its word.
             let sees_all = viewer.is_none_or(|viewer| viewer == pair.0);
             match answer {
                 Answer::No => {}
                 Answer::Yes if sees_all && !with_values => {
                     found[index] = Some(None);
-                    doubtful |= viewer.is_some() || !is_sure(pair);
+                    doubtful |=
+                        viewer.is_some() || !self.are_known(pair, || [ids.0, ids.1].map(|id| id.as_str().as_bytes()));
                 }
                 Answer::Yes | Answer::Unknown => open.push((index, pair)),
             }

@@ -31,8 +31,8 @@ impl Shape {
     }
 
     /// The two ids of one of its checks.
-    fn ids(self, args: Args<'_>, index: usize) -> Result<[UserId; 2]> {
-        let ids = match self {
+    fn ids(self, args: Args<'_>, index: usize) -> [&[u8]; 2] {
+        match self {
             Self::Integer | Self::Integers(_) => match parse(args.get(1)) {
                 Ok(Virtual::Following(id)) => [id, args.get(2 + index)],
                 Ok(Virtual::Followers(id)) => [args.get(2 + index), id],
@@ -42,19 +42,31 @@ impl Shape {
                 Ok(Virtual::IsFollowing(follower, target)) => [follower, target],
                 _ => Default::default(),
             },
-        };
-        let [follower, target] = ids.map(user_id);
-        Ok([follower?, target?])
+        }
     }
 }
 
-/// One command.
+/// A command that is collected.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     shape: Shape,
     /// Where it begins, and how many words it has.
     base: usize,
     words: usize,
+}
+
+/// The ids of every check of these commands, found when they are asked for.
+fn each<'a>(
+    questions: &'a [Question],
+    mut words: &'a [Span],
+    bytes: &'a [u8],
+) -> impl Iterator<Item = impl Fn() -> [&'a [u8]; 2]> {
+    questions.iter().flat_map(move |question| {
+        let (own, rest) = words.split_at_checked(question.words).unwrap_or_default();
+        words = rest;
+        let (shape, args) = (question.shape, Args::new(bytes, question.base, own));
+        (0..shape.count()).map(move |index| move || shape.ids(args, index))
+    })
 }
 
 #[derive(Debug, Default)]
@@ -144,10 +156,10 @@ impl Checks {
         true
     }
 
-    /// Answers from memory. False if it does not know all of it.
-    pub(super) fn answer_now(&mut self, service: &Service, out: &mut Out) -> bool {
+    /// Answers from memory. False if it does not know all of it. `bytes` are those the spans are of.
+    pub(super) fn answer_now(&mut self, service: &Service, bytes: &[u8], out: &mut Out) -> bool {
         self.found.clear();
-        service.peek_follows(&self.pairs, &mut self.found);
+        service.peek_follows(&self.pairs, each(&self.questions, &self.words, bytes), &mut self.found);
         if self.found.contains(&Answer::Unknown) {
             return false;
         }
@@ -155,7 +167,7 @@ impl Checks {
         true
     }
 
-    /// Answers what `answer_now` did not, or everything when it was not asked. `bytes` are those the spans are of.
+    /// Answers what `answer_now` did not, or everything when it was not asked.
     pub(super) async fn answer(&mut self, service: &Service, call: &Call, bytes: &[u8], out: &mut Out) {
         self.found.resize(self.pairs.len(), Answer::Unknown);
         match self.ask(service, call, bytes).await {
@@ -173,18 +185,12 @@ impl Checks {
     }
 
     async fn ask(&mut self, service: &Service, call: &Call, bytes: &[u8]) -> Result<()> {
-        let mut asked: Vec<[UserId; 2]> = Vec::new();
-        let (mut found, mut words) = (self.found.iter(), self.words.as_slice());
-        for question in &self.questions {
-            let (own, rest) = words.split_at_checked(question.words).unwrap_or_default();
-            words = rest;
-            let args = Args::new(bytes, question.base, own);
-            for (index, _) in
-                (0..question.shape.count()).zip(&mut found).filter(|(_, found)| **found == Answer::Unknown)
-            {
-                asked.push(question.shape.ids(args, index)?);
-            }
-        }
+        let unknown = each(&self.questions, &self.words, bytes).zip(&self.found);
+        let asked = unknown.filter(|(_, found)| **found == Answer::Unknown).map(|(ids, _)| {
+            let [follower, target] = ids().map(user_id);
+            Ok([follower?, target?])
+        });
+        let asked: Vec<[UserId; 2]> = asked.collect::<Result<_>>()?;
         let pairs: Vec<(&UserId, &UserId)> = asked.iter().map(|[follower, target]| (follower, target)).collect();
         let mut answers = service.checks(call, &pairs).await?.into_iter();
         for slot in self.found.iter_mut().filter(|slot| **slot == Answer::Unknown) {

@@ -151,7 +151,7 @@ impl Session {
     async fn flush(&mut self, bytes: &[u8], work: &mut Work) {
         if !work.checks.is_empty() {
             let in_memory = matches!(self.call.actor, Actor::Service) && self.call.token.is_none();
-            if !(in_memory && work.checks.answer_now(&self.shared.service, &mut work.out)) {
+            if !(in_memory && work.checks.answer_now(&self.shared.service, bytes, &mut work.out)) {
                 Box::pin(self.flush_checks(bytes, work)).await;
             }
         }
