@@ -16,7 +16,7 @@ use std::{
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Code, Error, Event, EventBody, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Overwrite, Page,
-    Place, Result, Secret, Sequence, State, UserId, UserPatch, Write,
+    Place, Result, Secret, Sequence, State, User, UserId, UserPatch, Write,
 };
 use entourage_store::{
     Answer, Identity, Progress, Store, SystemClock,
@@ -70,6 +70,10 @@ pub struct Between {
     /// While set, a scan has read and waits for a permit before it returns.
     pub hold_scans: AtomicBool,
     pub go_on: Semaphores,
+    pub user_reads: AtomicU64,
+    /// While set, users have been read and wait for a permit before they return.
+    pub hold_users: AtomicBool,
+    pub users: Semaphores,
     /// While set, a write is committed and waits for a permit before it is acked.
     pub hold_acks: AtomicBool,
     pub acks: Semaphores,
@@ -126,6 +130,20 @@ impl Between {
 impl Hooks for Between {
     fn peek(&self, _: &dyn Store, _: Kind, _: Key, _: Key) -> Answer {
         Answer::Unknown
+    }
+
+    fn peek_id(&self, _: &dyn Store, _: Key, _: &[u8]) -> bool {
+        false
+    }
+
+    async fn get_users(&self, inner: &dyn Store, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.user_reads.fetch_add(1, Ordering::SeqCst);
+        let users = inner.get_users(keys).await;
+        if self.hold_users.load(Ordering::SeqCst) {
+            self.users.arrived.add_permits(1);
+            self.users.released.acquire().await.unwrap().forget();
+        }
+        users
     }
 
     async fn get_edges(

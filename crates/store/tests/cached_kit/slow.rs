@@ -9,7 +9,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_model::{EdgeValue, Event, Key, Kind, List, Operation, Outcome, Page, Place, Result, Sequence, Write};
+use entourage_model::{
+    EdgeValue, Event, Key, Kind, List, Operation, Outcome, Page, Place, Result, Sequence, User, Write,
+};
 use entourage_store::{
     Answer, Progress, Store,
     conformance::hooked::{Hooked, Hooks},
@@ -44,6 +46,17 @@ impl Slow {
 impl Hooks for Slow {
     fn peek(&self, _: &dyn Store, _: Kind, _: Key, _: Key) -> Answer {
         Answer::Unknown
+    }
+
+    fn peek_id(&self, _: &dyn Store, _: Key, _: &[u8]) -> bool {
+        false
+    }
+
+    async fn get_users(&self, inner: &dyn Store, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.pause().await;
+        let users = inner.get_users(keys).await;
+        self.pause().await;
+        users
     }
 
     /// What is committed is acked late: its events may come first, and those of later writes.

@@ -10,6 +10,7 @@ mod erased;
 mod fill;
 mod gate;
 mod held;
+mod ids;
 mod look;
 mod measures;
 mod options;
@@ -168,6 +169,11 @@ impl crate::Store for Store {
         }
     }
 
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool {
+        let Shared { inner, rows, gate, .. } = &*self.shared;
+        (gate.is_open(gate.now()) && rows.ids.has(key, id)) || inner.peek_id(key, id)
+    }
+
     /// Rows that are missing come in for whoever asks next.
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         let Shared { rows, gate, .. } = &*self.shared;
@@ -207,7 +213,11 @@ impl crate::Store for Store {
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        self.shared.inner.get_users(keys).await
+        let ids = &self.shared.rows.ids;
+        let since = ids.begin();
+        let users = self.shared.inner.get_users(keys).await?;
+        ids.learn(since, &users);
+        Ok(users)
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {

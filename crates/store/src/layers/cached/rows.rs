@@ -19,6 +19,7 @@ use super::{
     erased::Erased,
     gate::{Gate, millis},
     held::{self, Held},
+    ids::Ids,
     look::Look,
     measures::Measures,
     row::{Change, Contents, Row, RowKey},
@@ -91,6 +92,7 @@ pub(super) struct Rows {
     pub(super) held: Held,
     pub(super) ordinals: Ordinals,
     pub(super) erased: Erased,
+    pub(super) ids: Ids,
     stripes: Vec<Mutex<Stripe>>,
     recent: AtomicUsize,
     /// Even; odd while everything is being cleared.
@@ -109,6 +111,7 @@ impl Rows {
             held: held::with_room(options.budget_bytes),
             ordinals: Ordinals::default(),
             erased: Erased::default(),
+            ids: Ids::new(options.budget_bytes),
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             recent: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
@@ -124,6 +127,12 @@ impl Rows {
     fn stripe(&self, key: RowKey) -> &Mutex<Stripe> {
         let hash = (key.user.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         &self.stripes[hash as usize % STRIPES]
+    }
+
+    /// A user is gone as of `version`.
+    pub(super) fn erase(&self, user: Key, version: Version) {
+        self.erased.insert(user, version);
+        self.ids.forget(user);
     }
 
     pub(super) fn apply(&self, changes: &[Change], source: Source<'_>) {
@@ -275,7 +284,7 @@ impl Rows {
         if is_full || self.erased.len() > ERASED_MAX {
             self.clear();
         }
-        let room = self.budget.saturating_sub(self.ordinals.bytes());
+        let room = self.budget.saturating_sub(self.ordinals.bytes() + self.ids.bytes());
         // Not for every few keys: it looks at all that is held.
         if room.abs_diff(self.held.capacity()) > self.budget / 32 {
             self.held.set_capacity(room);
@@ -289,6 +298,7 @@ impl Rows {
         self.held.clear();
         self.ordinals.clear();
         self.erased.clear();
+        self.ids.clear();
         for stripe in &self.stripes {
             stripe.lock().filling.values_mut().for_each(|filling| filling.changed = true);
         }
@@ -297,7 +307,7 @@ impl Rows {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.held.weight() + self.ordinals.bytes()
+        self.held.weight() + self.ordinals.bytes() + self.ids.bytes()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -117,7 +117,7 @@ impl Shared {
                     let state = after.unwrap_or(State::Removed);
                     changes.push(Change { kind, follower, target, state, version: *version, cause });
                 }
-                EventBody::User { key, after: None, .. } => self.rows.erased.insert(key, *version),
+                EventBody::User { key, after: None, .. } => self.rows.erase(key, *version),
                 EventBody::User { key, .. } => self.rows.erased.exists(key, *version),
                 EventBody::Record { .. } => {}
             }
@@ -138,7 +138,7 @@ impl Shared {
                     version: edge.after.version,
                     cause: edge.cause,
                 }),
-                Changed::User(user) if user.after.is_none() => self.rows.erased.insert(user.key, outcome.version),
+                Changed::User(user) if user.after.is_none() => self.rows.erase(user.key, outcome.version),
                 Changed::User(user) => self.rows.erased.exists(user.key, outcome.version),
                 Changed::Record(_) => {}
             }
