@@ -1,9 +1,16 @@
 //! Lists that were imported without times: everybody in them has the same one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use entourage_model::{KeyHasher, Millis, Operation, Overwrite, Secret, UserId, UserPatch};
+use async_trait::async_trait;
+use entourage_model::{
+    Key, KeyHasher, List, Millis, Operation, Overwrite, Page, Place, Result, Secret, UserId, UserPatch,
+};
 use entourage_service::Rules;
+use entourage_store::{
+    Store,
+    conformance::hooked::{Hooked, Hooks},
+};
 
 use crate::{
     server::{Server, memory_store},
@@ -119,6 +126,47 @@ fn whoever_leaves_between_two_pieces_keeps_nobody_out() {
         }
     }
     assert!(stayed > CROWD / 2 && left.len() > 3_000, "{stayed} stayed, {} left", left.len());
+}
+
+/// In every list the first row so many times, each time of somebody else.
+struct Multitude(i64);
+
+#[async_trait]
+impl Hooks for Multitude {
+    async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let first = inner.scan(list, None, 1).await?.edges[0];
+        let is_begun = after.is_some_and(|place| place.position == first.value.position);
+        let last = after.filter(|_| is_begun).map_or(self.0 + 1, |place| place.key.0);
+        let keys = (1..last).rev().take(limit).map(Key);
+        let edges: Vec<_> = keys.map(|follower| entourage_model::Edge { follower, ..first }).collect();
+        let more = edges.last().is_some_and(|edge| edge.follower.0 > 1);
+        Ok(Page { edges, more, total: self.0 as u64, quiet: 0 })
+    }
+}
+
+#[test]
+fn a_millisecond_is_read_up_to_a_million_rows() {
+    for (rows, is_read) in [(1_000_000, true), (1_002_000, false)] {
+        let store = memory_store(1);
+        let keys = KeyHasher::new(&Secret::from_bytes([1; 32]));
+        let [star, fan] = ["star", "fan"].map(user_id);
+        let put = |id: &UserId| {
+            let (patch, overwrite) = (UserPatch::default(), Overwrite::Replace);
+            Operation::PutUser { key: keys.key(id), id: id.clone(), patch, overwrite }.into()
+        };
+        let follow = Operation::Follow { follower: keys.key(&fan), target: keys.key(&star), quiet: false, cap: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for done in runtime.block_on(store.commit_all(vec![put(&star), put(&fan), follow.into()])) {
+            done.unwrap();
+        }
+        let server = Server::with(Arc::new(Hooked::new(store, Multitude(rows))), Rules::default());
+        let mut wire = Wire::connect(server.resp);
+        let reply = wire.ask("SSCAN followers:star 0");
+        let refused = "-INVALIDREQUEST too many rows have the same time for reading the list in pieces; page through it with a cursor";
+        assert_eq!(reply == refused, !is_read, "{rows}: {reply}");
+        assert!(!is_read || !reply.starts_with('-'), "{rows}: {reply}");
+        wire.check("PING", "PONG");
+    }
 }
 
 #[test]
