@@ -3,13 +3,21 @@
 
 mod cached_kit;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use cached_kit::*;
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch};
-use entourage_store::{Store, conformance::block_on};
+use entourage_store::{Store, conformance::block_on, layers::cached::Options};
 
 const NAMED: Key = Key(-7);
+
+/// News count for as long as the test takes.
+fn patient() -> Options {
+    Options { lag_max: Duration::from_secs(600), ..by_hand() }
+}
 
 async fn put(store: &dyn Store, key: Key, id: &str) {
     let id = UserId::try_from(id).unwrap();
@@ -31,7 +39,7 @@ fn an_id_that_was_read_is_known() {
         let store = Between::over(memory());
         put(&*store, NAMED, "ada").await;
         put(&*store, Key(5), "5").await;
-        let layer = over(Arc::clone(&store) as _, by_hand()).await;
+        let layer = over(Arc::clone(&store) as _, patient()).await;
         assert!(!layer.peek_id(NAMED, b"ada"), "nothing is known yet");
         layer.get_users(&[NAMED, Key(5), Key(-8)]).await.unwrap();
         let reads = store.hooks.user_reads.load(Ordering::SeqCst);
@@ -49,7 +57,7 @@ fn whoever_is_erased_here_or_elsewhere_is_not_known_any_more() {
         for elsewhere in [false, true] {
             let store = Between::over(memory());
             put(&*store, NAMED, "ada").await;
-            let layer = over(Arc::clone(&store) as _, by_hand()).await;
+            let layer = over(Arc::clone(&store) as _, patient()).await;
             read(&layer, NAMED).await;
             assert!(layer.peek_id(NAMED, b"ada"));
             if elsewhere {
@@ -75,7 +83,7 @@ fn an_id_that_was_read_before_it_went_is_not_held() {
         for elsewhere in [false, true] {
             let store = Between::over(memory());
             put(&*store, NAMED, "ada").await;
-            let layer = Arc::new(over(Arc::clone(&store) as _, by_hand()).await);
+            let layer = Arc::new(over(Arc::clone(&store) as _, patient()).await);
             store.hooks.hold_users.store(true, Ordering::SeqCst);
             let reading = tokio::spawn({
                 let layer = Arc::clone(&layer);
@@ -93,6 +101,45 @@ fn an_id_that_was_read_before_it_went_is_not_held() {
             reading.await.unwrap();
             assert!(!layer.peek_id(NAMED, b"ada"), "it was read before the user went");
         }
+    });
+}
+
+/// The layer has heard nothing of the store yet, and what comes first does not tell who went before.
+#[test]
+fn an_id_that_was_read_before_the_first_news_is_not_held() {
+    block_on(async {
+        let store = Between::over(memory());
+        put(&*store, NAMED, "ada").await;
+        store.hooks.events_fail.store(true, Ordering::SeqCst);
+        let layer = over(Arc::clone(&store) as _, patient()).await;
+        read(&layer, NAMED).await;
+        erase(&*store, NAMED).await;
+        store.hooks.events_fail.store(false, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert!(!layer.peek_id(NAMED, b"ada"));
+    });
+}
+
+#[test]
+fn an_id_that_was_being_read_when_everything_began_anew_is_not_held() {
+    block_on(async {
+        let store = Between::over(memory());
+        put(&*store, NAMED, "ada").await;
+        let layer = Arc::new(over(Arc::clone(&store) as _, patient()).await);
+        read(&*layer, NAMED).await;
+        store.hooks.hold_users.store(true, Ordering::SeqCst);
+        let reading = tokio::spawn({
+            let layer = Arc::clone(&layer);
+            async move { read(&*layer, NAMED).await }
+        });
+        store.hooks.users.arrived.acquire().await.unwrap().forget();
+        erase(&*store, NAMED).await;
+        store.hooks.dropped.store(u64::MAX, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert!(!layer.peek_id(NAMED, b"ada"), "nothing that was known counts");
+        store.hooks.users.released.add_permits(1);
+        reading.await.unwrap();
+        assert!(!layer.peek_id(NAMED, b"ada"), "it was read before");
     });
 }
 
@@ -115,7 +162,7 @@ fn nothing_is_known_of_ids_while_the_news_are_old() {
 fn ids_keep_to_their_part_of_the_budget() {
     block_on(async {
         let store = Between::over(memory());
-        let options = entourage_store::layers::cached::Options { budget_bytes: 80_000, ..by_hand() };
+        let options = Options { budget_bytes: 80_000, ..patient() };
         let layer = over(Arc::clone(&store) as _, options).await;
         for number in 1..=2_000 {
             put(&*store, Key(-number), &format!("somebody-{number}")).await;

@@ -67,7 +67,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("feed.inbox_budget", "auto", "bytes all inboxes may take; auto is a quarter of memory.budget"),
     setting("audit.interval", "1h", "time in which everybody's lists and counts are compared once; 0s is never"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
-    setting("cache.budget", "256MiB", "bytes of PostgreSQL's rows held in memory; 0 is none"),
+    setting("cache.budget", "256MiB", "bytes of PostgreSQL's rows and ids held in memory; 0 is none"),
     setting("cache.ttl", "1h", "age at which a row that is held is read again, whatever is known of it"),
     setting("memory.budget", "auto", "bytes the embedded store may hold in memory; auto is half of the machine's"),
 ];

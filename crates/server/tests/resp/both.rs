@@ -1,8 +1,15 @@
 //! Each line is asked over REST and over RESP of one server: both say the same of the graph, to the same viewer.
 
-use entourage_model::Code;
+use std::sync::Arc;
 
-use crate::{server::Server, wire::Wire};
+use entourage_model::{Code, KeyHasher, Operation, Overwrite, UserPatch};
+use entourage_service::Rules;
+use entourage_store::{Store, SystemClock, backends::embedded, disk::crash::CrashDisk};
+
+use crate::{
+    server::{Server, memory_store},
+    wire::{Wire, encoded, words},
+};
 
 /// Viewer, or nobody; the request over REST and a part of its answer; the command and its reply.
 type Row = (&'static str, &'static str, &'static str, &'static str, &'static str);
@@ -298,5 +305,51 @@ fn every_code_has_its_prefix_on_the_wire() {
         let prefix = code.resp_prefix();
         assert!(prefix.bytes().all(|byte| byte.is_ascii_uppercase()), "{prefix}");
         assert!(!["ERR", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPROTO", "EXECABORT"].contains(&prefix.as_str()));
+    }
+}
+
+/// The key of a name is a hash. Somebody else has the victim's, follows bob and is followed by him.
+#[test]
+fn an_id_that_shares_its_key_with_another_follows_nobody() {
+    let disk = Arc::new(CrashDisk::new());
+    let options = embedded::Options::default();
+    let embedded = embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock)).unwrap();
+    for store in [memory_store(1), Arc::new(embedded) as Arc<dyn Store>] {
+        let server = Server::with(Arc::clone(&store), Rules::default());
+        server.check("PUT /users/bob", "201");
+        let hasher = KeyHasher::new(&store.identity().secret);
+        let [victim, bob] = ["victim", "bob"].map(|id| hasher.key(&id.try_into().unwrap()));
+        let (id, patch) = ("squatter".try_into().unwrap(), UserPatch::default());
+        let follow = |follower, target| Operation::Follow { follower, target, quiet: false, cap: None }.into();
+        let writes = vec![
+            Operation::PutUser { key: victim, id, patch, overwrite: Overwrite::Keep }.into(),
+            follow(victim, bob),
+            follow(bob, victim),
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(store.commit_all(writes)).into_iter().for_each(|done| drop(done.unwrap()));
+        let table = [
+            ("SISMEMBER following:victim bob", "0"),
+            ("SISMEMBER followers:bob victim", "0"),
+            ("SISMEMBER following:bob victim", "0"),
+            ("SMISMEMBER following:bob bob victim", "[0 0]"),
+            ("SMISMEMBER followers:bob victim bob victim", "[0 0 0]"),
+            ("GET is_following:victim:bob", "\"0\""),
+            ("MGET is_following:bob:victim is_following:victim:bob", "[\"0\" \"0\"]"),
+        ];
+        let mut wire = Wire::connect(server.resp);
+        wire.check_all(&table);
+        let inline = |line: &str| format!("{line}\r\n").into_bytes();
+        let words = |line: &str| encoded(&words(line));
+        for encode in [&inline as &dyn Fn(&str) -> Vec<u8>, &words] {
+            wire.send(&table.iter().flat_map(|(line, _)| encode(line)).collect::<Vec<u8>>());
+            for (line, expected) in table {
+                assert_eq!(wire.reply().as_deref(), Some(expected), "{line}");
+            }
+        }
+        wire.check("MULTI", "OK");
+        table.iter().for_each(|(line, _)| wire.check(line, "QUEUED"));
+        let all = table.map(|(_, expected)| expected).join(" ");
+        wire.check("EXEC", &format!("[{all}]"));
     }
 }

@@ -183,28 +183,33 @@ pub(super) async fn common_follows_are_in_both_lists(world: World) {
     assert!(common(one, other, 1_000).is_none_or(|found| found.contains(&users[2])));
 }
 
-/// Also where another id has the same key, as a hash may.
+/// Also when another id has the same key, as a hash may.
 pub(super) async fn peeks_at_ids_know_the_very_id(world: World) {
     let peeks = world.store.profile().peeks;
-    let (first, second) = (world.own_id(), world.own_id());
-    for (key, id) in [&first, &second] {
-        let knows = |id: &UserId| world.store.peek_id(*key, id.as_str().as_bytes());
-        let put = |patch, overwrite| Operation::PutUser { key: *key, id: id.clone(), patch, overwrite };
-        assert!(!knows(id), "nobody was created yet");
-        world.done(put(UserPatch::default(), Overwrite::Replace)).await;
-        assert!(knows(id) || !peeks, "{id} is there");
-        // Everything that may stand beside an id.
-        let patch = UserPatch { name: Some(Some("Ada".into())), private: Some(true), ..UserPatch::default() };
-        world.done(put(patch, Overwrite::Merge)).await;
-        assert!(knows(id) || !peeks, "{id} is there");
-        for other in [world.own_id().1, world.own_id().1] {
-            assert!(!knows(&other), "{other} is another than {id}");
+    for (key, first) in [world.own_id(), world.own_id()] {
+        let knows = |id: &UserId| world.store.peek_id(key, id.as_str().as_bytes());
+        assert!(!knows(&first), "nobody was created yet");
+        // The key goes from one to another.
+        for (id, other) in [(&first, world.own_id().1), (&world.own_id().1, first.clone())] {
+            let put = |patch, overwrite| Operation::PutUser { key, id: id.clone(), patch, overwrite };
+            // Everything that may stand beside an id.
+            let patch = UserPatch { name: Some(Some("Ada".into())), private: Some(true), ..UserPatch::default() };
+            for (patch, overwrite) in [(UserPatch::default(), Overwrite::Replace), (patch, Overwrite::Merge)] {
+                world.done(put(patch, overwrite)).await;
+                for is_read in [false, true] {
+                    if is_read {
+                        world.store.get_users(&[key]).await.expect("users can be read");
+                    }
+                    assert!(knows(id) || !peeks, "{id} is there");
+                    assert!(!knows(&other), "{other} is another than {id}");
+                    for other in [&b""[..], b"\xff", &id.as_str().as_bytes()[1..]] {
+                        assert!(!world.store.peek_id(key, other), "{other:?} is another than {id}");
+                    }
+                }
+            }
+            world.done(erase(key)).await;
+            assert!(!knows(id) && !knows(&other), "whoever is erased has no id");
         }
-        for other in [&b""[..], b"\xff", &id.as_str().as_bytes()[1..]] {
-            assert!(!world.store.peek_id(*key, other), "{other:?} is another than {id}");
-        }
-        world.done(erase(*key)).await;
-        assert!(!knows(id), "whoever is erased has no id");
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_model::{EdgeValue, Key, Kind, List, Outcome, Result, Secret, State, Write};
+use entourage_model::{EdgeValue, Key, Kind, List, Outcome, Result, Secret, State, User, UserId, Write};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 
@@ -38,12 +38,16 @@ enum Mistake {
     ErasedInCommon,
     /// One row is looked at after the other.
     CommonAtTwoMoments,
+    /// Ids stay when their users go.
+    RemembersTheErased,
 }
 
 /// Rows of follows in a map, without a bound.
 struct Cache {
     mistake: Mistake,
     rows: Mutex<HashMap<Key, HashSet<Key>>>,
+    /// Of users as they were read.
+    ids: Mutex<HashMap<Key, UserId>>,
     changes: Mutex<Changes>,
 }
 
@@ -58,7 +62,10 @@ struct Changes {
 fn cached(mistake: Mistake) -> Arc<dyn Store> {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([5; 32]) };
     let store = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-    Arc::new(Hooked::new(store, Cache { mistake, rows: Mutex::default(), changes: Mutex::default() }))
+    Arc::new(Hooked::new(
+        store,
+        Cache { mistake, rows: Mutex::default(), ids: Mutex::default(), changes: Mutex::default() },
+    ))
 }
 
 impl Cache {
@@ -126,6 +133,19 @@ impl Hooks for Cache {
         true
     }
 
+    fn peek_id(&self, _: &dyn Store, key: Key, id: &[u8]) -> bool {
+        self.ids.lock().get(&key).is_some_and(|held| held.as_str().as_bytes() == id)
+    }
+
+    async fn get_users(&self, inner: &dyn Store, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        let began = self.changes.lock().made;
+        let users = inner.get_users(keys).await?;
+        if self.changes.lock().made == began {
+            self.ids.lock().extend(users.iter().flatten().map(|user| (user.key, user.id.clone())));
+        }
+        Ok(users)
+    }
+
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         let outcome = inner.commit(write.clone()).await?;
         let mut changes = self.changes.lock();
@@ -147,6 +167,9 @@ impl Hooks for Cache {
                 }
                 entourage_model::Change::User(user) if user.after.is_none() => {
                     changes.erased.insert(user.key);
+                    if self.mistake != Mistake::RemembersTheErased {
+                        self.ids.lock().remove(&user.key);
+                    }
                 }
                 entourage_model::Change::User(user) => {
                     changes.erased.remove(&user.key);
@@ -181,6 +204,7 @@ const CAUGHT_BY_CASES: &[(Mistake, &str)] = &[
     (Mistake::MissingHasNobodyInCommon, "checks::common_follows_are_in_both_lists"),
     (Mistake::ErasedInCommon, "checks::common_follows_are_in_both_lists"),
     (Mistake::CommonAtTwoMoments, "checks::common_follows_are_those_of_one_moment"),
+    (Mistake::RemembersTheErased, "checks::peeks_at_ids_know_the_very_id"),
     (Mistake::UnversionedFill, "checks::a_row_that_is_read_while_it_changes_is_not_believed"),
 ];
 
@@ -201,7 +225,7 @@ fn random_runs_notice_rows_that_do_not_change_as_the_store_does() {
     };
     assert!(passes(Mistake::None));
     let [asked, late] = [Mistake::ChangesWhatWasAsked, Mistake::ChangesLate];
-    for mistake in [asked, late, Mistake::ErasedInCommon] {
+    for mistake in [asked, late, Mistake::ErasedInCommon, Mistake::RemembersTheErased] {
         assert!(!passes(mistake), "{mistake:?}");
     }
 }

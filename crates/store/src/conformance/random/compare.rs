@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State};
+use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State, UserId};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -16,6 +16,8 @@ use crate::{
 pub(super) struct Comparison {
     rng: StdRng,
     everyone: Vec<Key>,
+    /// Every id that somebody had.
+    ids: HashSet<UserId>,
     /// The last event read, once the first write said where the log stood.
     read_to: Option<Sequence>,
     compared: usize,
@@ -27,7 +29,7 @@ pub(super) struct Comparison {
 impl Comparison {
     pub(super) fn new(seed: u64, everyone: Vec<Key>, numbered: bool) -> Self {
         let rng = StdRng::seed_from_u64(seed ^ 2);
-        Self { rng, everyone, read_to: None, compared: 0, watermark: Sequence::ZERO, numbered }
+        Self { rng, everyone, ids: HashSet::new(), read_to: None, compared: 0, watermark: Sequence::ZERO, numbered }
     }
 
     pub(super) fn saw(&mut self, outcome: &Outcome) {
@@ -101,18 +103,20 @@ impl Comparison {
 
     async fn users(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
         let expected: Vec<_> = self.everyone.iter().map(|&key| reference.user(key).cloned()).collect();
-        let seen = store.get_users(&self.everyone).await.map_err(|error| error.to_string())?;
-        if seen != expected {
-            return Err(format!("C2: users must be {expected:?}, not {seen:?}"));
-        }
-        for (key, of_key) in self.everyone.iter().zip(&expected) {
-            for id in expected.iter().flatten().map(|user| &user.id) {
+        self.ids.extend(expected.iter().flatten().map(|user| user.id.clone()));
+        // First: what is remembered of a user is as new as the last read.
+        for (key, user) in self.everyone.iter().zip(&expected) {
+            for id in &self.ids {
                 let knows = store.peek_id(*key, id.as_str().as_bytes());
-                let is = of_key.as_ref().is_some_and(|user| user.id == *id);
+                let is = user.as_ref().is_some_and(|user| user.id == *id);
                 if knows != is && (knows || store.profile().peeks) {
                     return Err(format!("C8: peek_id of {key} as {id} is {knows}"));
                 }
             }
+        }
+        let seen = store.get_users(&self.everyone).await.map_err(|error| error.to_string())?;
+        if seen != expected {
+            return Err(format!("C2: users must be {expected:?}, not {seen:?}"));
         }
         let (mut after, mut swept) = (None, Vec::new());
         loop {

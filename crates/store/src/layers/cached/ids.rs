@@ -10,8 +10,8 @@ use quick_cache::{Weighter, sync::Cache};
 
 /// Of what all rows and ids may take, ids may take one part in so many.
 const PART: u64 = 8;
-/// What an id takes besides its bytes.
-const BYTES_PER_ID: u64 = 64;
+/// What an id takes besides its bytes: its count of references, its places in the tables, and those of who was let go of.
+const BYTES_PER_ID: u64 = 96;
 
 pub(super) struct Ids {
     held: Cache<Key, Arc<[u8]>, Weigh, DefaultHashBuilder>,

@@ -28,7 +28,7 @@ pub struct Figures {
     /// How often everything was let go of.
     pub clears: u64,
     pub rows: u64,
-    /// Of rows and of what finds them, by the layer's own estimate.
+    /// Of rows, of what finds them and of ids, by the layer's own estimate.
     pub bytes: u64,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Sizes and times. Those that can be set have the defaults of their settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// `cache.budget`: bytes of rows and of what finds them.
+    /// `cache.budget`: bytes of rows, of what finds them and of ids.
     pub budget_bytes: u64,
     /// `cache.ttl`: a row is read again when it is older, whatever is known of it.
     pub ttl: Duration,

@@ -81,6 +81,8 @@ impl Shared {
             Some(applied) if applied <= progress.listed => applied,
             Some(_) => return Err(Error::new(Code::EventsExpired, "the store has fewer events than before")),
             None => {
+                // Whoever went before the first news did so unheard.
+                self.rows.ids.clear();
                 position.applied = Some(progress.listed);
                 progress.listed
             }
