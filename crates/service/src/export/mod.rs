@@ -11,7 +11,7 @@ use entourage_model::{Edge, Error, Key, List, Result, User, UserId};
 use serde::Serialize;
 
 pub use self::packed::{Packed, Packing};
-use crate::{Service, csv, ids::shown_id};
+use crate::{Service, csv};
 
 const PAGE: usize = 1_000;
 const EDGE_HEADER: &str = "follower,target,created_at,quiet\n";
@@ -97,9 +97,9 @@ impl Export {
             let page = service.store.scan(list, after, PAGE).await?;
             let names = names(service, &page.edges).await?;
             for edge in &page.edges {
-                let target = names.get(&edge.target).cloned().or_else(|| shown_id(edge.target, None));
-                if let Some(target) = target {
-                    self.put_edge(&user.id, &target, edge, out)?;
+                // Edges of the erased are left for a while; whoever imported one would bring the person back.
+                if let Some(target) = names.get(&edge.target) {
+                    self.put_edge(&user.id, target, edge, out)?;
                     count += 1;
                 }
             }
@@ -162,9 +162,9 @@ impl Users {
     }
 }
 
-/// The ids of targets that are not their own number.
+/// The ids of targets that are there.
 async fn names(service: &Service, edges: &[Edge]) -> Result<HashMap<Key, UserId>> {
-    let keys: Vec<Key> = edges.iter().map(|edge| edge.target).filter(|key| *key < Key(0)).collect();
+    let keys: Vec<Key> = edges.iter().map(|edge| edge.target).collect();
     Ok(service.users_by_key(&keys).await?.into_iter().map(|(key, user)| (key, user.id)).collect())
 }
 
