@@ -220,6 +220,63 @@ fn files_that_make_no_sense_fail() {
     assert_eq!(numbers(&import(&data, &[text(&empty)], 0), ["lines", "rejected"]), [0, 0]);
 }
 
+/// Data sets as they are published: understood, or refused with advice that works.
+#[test]
+fn files_of_other_people_are_understood_or_refused_with_the_right_advice() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let cases: [(&str, &str, &[&str], u64); 9] = [
+        ("konect", "% asym positive\n%% x\n1 2 1 1289241911\n2 3 1\n", &[], 2),
+        ("matrix", "%%MatrixMarket matrix coordinate pattern general\n9 9 2\n11 12\n12 13\n", &[], 2),
+        ("fractions", "source,target,rating,time\n21,22,-3,1289241911.72836\n", &[], 1),
+        ("musae", "id_1,id_2\n31,32\n", &[], 1),
+        ("pairs", "from,to\n41,42\n", &[], 1),
+        ("gephi", "Id,Source,Target,Type,Weight\n0,51,52,Directed,7\n", &[], 1),
+        ("otc", "61,62,4,1289241911.72836\n", &["--columns", "follower,target,_,created_at"], 1),
+        ("named", "user,friend\n71,72\n", &["--columns", "follower,target", "--header"], 1),
+        ("undirected", "81 82\n", &["--undirected"], 2),
+    ];
+    for (name, content, flags, edges) in cases {
+        let file = folder.join(name);
+        fs::write(&file, content).unwrap();
+        let report = import(&data, &[&[text(&file)], flags].concat(), 0);
+        assert_eq!(numbers(&report, ["edges_created", "rejected"]), [edges, 0], "{name} {report}");
+    }
+    let edges = exported(&data, "--edges");
+    assert!(edges.contains(&"1,2,2010-11-08T18:45:11.000Z,false".to_owned()), "{edges:?}");
+    assert!(edges.contains(&"61,62,2010-11-08T18:45:11.728Z,false".to_owned()), "{edges:?}");
+    assert!(edges.iter().all(|line| !line.contains(",2000-") && line.starts_with(|first: char| first.is_ascii_digit())));
+    let refused: [(&str, &str, &[&str], &str); 3] = [
+        ("weights", "91 92 5\n92 93 6\n", &[], "--columns follower,target,_"),
+        ("header", "user,friend\n91,92\n", &["--edges"], "--columns follower,target --header"),
+        ("words", "user friend\n91 92\n", &[], "--columns follower,target --header"),
+    ];
+    for (name, content, flags, advice) in refused {
+        let file = folder.join(name);
+        fs::write(&file, content).unwrap();
+        let output = run(&[&["import", "--data", text(&data), text(&file)], flags].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name} {output:?}");
+        assert!(error.contains(advice) && !error.contains("the same command goes on"), "{name} {error}");
+    }
+    assert_eq!(exported(&data, "--edges"), edges);
+}
+
+/// A line that once broke the reader off: everything behind it is imported all the same.
+#[test]
+fn the_smallest_number_is_one_reject_and_no_end() {
+    let folder = Folder::new();
+    let (file, data) = (folder.join("edges.csv"), folder.join("data"));
+    let mut lines = String::from("follower,target,created_at\n");
+    for index in 0..19_995 {
+        let time = if index == 12_000 { "-9223372036854775808".to_owned() } else { (1_600_000_000 + index).to_string() };
+        lines.push_str(&format!("{},{},{time}\n", index % 500, 1_000 + index));
+    }
+    fs::write(&file, lines).unwrap();
+    let report = import(&data, &[text(&file)], 0);
+    assert_eq!(numbers(&report, ["lines", "edges_created", "rejected"]), [19_995, 19_994, 1]);
+}
+
 #[test]
 fn a_dry_run_changes_nothing() {
     let folder = Folder::new();

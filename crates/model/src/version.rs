@@ -48,10 +48,15 @@ impl Millis {
     }
 
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
+        Self::unix_of_rfc3339(text).map(Self::from_unix)
+    }
+
+    /// Unix milliseconds of any time, also of one that no `Millis` can hold.
+    pub fn unix_of_rfc3339(text: &str) -> Result<i64> {
         let time: jiff::Timestamp = text.parse().map_err(|_| {
             Error::invalid(format!("{text:?} is not an RFC 3339 time such as 2026-01-31T12:00:00.000Z"))
         })?;
-        Ok(Self::from_unix(time.as_millisecond()))
+        Ok(time.as_millisecond())
     }
 }
 

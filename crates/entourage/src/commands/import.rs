@@ -3,6 +3,7 @@
 use std::{
     io::{IsTerminal, Write},
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,7 +14,7 @@ use entourage_server::{
     config::Settings,
     wire::{Wired, wire},
 };
-use entourage_service::import::{Contents, Format, Import, Imported, ProgressFile, Rejects, Seen, Source, Tally};
+use entourage_service::import::{Contents, Form, Format, Import, Imported, ProgressFile, Rejects, Seen, Source, Tally};
 use entourage_store::SystemClock;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -39,6 +40,18 @@ pub(crate) struct Arguments {
     /// The files hold users: for CSV without a header.
     #[arg(long)]
     users: bool,
+    /// Which column is which, instead of a header: follower,target,created_at or id,name; _ passes over one.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["edges", "users"])]
+    columns: Option<Vec<String>>,
+    /// With --columns: the first line is a header, pass over it.
+    #[arg(long, requires = "columns")]
+    header: bool,
+    /// Each line is two edges, one in each direction.
+    #[arg(long)]
+    undirected: bool,
+    /// Take times before 2000 as 2000 and times to come as now; otherwise such lines are rejected.
+    #[arg(long)]
+    clamp_times: bool,
     /// Make users that an edge names and nobody created; with false such edges are rejected.
     #[arg(long, value_name = "true|false", default_value_t = true, action = ArgAction::Set)]
     create_users: bool,
@@ -91,6 +104,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn import(arguments: &Arguments, settings: &Settings) -> Import {
     Import {
         sources: arguments.files.iter().map(|file| Source::named(file)).collect(),
+        form: form(arguments),
+        create_users: arguments.create_users,
+        following_max: settings.following_max.filter(|_| arguments.limits),
+        now: SystemClock.now(),
+    }
+}
+
+fn form(arguments: &Arguments) -> Form {
+    Form {
         format: match arguments.format {
             FormatName::Auto => Format::Auto,
             FormatName::Csv => Format::Csv,
@@ -102,16 +124,18 @@ fn import(arguments: &Arguments, settings: &Settings) -> Import {
             (_, true) => Some(Contents::Users),
             _ => None,
         },
-        create_users: arguments.create_users,
-        following_max: settings.following_max.filter(|_| arguments.limits),
-        now: SystemClock.now(),
+        columns: arguments.columns.clone(),
+        skips_header: arguments.header,
+        undirected: arguments.undirected,
+        clamps_times: arguments.clamp_times,
     }
 }
 
 async fn check(arguments: &Arguments, import: &Import) -> anyhow::Result<Imported> {
     let mut rejects = open_rejects(arguments, 0)?;
     let mut watch = Watch::new(import, 0);
-    let imported = import.check(rejects.as_mut(), |seen| watch.see(seen)).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let imported = import.check(&clock, rejects.as_mut(), |seen| watch.see(seen)).await?;
     watch.bar.finish_and_clear();
     Ok(imported)
 }
@@ -138,7 +162,8 @@ async fn commit(
     let closed = store.close().await;
     let imported = match done {
         Ok(imported) => imported,
-        Err(error) if note.is_some() => {
+        // What was wrong with a file is wrong with it the next time as well.
+        Err(error) if note.is_some() && error.code().is_retryable() => {
             return Err(anyhow::Error::from(error).context("the import stopped; the same command goes on from there"));
         }
         Err(error) => return Err(error.into()),

@@ -4,8 +4,10 @@
 //! is durable is noted beside the data ([`progress`]), so that a killed import goes on where it was.
 
 mod again;
+mod columns;
 mod commit;
 mod dialect;
+mod head;
 mod known;
 mod limits;
 mod lines;
@@ -19,8 +21,9 @@ mod row;
 mod run;
 mod source;
 mod tally;
+mod time;
 
-pub use dialect::{Contents, Format};
+pub use dialect::{Contents, Form, Format};
 pub use progress::{Progress, ProgressFile};
 pub use rejects::Rejects;
 pub use run::{Import, Imported, Seen};

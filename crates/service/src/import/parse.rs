@@ -1,24 +1,26 @@
 //! From a line to an entry. A line stands for itself: whatever is wrong with it, the next one is read as if nothing was.
 
-use entourage_model::{KeyHasher, Millis, UserPatch};
+use entourage_model::{KeyHasher, UserPatch};
 
 use super::{
-    dialect::{Columns, Dialect},
+    columns::{Columns, Field, Subject},
+    dialect::Style,
+    head::is_remark,
     lines::LINE_MAX_BYTES,
     person::Person,
     row::{Entry, Reason},
+    time::Times,
 };
 use crate::user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, is_text_fine};
 
 mod json;
 
 const COLUMNS_MAX: usize = 64;
-/// Whole numbers from here on are milliseconds, below they are seconds: the year 5138, or 1973.
-const SECONDS_BELOW: i64 = 100_000_000_000;
 
 pub(super) struct Parser {
-    dialect: Dialect,
+    style: Style,
     keys: KeyHasher,
+    pub(super) times: Times,
     record: Box<Record>,
 }
 
@@ -31,46 +33,79 @@ struct Record {
 }
 
 impl Parser {
-    pub(super) fn new(dialect: Dialect, keys: KeyHasher) -> Self {
-        let delimiter = if let Dialect::Csv { delimiter, .. } = dialect { delimiter } else { b',' };
-        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
-        let record = Record { reader, text: vec![0; LINE_MAX_BYTES + 1], ends: [0; COLUMNS_MAX], fields: 0 };
-        Self { dialect, keys, record: Box::new(record) }
+    pub(super) fn new(style: Style, keys: KeyHasher, times: Times) -> Self {
+        let delimiter = if let Style::Csv { delimiter, .. } = style { delimiter } else { b',' };
+        Self { style, keys, times, record: Box::new(Record::new(delimiter)) }
     }
 
     /// Whether a line says nothing at all.
     pub(super) fn is_blank(&self, line: &[u8]) -> bool {
         line.is_empty()
             || line.iter().all(u8::is_ascii_whitespace)
-            || (self.dialect == Dialect::Snap && line.trim_ascii_start().starts_with(b"#"))
+            || (matches!(self.style, Style::Words { .. }) && is_remark(line))
     }
 
     pub(super) fn parse(&mut self, line: &[u8]) -> Result<Entry, Reason> {
-        match &self.dialect {
-            Dialect::Ndjson => json::parse(line, &self.keys),
-            Dialect::Snap => snap(line, &self.keys),
-            Dialect::Csv { columns, .. } => {
+        match &self.style {
+            Style::Ndjson => json::parse(line, &self.keys, self.times),
+            Style::Words { columns } => {
+                let mut words: [&[u8]; COLUMNS_MAX] = [&[]; COLUMNS_MAX];
+                let found = words_of(line, columns.width, &mut words)?;
+                let field = |place: usize| words.get(..found)?.get(place).copied();
+                Fields { columns, field, keys: &self.keys, times: self.times }.entry()
+            }
+            Style::Csv { columns, .. } => {
                 self.record.read(line)?;
-                csv(&self.record, columns, &self.keys)
+                let field = |place: usize| self.record.field(place);
+                Fields { columns, field, keys: &self.keys, times: self.times }.entry()
             }
         }
     }
 }
 
+/// How many words there are. More than are named have no meaning.
+fn words_of<'a>(line: &'a [u8], width: usize, words: &mut [&'a [u8]; COLUMNS_MAX]) -> Result<usize, Reason> {
+    let mut found = 0;
+    for word in line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+        let slot = words.get_mut(found).filter(|_| found < width).ok_or(Reason::TooManyColumns)?;
+        *slot = word;
+        found += 1;
+    }
+    Ok(found)
+}
+
 impl Record {
+    fn new(delimiter: u8) -> Self {
+        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        let mut record = Self { reader, text: vec![0; LINE_MAX_BYTES + 1], ends: [0; COLUMNS_MAX], fields: 0 };
+        record.begin();
+        record
+    }
+
+    /// The reader takes three bytes off the beginning of what it reads, and takes every reset for a beginning. What stands at
+    /// the beginning of the file is not its business, and at the beginning of another line it is part of an id.
+    fn begin(&mut self) {
+        self.reader.reset();
+        let _ = self.reader.read_record(b"\n", &mut self.text, &mut self.ends);
+    }
+
     /// A field may be in quotes, but it ends on its line: no id and no name has a line break in it.
     fn read(&mut self, line: &[u8]) -> Result<(), Reason> {
         if memchr::memchr_iter(b'"', line).count() % 2 == 1 {
             return Err(Reason::BrokenQuotes);
         }
-        self.reader.reset();
         let (result, _, text, fields) = self.reader.read_record(line, &mut self.text, &mut self.ends);
         if result != csv_core::ReadRecordResult::InputEmpty {
+            self.begin();
             return Err(Reason::TooManyColumns);
         }
-        let (result, _, _, more) = self.reader.read_record(&[], &mut self.text[text..], &mut self.ends[fields..]);
+        let (result, _, _, more) = self.reader.read_record(b"\n", &mut self.text[text..], &mut self.ends[fields..]);
         self.fields = fields + more;
-        if result == csv_core::ReadRecordResult::Record { Ok(()) } else { Err(Reason::TooManyColumns) }
+        if result == csv_core::ReadRecordResult::Record {
+            return Ok(());
+        }
+        self.begin();
+        Err(Reason::TooManyColumns)
     }
 
     fn field(&self, index: usize) -> Option<&[u8]> {
@@ -80,32 +115,53 @@ impl Record {
     }
 }
 
-fn csv(record: &Record, columns: &Columns, keys: &KeyHasher) -> Result<Entry, Reason> {
-    let must = |index: usize| record.field(index).ok_or(Reason::MissingColumns);
-    let may = |index: Option<usize>| index.and_then(|index| record.field(index)).filter(|field| !field.is_empty());
-    match *columns {
-        Columns::Edges { follower, target, created_at, quiet } => Ok(Entry::Edge {
-            follower: Person::parse(must(follower)?, keys)?,
-            target: Person::parse(must(target)?, keys)?,
-            at: may(created_at).map(time).transpose()?,
-            quiet: may(quiet).map(flag).transpose()?.unwrap_or(false),
-        }),
-        Columns::Users { id, name, avatar_url, private, hide_lists, registered_at } => {
-            // A column that is there says something of its field, also by being empty.
-            let text = |index: Option<usize>| -> Result<Option<Option<Box<str>>>, Reason> {
-                let Some(field) = index.and_then(|index| record.field(index)) else { return Ok(None) };
-                let text = std::str::from_utf8(field).map_err(|_| Reason::NotUtf8)?;
-                Ok(Some((!text.is_empty()).then(|| text.into())))
-            };
-            let patch = UserPatch {
-                name: text(name)?,
-                avatar_url: text(avatar_url)?,
-                private: may(private).map(flag).transpose()?,
-                hide_lists: may(hide_lists).map(flag).transpose()?,
-                registered_at: may(registered_at).map(time).transpose()?,
-            };
-            user(Person::parse(must(id)?, keys)?, patch)
+/// The fields of one line, by the columns that hold them.
+struct Fields<'a, F> {
+    columns: &'a Columns,
+    field: F,
+    keys: &'a KeyHasher,
+    times: Times,
+}
+
+impl<'a, F: Fn(usize) -> Option<&'a [u8]>> Fields<'a, F> {
+    fn entry(&self) -> Result<Entry, Reason> {
+        match self.columns.subject {
+            Subject::Follow => Ok(Entry::Edge {
+                follower: self.person(Field::Follower)?,
+                target: self.person(Field::Target)?,
+                at: self.may(Field::CreatedAt).map(|text| self.times.past(text)).transpose()?,
+                quiet: self.may(Field::Quiet).map(flag).transpose()?.unwrap_or(false),
+            }),
+            Subject::User => {
+                let patch = UserPatch {
+                    name: self.text(Field::Name)?,
+                    avatar_url: self.text(Field::AvatarUrl)?,
+                    private: self.may(Field::Private).map(flag).transpose()?,
+                    hide_lists: self.may(Field::HideLists).map(flag).transpose()?,
+                    registered_at: self.may(Field::RegisteredAt).map(|text| self.times.past(text)).transpose()?,
+                };
+                user(self.person(Field::Id)?, patch)
+            }
         }
+    }
+
+    fn get(&self, field: Field) -> Option<&'a [u8]> {
+        (self.field)(self.columns.place(field)?)
+    }
+
+    fn may(&self, field: Field) -> Option<&'a [u8]> {
+        self.get(field).filter(|text| !text.is_empty())
+    }
+
+    fn person(&self, field: Field) -> Result<Person, Reason> {
+        Person::parse(self.get(field).ok_or(Reason::MissingColumns)?, self.keys)
+    }
+
+    /// A column that is there says something of its field, also by being empty.
+    fn text(&self, field: Field) -> Result<Option<Option<Box<str>>>, Reason> {
+        let Some(text) = self.get(field) else { return Ok(None) };
+        let text = std::str::from_utf8(text).map_err(|_| Reason::NotUtf8)?;
+        Ok(Some((!text.is_empty()).then(|| text.into())))
     }
 }
 
@@ -122,18 +178,6 @@ fn user(person: Person, patch: UserPatch) -> Result<Entry, Reason> {
     Ok(Entry::User { person, patch: Box::new(patch) })
 }
 
-/// A pair, perhaps with a time behind it.
-fn snap(line: &[u8], keys: &KeyHasher) -> Result<Entry, Reason> {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let follower = Person::parse(words.next().ok_or(Reason::MissingColumns)?, keys)?;
-    let target = Person::parse(words.next().ok_or(Reason::MissingColumns)?, keys)?;
-    let at = words.next().map(time).transpose()?;
-    if words.next().is_some() {
-        return Err(Reason::TooManyColumns);
-    }
-    Ok(Entry::Edge { follower, target, at, quiet: false })
-}
-
 fn flag(text: &[u8]) -> Result<bool, Reason> {
     match text.to_ascii_lowercase().as_slice() {
         b"true" | b"1" => Ok(true),
@@ -142,29 +186,23 @@ fn flag(text: &[u8]) -> Result<bool, Reason> {
     }
 }
 
-/// RFC 3339, or seconds or milliseconds since 1970.
-fn time(text: &[u8]) -> Result<Millis, Reason> {
-    let text = std::str::from_utf8(text).map_err(|_| Reason::NotUtf8)?;
-    match text.parse::<i64>() {
-        Ok(number) => Ok(unix(number)),
-        Err(_) => Millis::parse_rfc3339(text).map_err(|_| Reason::InvalidTime),
-    }
-}
-
-fn unix(number: i64) -> Millis {
-    Millis::from_unix(if number.abs() < SECONDS_BELOW { number * 1_000 } else { number })
-}
-
 #[cfg(test)]
 mod tests {
-    use entourage_model::Secret;
+    use entourage_model::{Millis, Secret};
 
     use super::*;
-    use crate::import::{Format, dialect::Contents};
 
-    fn parser(header: &str) -> Parser {
-        let (dialect, _) = Dialect::of(header.as_bytes(), Format::Auto, Some(Contents::Edges)).unwrap();
-        Parser::new(dialect, KeyHasher::new(&Secret::from_bytes([1; 32])))
+    fn parser(style: Style) -> Parser {
+        let times = Times { now: Millis::from_unix(1_750_000_000_000), clamps: false };
+        Parser::new(style, KeyHasher::new(&Secret::from_bytes([1; 32])), times)
+    }
+
+    fn columns(names: &str) -> Columns {
+        Columns::named(names.split(',')).unwrap()
+    }
+
+    fn csv(names: &str) -> Parser {
+        parser(Style::Csv { delimiter: b',', columns: columns(names) })
     }
 
     fn edge(entry: Result<Entry, Reason>) -> Result<(String, String, Option<i64>, bool), &'static str> {
@@ -178,26 +216,7 @@ mod tests {
 
     type Wanted<'a> = Result<(&'a str, &'a str, Option<i64>, bool), &'static str>;
 
-    #[test]
-    fn lines_of_csv_stand_for_themselves() {
-        let mut parser = parser("follower,target,created_at,quiet");
-        let many = vec!["x"; COLUMNS_MAX + 1].join(",");
-        let cases: &[(&[u8], Wanted<'_>)] = &[
-            (b"1,2", Ok(("1", "2", None, false))),
-            (b"1,2,,", Ok(("1", "2", None, false))),
-            (b"alice,\"b,\"\"o\"\"b\",1700000000,1", Ok(("alice", "b,\"o\"b", Some(1_700_000_000_000), true))),
-            (b"1,2,1700000000123,false", Ok(("1", "2", Some(1_700_000_000_123), false))),
-            (b"1,2,2023-11-14T22:13:20Z,TRUE", Ok(("1", "2", Some(1_700_000_000_000), true))),
-            (b"1", Err("missing_columns")),
-            (b"1,", Err("invalid_id")),
-            (b"1,2,tomorrow", Err("invalid_time")),
-            (b"1,2,,maybe", Err("invalid_flag")),
-            (b"1,\"2", Err("broken_quotes")),
-            (b"1,caf\xe9", Err("not_utf8")),
-            (b"1,a\x07b", Err("invalid_id")),
-            (many.as_bytes(), Err("too_many_columns")),
-            (b"3,4", Ok(("3", "4", None, false))),
-        ];
+    fn compare(parser: &mut Parser, cases: &[(&[u8], Wanted<'_>)]) {
         for (line, wanted) in cases {
             let wanted = wanted.map(|(a, b, at, quiet)| (a.to_owned(), b.to_owned(), at, quiet));
             assert_eq!(edge(parser.parse(line)), wanted, "{}", String::from_utf8_lossy(line));
@@ -205,22 +224,81 @@ mod tests {
     }
 
     #[test]
-    fn pairs_and_objects_are_edges_too() {
-        let mut snap = parser("# x");
-        assert!(snap.is_blank(b"  # comment") && snap.is_blank(b" \t") && !snap.is_blank(b"1 2"));
-        assert_eq!(edge(snap.parse(b" 1\t2 ")), Ok(("1".into(), "2".into(), None, false)));
-        assert_eq!(edge(snap.parse(b"1 2 5")), Ok(("1".into(), "2".into(), Some(946_684_800_000), false)));
-        assert_eq!(edge(snap.parse(b"1")), Err("missing_columns"));
-        assert_eq!(edge(snap.parse(b"1 2 3 4")), Err("too_many_columns"));
-        let mut json = parser("{}");
+    fn lines_of_csv_stand_for_themselves() {
+        let many = vec!["x"; COLUMNS_MAX + 1].join(",");
+        let marked = "\u{feff}1,\u{feff}2";
+        compare(
+            &mut csv("follower,target,created_at,quiet"),
+            &[
+                (b"1,2", Ok(("1", "2", None, false))),
+                (b"1,2,,", Ok(("1", "2", None, false))),
+                (b"alice,\"b,\"\"o\"\"b\",1700000000,1", Ok(("alice", "b,\"o\"b", Some(1_700_000_000_000), true))),
+                (b"1,2,1700000000123,false", Ok(("1", "2", Some(1_700_000_000_123), false))),
+                (b"1,2,1700000000.123,false", Ok(("1", "2", Some(1_700_000_000_123), false))),
+                (b"1,2,2023-11-14T22:13:20Z,TRUE", Ok(("1", "2", Some(1_700_000_000_000), true))),
+                (b"1", Err("missing_columns")),
+                (b"1,", Err("invalid_id")),
+                (b"1,2,tomorrow", Err("invalid_time")),
+                (b"1,2,-9223372036854775808", Err("invalid_time")),
+                (b"1,2,5", Err("invalid_time")),
+                (b"1,2,1700000000000000", Err("time_in_future")),
+                (b"1,2,,maybe", Err("invalid_flag")),
+                (b"1,\"2", Err("broken_quotes")),
+                (b"1,caf\xe9", Err("not_utf8")),
+                (b"1,a\x07b", Err("invalid_id")),
+                (many.as_bytes(), Err("too_many_columns")),
+                // Only the first line of a file can have a mark of byte order; elsewhere it is part of an id.
+                (marked.as_bytes(), Ok(("\u{feff}1", "\u{feff}2", None, false))),
+                (b"3,4", Ok(("3", "4", None, false))),
+            ],
+        );
+        let mut first = csv("follower,target");
+        compare(&mut first, &[(marked.as_bytes(), Ok(("\u{feff}1", "\u{feff}2", None, false)))]);
+    }
+
+    #[test]
+    fn words_are_edges_too() {
+        let mut pairs = parser(Style::Words { columns: columns("follower,target,created_at") });
+        assert!(pairs.is_blank(b"  # comment") && pairs.is_blank(b"% comment"));
+        assert!(pairs.is_blank(b" \t") && !pairs.is_blank(b"1 2"));
+        compare(
+            &mut pairs,
+            &[
+                (b" 1\t2 ", Ok(("1", "2", None, false))),
+                (b"1 2 1700000000", Ok(("1", "2", Some(1_700_000_000_000), false))),
+                (b"1 2 5", Err("invalid_time")),
+                (b"1", Err("missing_columns")),
+                (b"1 2 3 4", Err("too_many_columns")),
+            ],
+        );
+        let mut weighed = parser(Style::Words { columns: columns("follower,target,_,created_at") });
+        compare(
+            &mut weighed,
+            &[
+                (b"1 2", Ok(("1", "2", None, false))),
+                (b"1 2 5", Ok(("1", "2", None, false))),
+                (b"1 2 -0.5 1289241911.72836", Ok(("1", "2", Some(1_289_241_911_728), false))),
+                (b"1 2 5 1700000000 6", Err("too_many_columns")),
+            ],
+        );
+    }
+
+    #[test]
+    fn objects_are_edges_or_users() {
+        let mut json = parser(Style::Ndjson);
         let line = br#"{"follower": 7, "target": "bob", "created_at": 1700000000, "quiet": true, "extra": [1]}"#;
         assert_eq!(edge(json.parse(line)), Ok(("7".into(), "bob".into(), Some(1_700_000_000_000), true)));
+        let line = br#"{"follower": 7, "target": "bob", "created_at": 1700000000.25, "source": "mobile"}"#;
+        assert_eq!(edge(json.parse(line)), Ok(("7".into(), "bob".into(), Some(1_700_000_000_250), false)));
         for (line, reason) in [
             (r#"{"follower": 7}"#, "missing_columns"),
             (r#"{"follower": 7, "target": 8"#, "invalid_json"),
             (r#"{"follower": 7, "follower": 7, "target": 8}"#, "invalid_json"),
             (r#"{"follower": "", "target": 8}"#, "invalid_id"),
+            (r#"{"follower": 7.5, "target": 8}"#, "invalid_id"),
             (r#"{"follower": 7, "target": 8, "created_at": "x"}"#, "invalid_time"),
+            (r#"{"follower": 7, "target": 8, "created_at": -9223372036854775808}"#, "invalid_time"),
+            (r#"{"follower": 7, "target": 8, "created_at": 1700000000000000}"#, "time_in_future"),
             (r#"{"id": 7}"#, "a user"),
             ("[1, 2]", "invalid_json"),
         ] {
@@ -231,7 +309,7 @@ mod tests {
 
     #[test]
     fn users_keep_what_a_file_does_not_mention() {
-        let mut parser = parser("id,name,private");
+        let mut parser = csv("id,name,private");
         let Ok(Entry::User { person, patch }) = parser.parse(b"alice,,1") else { panic!() };
         assert_eq!(person.id().as_str(), "alice");
         assert_eq!(*patch, UserPatch { name: Some(None), private: Some(true), ..UserPatch::default() });

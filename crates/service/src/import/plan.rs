@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use entourage_model::{Code, Millis, Operation, Overwrite, Result, UserPatch, Write};
+use entourage_model::{Code, Key, Millis, Operation, Overwrite, Result, UserPatch, Write};
 
 use super::{
     again::{Again, Done},
@@ -31,6 +31,8 @@ pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     /// Rows that need no write, because an earlier run did them.
     pub(super) done: Tally,
+    /// Accounts that an earlier run made public.
+    pub(super) opened: Vec<Key>,
     /// Nothing after this chunk was done by an earlier run.
     pub(super) is_caught_up: bool,
 }
@@ -55,7 +57,7 @@ impl Planner {
         let mut writes: Vec<Write> = Vec::with_capacity(chunk.rows.len() * 2);
         let mut steps = Vec::with_capacity(chunk.rows.len() * 2);
         let mut rejects: Vec<Reject> = Vec::new();
-        let mut done = Tally::default();
+        let (mut done, mut opened) = (Tally::default(), Vec::new());
         self.again.pass(chunk.rows.len() as u64);
         for (index, row) in chunk.rows.iter().enumerate() {
             match &row.entry {
@@ -102,7 +104,10 @@ impl Planner {
                     if let Some(earlier) = self.again.take_row(person.key, patch) {
                         let count = match earlier {
                             Done::Created => &mut done.users_created,
-                            Done::Updated => &mut done.users_updated,
+                            Done::Updated => {
+                                opened.extend(row.entry.opens());
+                                &mut done.users_updated
+                            }
                             Done::Unchanged => &mut done.users_unchanged,
                         };
                         *count += 1;
@@ -115,7 +120,7 @@ impl Planner {
         }
         chunk.rejects.append(&mut rejects);
         let is_caught_up = self.again.is_over();
-        Ok((Plan { chunk, steps, done, is_caught_up }, writes))
+        Ok((Plan { chunk, steps, done, opened, is_caught_up }, writes))
     }
 }
 

@@ -42,8 +42,7 @@ pub struct ProgressFile {
 impl ProgressFile {
     /// Goes on with what is noted for this very import, or begins. `None` for input that cannot be read twice.
     pub fn open(folder: &Path, import: &Import) -> io::Result<Option<Self>> {
-        let mut parts =
-            format!("{:?} {:?} {} {:?}", import.format, import.contents, import.create_users, import.following_max);
+        let mut parts = format!("{:?} {} {:?}", import.form, import.create_users, import.following_max);
         for source in &import.sources {
             let Some(print) = source.print()? else { return Ok(None) };
             parts.push_str(&format!(" {print:016x}"));

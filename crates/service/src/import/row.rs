@@ -34,9 +34,13 @@ pub(super) enum Reason {
     InvalidJson,
     InvalidId,
     InvalidTime,
+    TimeBefore2000,
+    TimeInFuture,
     InvalidFlag,
     InvalidName,
     InvalidAvatarUrl,
+    /// What was erased under this id is not all gone yet.
+    BeingErased,
     /// What the rules or the store said.
     Refused(Code),
 }
@@ -52,9 +56,12 @@ impl Reason {
             Self::InvalidJson => "invalid_json",
             Self::InvalidId => "invalid_id",
             Self::InvalidTime => "invalid_time",
+            Self::TimeBefore2000 => "time_before_2000",
+            Self::TimeInFuture => "time_in_future",
             Self::InvalidFlag => "invalid_flag",
             Self::InvalidName => "invalid_name",
             Self::InvalidAvatarUrl => "invalid_avatar_url",
+            Self::BeingErased => "being_erased",
             Self::Refused(code) => code.as_str(),
         }
     }

@@ -5,34 +5,29 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::Poll,
     time::{Duration, Instant},
 };
 
 use entourage_model::{
-    Condition, Error, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret, Sequence, Space,
+    Clock, Condition, Error, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret, Sequence, Space,
 };
 use entourage_store::Store;
-use tokio::sync::mpsc;
 
 use super::{
-    Contents, Format, ProgressFile, Rejects, Source, Tally,
+    Form, ProgressFile, Rejects, Source, Tally,
     again::{Again, last_sequence},
-    commit::settle,
+    commit::{Settled, settle},
     known::Known,
     lines::Stand,
     plan::{Plan, Planner},
-    read::{Chunk, Reading},
+    read::{Chunk, Chunks, Reading},
     row::{Entry, Reason, Reject},
 };
 use crate::Service;
 
-/// Chunks read ahead, and chunks on their way into the store.
-const READ_AHEAD: usize = 4;
+/// Chunks on their way into the store.
 const ON_THEIR_WAY: usize = 4;
 const NOTE_EVERY: Duration = Duration::from_millis(500);
 
@@ -40,9 +35,7 @@ const NOTE_EVERY: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct Import {
     pub sources: Vec<Source>,
-    pub format: Format,
-    /// What CSV without a header holds.
-    pub contents: Option<Contents>,
+    pub form: Form,
     /// Whether edges make the users that they name.
     pub create_users: bool,
     /// `None`: no cap on how many a user follows.
@@ -76,11 +69,16 @@ type OnItsWay<'a> = (Plan, Pin<Box<dyn Future<Output = Vec<Result<Outcome>>> + S
 
 impl Import {
     /// Reads and checks every line, and asks no store for anything.
-    pub async fn check(&self, rejects: Option<&mut Rejects>, mut seen: impl FnMut(&Seen<'_>)) -> Result<Imported> {
+    pub async fn check(
+        &self,
+        clock: &Arc<dyn Clock>,
+        rejects: Option<&mut Rejects>,
+        mut seen: impl FnMut(&Seen<'_>),
+    ) -> Result<Imported> {
         let keys = KeyHasher::new(&Secret::from_bytes([0; 32]));
         let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
         for source in &self.sources {
-            let mut chunks = self.read(source, Stand::default(), keys.clone());
+            let mut chunks = self.read(source, Stand::default(), keys.clone(), clock);
             account.files.push(Tally::default());
             while let Some(chunk) = chunks.next().await? {
                 account.count_unasked(source, chunk)?;
@@ -107,7 +105,7 @@ impl Import {
             }
             let from = if index == work.start.0 { work.start.1 } else { Stand::default() };
             work.account.files.resize(index + 1, Tally::default());
-            let mut chunks = self.read(source, from, service.keys.clone());
+            let mut chunks = self.read(source, from, service.keys.clone(), &service.clock);
             let mut waiting: VecDeque<OnItsWay<'_>> = VecDeque::new();
             loop {
                 let chunk = chunks.next().await?;
@@ -133,20 +131,9 @@ impl Import {
         Ok(imported)
     }
 
-    fn read(&self, source: &Source, from: Stand, keys: KeyHasher) -> Chunks {
-        let read = Arc::new(AtomicU64::new(0));
-        let (sender, receiver) = mpsc::channel(READ_AHEAD);
-        let reading = Reading {
-            source: source.clone(),
-            format: self.format,
-            contents: self.contents,
-            from,
-            keys,
-            read: Arc::clone(&read),
-        };
-        // It ends when the receiver is gone, so nobody has to wait for it.
-        tokio::task::spawn_blocking(move || reading.run(&sender));
-        Chunks { receiver, read }
+    fn read(&self, source: &Source, from: Stand, keys: KeyHasher, clock: &Arc<dyn Clock>) -> Chunks {
+        let (source, form, clock) = (source.clone(), self.form.clone(), Arc::clone(clock));
+        Chunks::of(Reading { source, form, from, keys, clock, read: Arc::default() })
     }
 }
 
@@ -162,17 +149,6 @@ async fn tell_the_end(service: &Service, id: Option<RecordId>, imported: &Import
     };
     service.store.commit(operation.into()).await?;
     Ok(())
-}
-
-struct Chunks {
-    receiver: mpsc::Receiver<Result<Chunk>>,
-    read: Arc<AtomicU64>,
-}
-
-impl Chunks {
-    async fn next(&mut self) -> Result<Option<Chunk>> {
-        self.receiver.recv().await.transpose()
-    }
 }
 
 /// An import under way.
@@ -246,7 +222,9 @@ impl<'a> Work<'a> {
         }
         let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);
         if let Some(source) = self.import.sources.get(file) {
-            self.account.settle(source, plan, results)?;
+            for opened in self.account.settle(source, plan, results)? {
+                self.planner.service.accept_waiting(opened).await?;
+            }
         }
         let is_last = file + 1 == self.import.sources.len();
         let is_due = (is_caught_up && (is_end || self.noted.elapsed() >= NOTE_EVERY)) || (is_end && is_last);
@@ -268,10 +246,12 @@ struct Account<'a> {
 }
 
 impl Account<'_> {
-    fn settle(&mut self, source: &Source, plan: Plan, results: Vec<Result<Outcome>>) -> Result<()> {
-        let Some(tally) = self.files.last_mut() else { return Ok(()) };
-        let rejected = settle(plan, results, tally)?;
-        self.write(source, &rejected)
+    /// Accounts that are private no longer.
+    fn settle(&mut self, source: &Source, plan: Plan, results: Vec<Result<Outcome>>) -> Result<Vec<Key>> {
+        let Some(tally) = self.files.last_mut() else { return Ok(Vec::new()) };
+        let Settled { rejects, opened } = settle(plan, results, tally)?;
+        self.write(source, &rejects)?;
+        Ok(opened)
     }
 
     /// As if the store had nothing yet and refused nothing.
@@ -287,7 +267,7 @@ impl Account<'_> {
                 Entry::User { .. } => tally.users_created += 1,
             }
         }
-        tally.lines += (chunk.rows.len() + chunk.rejects.len()) as u64;
+        tally.lines += chunk.lines;
         chunk.rejects.append(&mut late);
         chunk.rejects.sort_by_key(|reject| reject.line);
         chunk.rejects.iter().for_each(|reject| tally.reject(reject.reason.as_str()));

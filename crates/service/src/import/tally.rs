@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Lines with content, headers and comments left out: the sum of everything below but `users_added`.
+    /// Lines with content, headers and comments left out: the sum of everything below but `users_added`. Of an undirected
+    /// file each line is two edges.
     pub lines: u64,
     pub edges_created: u64,
     pub edges_unchanged: u64,
@@ -49,7 +50,8 @@ impl Tally {
     }
 
     pub fn is_all_rejected(&self) -> bool {
-        self.lines > 0 && self.rejected == self.lines
+        let users = self.users_created + self.users_updated + self.users_unchanged;
+        self.rejected > 0 && self.edges_created + self.edges_unchanged + users == 0
     }
 
     pub(super) fn reject(&mut self, reason: &'static str) {

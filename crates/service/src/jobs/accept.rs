@@ -1,7 +1,7 @@
 //! Accepting all requests of an account: because it asks for that, or because it is private no longer.
 
 use entourage_model::{
-    CHUNK_MAX, Code, Key, List, Operation, Place, Plane, Result, Side, User, UserId, Version, Write,
+    CHUNK_MAX, Code, Edge, Key, List, Operation, Place, Plane, Result, Side, User, UserId, Version, Write,
 };
 
 use super::{JobKind, JobStarted, stored::Stored, work::Step};
@@ -54,6 +54,41 @@ impl Service {
         Ok(())
     }
 
+    /// Accepts everybody who waits for an account that a file made public. Whoever imports waits for it: nobody else works
+    /// on the store, and a run that is cut off comes here again.
+    pub(crate) async fn accept_waiting(&self, target: Key) -> Result<()> {
+        let list = List { user: target, plane: Plane::Request, side: Side::Followers };
+        loop {
+            let page = self.store.scan(list, None, CHUNK_MAX).await?;
+            let is_public = self.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
+            if page.edges.is_empty() || !is_public {
+                return Ok(());
+            }
+            self.accept_edges(target, &page.edges).await?;
+        }
+    }
+
+    /// How many of these requests were accepted.
+    async fn accept_edges(&self, target: Key, edges: &[Edge]) -> Result<u64> {
+        let accept = |follower| Write::from(Operation::Accept { target, follower });
+        // The oldest first, so that who asked last stands on top.
+        let writes: Vec<Write> = edges.iter().rev().map(|edge| accept(edge.follower)).collect();
+        let mut accepted = 0;
+        for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
+            match outcome {
+                Ok(outcome) => {
+                    self.feed.saw(&outcome);
+                    self.committed(&write.operation, &outcome);
+                    accepted += u64::from(outcome.reply.changed());
+                }
+                // The request was taken back, or the account is gone.
+                Err(error) if matches!(error.code(), Code::NotFound | Code::ActorNotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(accepted)
+    }
+
     pub(super) async fn accept_chunk(&self, job: &mut Stored) -> Result<Step> {
         let Some(target) = self.subject_of(job).await? else { return Ok(Step::Done) };
         let before = match (job.before, job.kind) {
@@ -70,24 +105,10 @@ impl Service {
         let list = List { user: target.key, plane: Plane::Request, side: Side::Followers };
         let start = Place { position: before, key: Key::MIN };
         let page = self.store.scan(list, Some(start), CHUNK_MAX).await?;
-        let accept = |follower| Write::from(Operation::Accept { target: target.key, follower });
-        // The oldest first, so that who asked last stands on top.
-        let writes: Vec<Write> = page.edges.iter().rev().map(|edge| accept(edge.follower)).collect();
-        if writes.is_empty() {
+        if page.edges.is_empty() {
             return Ok(Step::Done);
         }
-        for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
-            match outcome {
-                Ok(outcome) => {
-                    self.feed.saw(&outcome);
-                    self.committed(&write.operation, &outcome);
-                    job.edges += u64::from(outcome.reply.changed());
-                }
-                // The request was taken back, or the account is gone.
-                Err(error) if matches!(error.code(), Code::NotFound | Code::ActorNotFound) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        job.edges += self.accept_edges(target.key, &page.edges).await?;
         Ok(if page.more { Step::More } else { Step::Done })
     }
 

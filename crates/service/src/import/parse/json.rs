@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use entourage_model::{KeyHasher, Millis, UserPatch};
 use serde::{Deserialize, Deserializer};
 
-use super::{time, unix, user};
+use super::user;
 use crate::import::{
     person::Person,
     row::{Entry, Reason},
+    time::Times,
 };
 
 /// Fields that are not asked for are passed over: exports of other systems have more of them.
@@ -36,7 +37,8 @@ struct Object<'a> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Word<'a> {
-    Number(i64),
+    Whole(i64),
+    Number(f64),
     Text(#[serde(borrow)] Cow<'a, str>),
 }
 
@@ -48,27 +50,30 @@ fn clearable<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<Box<st
 impl Word<'_> {
     fn person(&self, keys: &KeyHasher) -> Result<Person, Reason> {
         match self {
-            Self::Number(number) => Person::parse(number.to_string().as_bytes(), keys),
+            Self::Whole(number) => Person::parse(number.to_string().as_bytes(), keys),
+            Self::Number(_) => Err(Reason::InvalidId),
             Self::Text(text) => Person::parse(text.as_bytes(), keys),
         }
     }
 
-    fn time(&self) -> Result<Millis, Reason> {
+    fn time(&self, times: Times) -> Result<Millis, Reason> {
         match self {
-            Self::Number(number) => Ok(unix(*number)),
-            Self::Text(text) => time(text.as_bytes()),
+            Self::Whole(number) => times.past_number(*number as f64),
+            Self::Number(number) => times.past_number(*number),
+            Self::Text(text) => times.past(text.as_bytes()),
         }
     }
 }
 
-pub(super) fn parse(line: &[u8], keys: &KeyHasher) -> Result<Entry, Reason> {
+pub(super) fn parse(line: &[u8], keys: &KeyHasher, times: Times) -> Result<Entry, Reason> {
     let text = std::str::from_utf8(line).map_err(|_| Reason::NotUtf8)?;
     let object: Object<'_> = serde_json::from_str(text).map_err(|_| Reason::InvalidJson)?;
+    let time = |word: &Option<Word<'_>>| word.as_ref().map(|word| word.time(times)).transpose();
     if let (Some(follower), Some(target)) = (&object.follower, &object.target) {
         return Ok(Entry::Edge {
             follower: follower.person(keys)?,
             target: target.person(keys)?,
-            at: object.created_at.as_ref().map(Word::time).transpose()?,
+            at: time(&object.created_at)?,
             quiet: object.quiet.unwrap_or(false),
         });
     }
@@ -78,7 +83,7 @@ pub(super) fn parse(line: &[u8], keys: &KeyHasher) -> Result<Entry, Reason> {
         avatar_url: object.avatar_url,
         private: object.private,
         hide_lists: object.hide_lists,
-        registered_at: object.registered_at.as_ref().map(Word::time).transpose()?,
+        registered_at: time(&object.registered_at)?,
     };
     user(id.person(keys)?, patch)
 }
