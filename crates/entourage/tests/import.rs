@@ -245,7 +245,9 @@ fn files_of_other_people_are_understood_or_refused_with_the_right_advice() {
     let edges = exported(&data, "--edges");
     assert!(edges.contains(&"1,2,2010-11-08T18:45:11.000Z,false".to_owned()), "{edges:?}");
     assert!(edges.contains(&"61,62,2010-11-08T18:45:11.728Z,false".to_owned()), "{edges:?}");
-    assert!(edges.iter().all(|line| !line.contains(",2000-") && line.starts_with(|first: char| first.is_ascii_digit())));
+    assert!(
+        edges.iter().all(|line| !line.contains(",2000-") && line.starts_with(|first: char| first.is_ascii_digit()))
+    );
     let refused: [(&str, &str, &[&str], &str); 3] = [
         ("weights", "91 92 5\n92 93 6\n", &[], "--columns follower,target,_"),
         ("header", "user,friend\n91,92\n", &["--edges"], "--columns follower,target --header"),
@@ -269,7 +271,8 @@ fn the_smallest_number_is_one_reject_and_no_end() {
     let (file, data) = (folder.join("edges.csv"), folder.join("data"));
     let mut lines = String::from("follower,target,created_at\n");
     for index in 0..19_995 {
-        let time = if index == 12_000 { "-9223372036854775808".to_owned() } else { (1_600_000_000 + index).to_string() };
+        let time =
+            if index == 12_000 { "-9223372036854775808".to_owned() } else { (1_600_000_000 + index).to_string() };
         lines.push_str(&format!("{},{},{time}\n", index % 500, 1_000 + index));
     }
     fs::write(&file, lines).unwrap();

@@ -41,7 +41,8 @@ pub(super) enum Subject {
 
 impl Subject {
     /// The fields without which there is no such row. Of two that fit the earlier one is meant.
-    const NEEDS: [(Self, &[Field]); 2] = [(Self::Follow, &[Field::Follower, Field::Target]), (Self::User, &[Field::Id])];
+    const NEEDS: [(Self, &[Field]); 2] =
+        [(Self::Follow, &[Field::Follower, Field::Target]), (Self::User, &[Field::Id])];
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +57,7 @@ pub(super) struct Columns {
 impl Columns {
     /// What these names say; `None` when they describe no row. Names that say nothing are passed over.
     pub(super) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let names: Vec<String> =
-            names.map(|name| name.trim().trim_matches('"').trim().to_ascii_lowercase()).collect();
+        let names: Vec<String> = names.map(|name| name.trim().trim_matches('"').trim().to_ascii_lowercase()).collect();
         let place = |known: &[&str]| names.iter().position(|name| known.contains(&name.as_str()));
         let places = NAMES.map(|(_, known)| place(known));
         let has = |field: &Field| places.get(*field as usize).is_some_and(Option::is_some);
@@ -69,14 +69,9 @@ impl Columns {
     pub(super) fn of(subject: Subject) -> Self {
         let fields: &[Field] = match subject {
             Subject::Follow => &[Field::Follower, Field::Target, Field::CreatedAt, Field::Quiet],
-            Subject::User => &[
-                Field::Id,
-                Field::Name,
-                Field::AvatarUrl,
-                Field::Private,
-                Field::HideLists,
-                Field::RegisteredAt,
-            ],
+            Subject::User => {
+                &[Field::Id, Field::Name, Field::AvatarUrl, Field::Private, Field::HideLists, Field::RegisteredAt]
+            }
         };
         let place = |wanted: Field| fields.iter().position(|field| *field == wanted);
         Self { subject, places: NAMES.map(|(field, _)| place(field)), width: fields.len() }
