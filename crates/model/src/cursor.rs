@@ -1,10 +1,10 @@
-//! List cursors: opaque, signed, versioned, and good for one list seen by one viewer only.
+//! List cursors: encrypted, versioned, all of one length, and good for one list seen by one viewer only.
 
-use crate::{Code, Error, Key, List, Place, Plane, Result, Side, Signer, Version};
+use crate::{Code, Error, Key, List, Place, Plane, Result, Sealer, Side, Version};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const PURPOSE: &[u8] = b"cursor";
-/// Planes fit below: the cursor of a whole list looks as it did before there were selections.
+/// Planes fit below.
 const SELECTION_SHIFT: u8 = 4;
 
 /// What is shown of a list: all of it, or what another list has to say about its rows.
@@ -49,18 +49,18 @@ pub struct CursorScope {
 pub struct Cursor(pub Place);
 
 impl Cursor {
-    pub fn encode(&self, signer: &Signer, scope: &CursorScope) -> String {
+    pub fn encode(&self, sealer: &Sealer, scope: &CursorScope) -> String {
         let mut payload = Vec::with_capacity(64);
         payload.push(FORMAT);
         payload.extend_from_slice(&scope_bytes(scope));
         payload.extend_from_slice(&self.0.position.bits().to_be_bytes());
         payload.extend_from_slice(&self.0.key.0.to_be_bytes());
-        signer.seal(PURPOSE, payload)
+        sealer.seal(PURPOSE, &payload)
     }
 
-    pub fn decode(text: &str, signer: &Signer, scope: &CursorScope) -> Result<Self> {
+    pub fn decode(text: &str, sealer: &Sealer, scope: &CursorScope) -> Result<Self> {
         let refuse = |detail: &'static str| Error::new(Code::InvalidCursor, detail);
-        let payload = signer
+        let payload = sealer
             .open(PURPOSE, text)
             .ok_or_else(|| refuse("the cursor was not made by this store; start without one"))?;
         let (format, rest) = payload.split_first().ok_or_else(|| refuse("the cursor is empty"))?;
@@ -104,7 +104,7 @@ fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
     bytes.push(u8::from(scope.viewer.is_some()));
     bytes.extend_from_slice(&scope.list.user.0.to_be_bytes());
     bytes.extend_from_slice(&scope.viewer.unwrap_or_default().0.to_be_bytes());
-    bytes.extend(other.into_iter().flat_map(|other| other.0.to_be_bytes()));
+    bytes.extend_from_slice(&other.unwrap_or_default().0.to_be_bytes());
     bytes
 }
 
@@ -118,12 +118,12 @@ mod tests {
     use super::*;
     use crate::Secret;
 
-    fn signer(seed: u8) -> Signer {
-        Signer::new(&Secret::from_bytes([seed; 32]))
+    fn sealer(seed: u8) -> Sealer {
+        Sealer::new(&Secret::from_bytes([seed; 32]), 1)
     }
 
     fn scope(user: i64, side: Side) -> CursorScope {
-        let list = List { user: Key(user), plane: Plane::Follow, side };
+        let list = List::new(Key(user), Plane::Follow, side);
         CursorScope { list, selection: Selection::All, viewer: None }
     }
 
@@ -132,17 +132,17 @@ mod tests {
     #[test]
     fn reads_back_only_where_it_belongs() {
         let home = scope(1, Side::Followers);
-        let text = CURSOR.encode(&signer(1), &home);
-        assert_eq!(Cursor::decode(&text, &signer(1), &home).unwrap(), CURSOR);
+        let text = CURSOR.encode(&sealer(1), &home);
+        assert_eq!(Cursor::decode(&text, &sealer(1), &home).unwrap(), CURSOR);
         let viewer = CursorScope { viewer: Some(Key(0)), ..home };
-        for (signer, scope) in [
-            (signer(1), CursorScope { selection: Selection::Mutuals, ..home }),
-            (signer(1), scope(1, Side::Following)),
-            (signer(1), scope(2, Side::Followers)),
-            (signer(2), home),
-            (signer(1), viewer),
+        for (sealer, scope) in [
+            (sealer(1), CursorScope { selection: Selection::Mutuals, ..home }),
+            (sealer(1), scope(1, Side::Following)),
+            (sealer(1), scope(2, Side::Followers)),
+            (sealer(2), home),
+            (sealer(1), viewer),
         ] {
-            let error = Cursor::decode(&text, &signer, &scope).unwrap_err();
+            let error = Cursor::decode(&text, &sealer, &scope).unwrap_err();
             assert_eq!(error.code(), Code::InvalidCursor);
         }
     }
@@ -166,44 +166,54 @@ mod tests {
             Selection::Notifications,
         ];
         for made in selections {
-            let text = CURSOR.encode(&signer(1), &of(made));
+            let text = CURSOR.encode(&sealer(1), &of(made));
             for used in selections {
-                assert_eq!(Cursor::decode(&text, &signer(1), &of(used)).is_ok(), made == used, "{made:?} as {used:?}");
+                assert_eq!(Cursor::decode(&text, &sealer(1), &of(used)).is_ok(), made == used, "{made:?} as {used:?}");
             }
         }
     }
 
     #[test]
+    fn all_cursors_have_one_length() {
+        let viewers = [None, Some(Key(7))];
+        let selections = [Selection::All, Selection::CommonWith(Key(2)), Selection::Members(Version::from_bits(3))];
+        for (viewer, selection) in viewers.into_iter().zip(selections) {
+            let scope = CursorScope { viewer, selection, ..scope(1, Side::Followers) };
+            assert_eq!(CURSOR.encode(&sealer(1), &scope).len(), 98);
+        }
+    }
+
+    #[test]
     fn an_unknown_format_is_refused() {
-        let text = signer(1).seal(PURPOSE, vec![9; 36]);
-        assert!(Cursor::decode(&text, &signer(1), &scope(1, Side::Followers)).is_err());
+        let text = sealer(1).seal(PURPOSE, &[9; 44]);
+        assert!(Cursor::decode(&text, &sealer(1), &scope(1, Side::Followers)).is_err());
     }
 
     #[test]
     fn a_token_is_not_a_cursor() {
-        let text = crate::Token::new(1, crate::Sequence(5), Version::ZERO).encode(&signer(1));
-        assert!(Cursor::decode(&text, &signer(1), &scope(1, Side::Followers)).is_err());
+        let text = crate::Token::new(1, crate::Sequence(5), Version::ZERO).encode(&sealer(1));
+        assert!(Cursor::decode(&text, &sealer(1), &scope(1, Side::Followers)).is_err());
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
         let home = scope(1, Side::Followers);
-        let text = CURSOR.encode(&signer(1), &home);
+        let text = CURSOR.encode(&sealer(1), &home);
         for at in 0..text.len() {
             for bit in 0..7 {
                 let mut bytes = text.clone().into_bytes();
                 bytes[at] ^= 1 << bit;
                 let flipped = String::from_utf8(bytes).unwrap();
-                assert!(Cursor::decode(&flipped, &signer(1), &home).is_err(), "byte {at} bit {bit}");
+                assert!(Cursor::decode(&flipped, &sealer(1), &home).is_err(), "byte {at} bit {bit}");
             }
-            assert!(Cursor::decode(&text[..at], &signer(1), &home).is_err());
+            assert!(Cursor::decode(&text[..at], &sealer(1), &home).is_err());
         }
     }
 
     proptest! {
         #[test]
         fn garbage_is_refused(text in ".{0,600}") {
-            prop_assert!(Cursor::decode(&text, &signer(1), &scope(1, Side::Followers)).is_err());
+            prop_assert!(Cursor::decode(&text, &sealer(1), &scope(1, Side::Followers)).is_err());
         }
     }
 }

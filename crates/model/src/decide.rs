@@ -66,9 +66,14 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
             actor(view, follower)?;
             Ok(remove(view, Kind::Follow, follower, target, Cause::Follower, version))
         }
-        Operation::RemoveFollower { target, follower } => {
+        Operation::RemoveFollower { target, follower, sees_quiet } => {
             actor(view, target)?;
-            Ok(remove(view, Kind::Follow, follower, target, Cause::Target, version))
+            let hidden = !sees_quiet && view.edge(Kind::Follow, follower, target).is_some_and(|edge| edge.quiet);
+            let mut decision = remove(view, Kind::Follow, follower, target, Cause::Target, version);
+            if hidden {
+                decision.reply = Reply::Gone { changed: false };
+            }
+            Ok(decision)
         }
         Operation::Accept { target, follower } => {
             actor(view, target)?;
@@ -134,7 +139,7 @@ fn follow(
     view: &impl View,
     follower: Key,
     target: Key,
-    quiet: bool,
+    quiet: Option<bool>,
     cap: Option<u64>,
     version: Version,
 ) -> Result<Decision, Refusal> {
@@ -144,16 +149,22 @@ fn follow(
     }
     let private = view.is_private(target);
     if let Some(before) = view.edge(Kind::Follow, follower, target) {
+        if quiet == Some(true) && (private || before.state != State::Active) {
+            return Err(Refusal::QuietPrivate);
+        }
+        let quiet = quiet.unwrap_or(before.quiet);
         if before.quiet == quiet {
             return Ok(unchanged(before));
         }
-        if quiet && (private || before.state != State::Active) {
-            return Err(Refusal::QuietPrivate);
-        }
-        // Another `quiet` changes the flag only: the position stays.
-        let after = EdgeValue { quiet, version, ..before };
+        // Another `quiet` changes the flag only: the position stays. But whoever followed quietly before the account
+        // went private was never let in, and asks like anybody.
+        let after = match private && before.state == State::Active {
+            true => EdgeValue { state: State::Pending, ..EdgeValue::active(version) },
+            false => EdgeValue { quiet, version, ..before },
+        };
         return Ok(edge(Kind::Follow, follower, target, Cause::Follower, Some(before), after));
     }
+    let quiet = quiet.unwrap_or(false);
     if quiet && private {
         return Err(Refusal::QuietPrivate);
     }
@@ -179,8 +190,10 @@ fn answer_request(
             let after = EdgeValue { state, version, position, accepted, ..before };
             Ok(edge(Kind::Follow, follower, target, Cause::Target, Some(before), after))
         }
-        // Accepting twice is accepting once.
-        Some(before) if before.state == State::Active && state == State::Active => Ok(unchanged(before)),
+        // Accepting twice is accepting once. Of a quiet follower the target does not learn this way.
+        Some(before) if before.state == State::Active && state == State::Active && !before.quiet => {
+            Ok(unchanged(before))
+        }
         _ => Err(Refusal::NoSuchRequest),
     }
 }

@@ -1,8 +1,8 @@
 //! Events: one for each change, derived from it alone, so that no change can miss its event.
 
-use crate::{Cause, Change, Code, Error, Key, Kind, RecordId, Result, Sequence, Signer, Space, State, User, Version};
+use crate::{Cause, Change, Code, Error, Key, Kind, RecordId, Result, Sealer, Sequence, Space, State, User, Version};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const PURPOSE: &[u8] = b"event";
 
 /// What one change looked like from outside.
@@ -121,17 +121,27 @@ pub struct EventCursor {
 }
 
 impl EventCursor {
-    pub fn encode(&self, signer: &Signer) -> String {
+    /// For readers of all events: an event has the same cursor whenever it is read.
+    pub fn encode(&self, sealer: &Sealer) -> String {
+        sealer.seal_stable(PURPOSE, &self.payload())
+    }
+
+    /// For one user's streams: two cursors do not tell whether anything happened in between.
+    pub fn encode_for_viewer(&self, sealer: &Sealer) -> String {
+        sealer.seal(PURPOSE, &self.payload())
+    }
+
+    fn payload(&self) -> Vec<u8> {
         let mut payload = vec![FORMAT];
         payload.extend_from_slice(&self.epoch.to_be_bytes());
         payload.extend_from_slice(&self.sequence.0.to_be_bytes());
-        signer.seal(PURPOSE, payload)
+        payload
     }
 
-    pub fn decode(text: &str, signer: &Signer, epoch: u64) -> Result<Self> {
+    pub fn decode(text: &str, sealer: &Sealer, epoch: u64) -> Result<Self> {
         let refuse =
             || Error::new(Code::InvalidCursor, "the event cursor was not made by this store; start without one");
-        let payload = signer.open(PURPOSE, text).ok_or_else(refuse)?;
+        let payload = sealer.open(PURPOSE, text).ok_or_else(refuse)?;
         match payload.split_first() {
             Some((&FORMAT, body)) => {
                 let (stored, sequence) = body

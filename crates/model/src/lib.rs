@@ -42,7 +42,7 @@ pub use record::{
     member_value,
 };
 pub use retry::RetryHasher;
-pub use secret::{Secret, Signer};
+pub use secret::{Sealer, Secret};
 pub use token::Token;
 pub use user::{Counts, User};
 pub use version::{Millis, Position, Sequence, Version, VersionClock};

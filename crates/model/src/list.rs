@@ -80,15 +80,34 @@ pub struct List {
     pub user: Key,
     pub plane: Plane,
     pub side: Side,
+    /// Without quiet follows: what others than the follower may page through. Stores keep it apart, so that a page
+    /// of it neither shows nor costs what is hidden.
+    pub open: bool,
 }
 
 impl List {
+    /// All edges, quiet or not.
+    pub const fn new(user: Key, plane: Plane, side: Side) -> Self {
+        Self { user, plane, side, open: false }
+    }
+
     pub const fn following(user: Key) -> Self {
-        Self { user, plane: Plane::Follow, side: Side::Following }
+        Self::new(user, Plane::Follow, Side::Following)
     }
 
     pub const fn followers(user: Key) -> Self {
-        Self { user, plane: Plane::Follow, side: Side::Followers }
+        Self::new(user, Plane::Follow, Side::Followers)
+    }
+
+    /// The same list without quiet follows.
+    #[must_use]
+    pub const fn open(self) -> Self {
+        Self { open: true, ..self }
+    }
+
+    /// Whether the list shows an edge of its plane with this flag.
+    pub const fn shows(&self, quiet: bool) -> bool {
+        !(self.open && quiet)
     }
 
     /// The end of an edge that this list shows.
@@ -117,8 +136,8 @@ pub struct Page {
     pub edges: Vec<Edge>,
     /// Whether the list goes on after the last edge.
     pub more: bool,
-    /// How many edges the whole list has at this moment, hidden ones included.
+    /// How many edges the whole list has at this moment.
     pub total: u64,
-    /// How many of those are quiet.
+    /// How many of those are quiet; none of an open list.
     pub quiet: u64,
 }

@@ -58,11 +58,12 @@ pub enum Operation {
         patch: UserPatch,
         overwrite: Overwrite,
     },
-    /// `cap` bounds active + pending + parked edges of the follower; `None` is no bound.
+    /// `cap` bounds active + pending + parked edges of the follower; `None` is no bound. `quiet` that is not said keeps
+    /// what is there.
     Follow {
         follower: Key,
         target: Key,
-        quiet: bool,
+        quiet: Option<bool>,
         cap: Option<u64>,
     },
     /// Also cancels a request.
@@ -70,10 +71,12 @@ pub enum Operation {
         follower: Key,
         target: Key,
     },
-    /// The target takes a follower (or a request) away.
+    /// The target takes a follower (or a request) away. A quiet follower goes, too; unless `sees_quiet`, the reply is the
+    /// same as for somebody who did not follow.
     RemoveFollower {
         target: Key,
         follower: Key,
+        sees_quiet: bool,
     },
     Accept {
         target: Key,
@@ -202,7 +205,7 @@ impl Operation {
             Self::Follow { follower, target, .. }
             | Self::Unfollow { follower, target }
             | Self::Import { follower, target, .. } => (follower, Some(target)),
-            Self::RemoveFollower { target, follower }
+            Self::RemoveFollower { target, follower, .. }
             | Self::Accept { target, follower }
             | Self::Reject { target, follower } => (target, Some(follower)),
             Self::Block { actor, target }

@@ -1,11 +1,27 @@
-//! The store's secret, and signatures made with keys derived from it.
+//! The store's secret, and what is encrypted with keys derived from it.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
+use aes_gcm_siv::{
+    Aes256GcmSiv,
+    aead::{Aead, Payload},
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use siphasher::sip128::SipHasher24;
 
-const TAG_BYTES: usize = 12;
+/// Which key: there is one. Rotation gives out others.
+const KEY_ID: u8 = 1;
+const NONCE_BYTES: usize = 12;
+const TAG_BYTES: usize = 16;
+const SEALED_CHARS_MAX: usize = 512;
 
 /// 32 random bytes made when a store is created and kept in it.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,40 +53,84 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Signs what the server hands out and wants back unchanged.
+/// Encrypts what the server hands out and wants back unchanged: nobody reads it, changes it, or learns from its bytes
+/// whether two of them say the same.
 #[derive(Clone)]
-pub struct Signer {
-    key: [u8; 32],
+pub struct Sealer {
+    cipher: Box<Aes256GcmSiv>,
+    nonces: Arc<Nonces>,
 }
 
-impl Signer {
-    pub fn new(secret: &Secret) -> Self {
-        Self { key: secret.derive(b"sign") }
+/// Nonces that tell nothing of their number. Should two ever be equal, the cipher reveals no more than that the two
+/// texts are.
+struct Nonces {
+    key: [u8; 16],
+    next: AtomicU64,
+    /// The same in every process.
+    stable: [u8; 16],
+}
+
+impl Nonces {
+    fn next(&self) -> [u8; NONCE_BYTES] {
+        hashed(&self.key, &self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes())
     }
 
-    /// `payload` followed by its tag; the purpose keeps a token from passing for a cursor.
-    pub(crate) fn seal(&self, purpose: &[u8], mut payload: Vec<u8>) -> String {
-        let tag = mac(&self.key, &[purpose, &payload]).finalize().into_bytes();
-        payload.extend_from_slice(&tag[..TAG_BYTES]);
-        base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload)
+    fn of(&self, payload: &[u8]) -> [u8; NONCE_BYTES] {
+        hashed(&self.stable, payload)
+    }
+}
+
+fn hashed(key: &[u8; 16], bytes: &[u8]) -> [u8; NONCE_BYTES] {
+    let hash = SipHasher24::new_with_key(key).hash(bytes).as_bytes();
+    let mut nonce = [0; NONCE_BYTES];
+    nonce.copy_from_slice(&hash[..NONCE_BYTES]);
+    nonce
+}
+
+impl Sealer {
+    /// `seed` is another one each time a process begins.
+    pub fn new(secret: &Secret, seed: u64) -> Self {
+        let cipher = Box::new(Aes256GcmSiv::new(&secret.derive(b"seal").into()));
+        let key = secret.derive_16(&[b"nonce".as_slice(), &seed.to_be_bytes()].concat());
+        let stable = secret.derive_16(b"stable nonce");
+        Self { cipher, nonces: Arc::new(Nonces { key, next: AtomicU64::new(0), stable }) }
+    }
+
+    /// A key id, a nonce, and the payload encrypted. The purpose keeps a token from passing for a cursor.
+    pub(crate) fn seal(&self, purpose: &[u8], payload: &[u8]) -> String {
+        self.seal_with(self.nonces.next(), purpose, payload)
+    }
+
+    /// As [`Self::seal`], the same text for the same payload: for those who may know whether two are equal.
+    pub(crate) fn seal_stable(&self, purpose: &[u8], payload: &[u8]) -> String {
+        self.seal_with(self.nonces.of(payload), purpose, payload)
+    }
+
+    fn seal_with(&self, nonce: [u8; NONCE_BYTES], purpose: &[u8], payload: &[u8]) -> String {
+        let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + payload.len() + TAG_BYTES);
+        sealed.push(KEY_ID);
+        sealed.extend_from_slice(&nonce);
+        // Only a text of many gigabytes is refused.
+        if let Ok(encrypted) = self.cipher.encrypt(&nonce.into(), Payload { msg: payload, aad: purpose }) {
+            sealed.extend_from_slice(&encrypted);
+        }
+        URL_SAFE_NO_PAD.encode(sealed)
     }
 
     pub(crate) fn open(&self, purpose: &[u8], text: &str) -> Option<Vec<u8>> {
-        if text.len() > 512 {
+        if text.len() > SEALED_CHARS_MAX {
             return None;
         }
-        let mut sealed = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, text).ok()?;
-        let payload_bytes = sealed.len().checked_sub(TAG_BYTES)?;
-        let (payload, tag) = sealed.split_at(payload_bytes);
-        mac(&self.key, &[purpose, payload]).verify_truncated_left(tag).ok()?;
-        sealed.truncate(payload_bytes);
-        Some(sealed)
+        let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (&KEY_ID, rest) = sealed.split_first()? else { return None };
+        let (nonce, encrypted) = rest.split_first_chunk::<NONCE_BYTES>()?;
+        self.cipher.decrypt(&(*nonce).into(), Payload { msg: encrypted, aad: purpose }).ok()
     }
 }
 
-impl fmt::Debug for Signer {
+impl fmt::Debug for Sealer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Signer(…)")
+        f.write_str("Sealer(…)")
     }
 }
 
@@ -83,4 +143,36 @@ fn mac(key: &[u8; 32], parts: &[&[u8]]) -> Hmac<Sha256> {
         mac.update(part);
     }
     mac
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_has_one_length_and_never_the_same_bytes() {
+        let sealer = Sealer::new(&Secret::from_bytes([3; 32]), 1);
+        let texts: HashSet<String> = (0..1_000).map(|_| sealer.seal(b"token", &[9; 25])).collect();
+        assert_eq!(texts.len(), 1_000);
+        assert!(texts.iter().all(|text| text.len() == 72), "{texts:?}");
+        assert!(texts.iter().all(|text| sealer.open(b"token", text) == Some(vec![9; 25])));
+        assert!(texts.iter().all(|text| sealer.open(b"cursor", text).is_none()));
+        // Another process has the same key and other nonces.
+        let other = Sealer::new(&Secret::from_bytes([3; 32]), 2);
+        let text = other.seal(b"token", &[9; 25]);
+        assert!(!texts.contains(&text));
+        assert_eq!(sealer.open(b"token", &text), Some(vec![9; 25]));
+        let stable = sealer.seal_stable(b"event", b"1");
+        assert_eq!((&stable, other.seal_stable(b"event", b"1")), (&stable, stable.clone()));
+        assert_ne!(stable, sealer.seal_stable(b"event", b"2"));
+    }
+
+    #[test]
+    fn nothing_of_the_payload_can_be_read() {
+        let sealer = Sealer::new(&Secret::from_bytes([3; 32]), 1);
+        let sealed = URL_SAFE_NO_PAD.decode(sealer.seal(b"cursor", b"a key and a time")).unwrap();
+        assert!(!sealed.windows(5).any(|bytes| b"a key and a time".windows(5).any(|plain| plain == bytes)));
+    }
 }

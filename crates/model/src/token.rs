@@ -1,9 +1,11 @@
 //! Consistency tokens: what a write returns, so that any later read can say "not older than this".
 
-use crate::{Code, Error, Result, Sequence, Signer, Version};
+use crate::{Code, Error, Result, Sealer, Sequence, Version};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const PURPOSE: &[u8] = b"token";
+/// How many tokens one request may carry.
+const TOKENS_MAX: usize = 32;
 
 /// The store's epoch, one watermark of its log, and the version of the write. Not bound to a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,18 +42,28 @@ impl Token {
         Ok(Self { epoch: self.epoch, watermark, version })
     }
 
-    pub fn encode(&self, signer: &Signer) -> String {
+    pub fn encode(&self, sealer: &Sealer) -> String {
         let mut payload = Vec::with_capacity(32);
         payload.push(FORMAT);
         payload.extend_from_slice(&self.epoch.to_be_bytes());
         payload.extend_from_slice(&self.watermark.0.to_be_bytes());
         payload.extend_from_slice(&self.version.bits().to_be_bytes());
-        signer.seal(PURPOSE, payload)
+        sealer.seal(PURPOSE, &payload)
+    }
+
+    /// One token, or several with commas between, which become the latest.
+    pub fn decode_all(text: &str, sealer: &Sealer, epoch: u64) -> Result<Self> {
+        if text.split(',').nth(TOKENS_MAX).is_some() {
+            return Err(Error::new(Code::InvalidToken, format!("at most {TOKENS_MAX} tokens come with one request")));
+        }
+        let mut tokens = text.split(',').map(|part| Self::decode(part.trim(), sealer, epoch));
+        let first = tokens.next().unwrap_or_else(|| Err(foreign()))?;
+        tokens.try_fold(first, |merged, token| merged.merge(token?))
     }
 
     /// Refuses tokens of another store: their watermark means nothing here.
-    pub fn decode(text: &str, signer: &Signer, epoch: u64) -> Result<Self> {
-        let (format, body) = signer
+    fn decode(text: &str, sealer: &Sealer, epoch: u64) -> Result<Self> {
+        let (format, body) = sealer
             .open(PURPOSE, text)
             .and_then(|payload| payload.split_first().map(|(format, body)| (*format, body.to_vec())))
             .ok_or_else(foreign)?;
@@ -79,19 +91,26 @@ mod tests {
 
     #[test]
     fn tokens_are_bound_to_their_store_and_merge_to_the_later() {
-        let signer = Signer::new(&Secret::from_bytes([7; 32]));
+        let sealer = Sealer::new(&Secret::from_bytes([7; 32]), 1);
         let version = Version::from_bits;
         let early = Token::new(9, Sequence(3), version(40));
         let late = Token::new(9, Sequence(8), version(90));
-        assert_eq!(Token::decode(&early.encode(&signer), &signer, 9).unwrap(), early);
+        assert_eq!(Token::decode(&early.encode(&sealer), &sealer, 9).unwrap(), early);
         assert_eq!(early.merge(late).unwrap(), late);
         assert_eq!(late.merge(early).unwrap(), late);
         let crossed = Token::new(9, Sequence(2), version(99));
         assert_eq!(late.merge(crossed).unwrap(), Token::new(9, Sequence(8), version(99)));
         assert!(early.merge(Token::new(8, Sequence(3), version(40))).is_err());
-        assert!(Token::decode(&early.encode(&signer), &signer, 8).is_err());
-        let mut text = early.encode(&signer);
+        assert!(Token::decode(&early.encode(&sealer), &sealer, 8).is_err());
+        let both = format!("{}, {}", early.encode(&sealer), late.encode(&sealer));
+        assert_eq!(Token::decode_all(&both, &sealer, 9).unwrap(), late);
+        let with_garbage = format!("{},x", early.encode(&sealer));
+        assert_eq!(Token::decode_all(&with_garbage, &sealer, 9).unwrap_err().code(), Code::InvalidToken);
+        let many = vec![early.encode(&sealer); TOKENS_MAX + 1];
+        assert!(Token::decode_all(&many.join(","), &sealer, 9).is_err());
+        assert_eq!(Token::decode_all(&many[1..].join(","), &sealer, 9).unwrap(), early);
+        let mut text = early.encode(&sealer);
         text.insert(4, 'A');
-        assert_eq!(Token::decode(&text, &signer, 9).unwrap_err().code(), Code::InvalidToken);
+        assert_eq!(Token::decode(&text, &sealer, 9).unwrap_err().code(), Code::InvalidToken);
     }
 }

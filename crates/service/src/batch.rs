@@ -13,8 +13,16 @@ pub const BATCH_MAX: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchOperation {
-    Follow { follower: UserId, target: UserId, quiet: bool },
-    Unfollow { follower: UserId, target: UserId },
+    /// `quiet` that is not said keeps what is there.
+    Follow {
+        follower: UserId,
+        target: UserId,
+        quiet: Option<bool>,
+    },
+    Unfollow {
+        follower: UserId,
+        target: UserId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,10 +113,10 @@ impl Service {
             last = Some(last.map_or(Ok(token), |last| last.merge(token))?);
             replayed |= outcome.replayed;
             let receipt =
-                Receipt { version: outcome.version, token: token.encode(&self.signer), replayed: outcome.replayed };
+                Receipt { version: outcome.version, token: token.encode(&self.sealer), replayed: outcome.replayed };
             *slot = Some(done(operation, outcome.reply, receipt));
         }
-        let token = last.map(|token| token.encode(&self.signer));
+        let token = last.map(|token| token.encode(&self.sealer));
         Ok(Batch { results: results.into_iter().flatten().collect(), token, replayed })
     }
 

@@ -89,26 +89,26 @@ impl Service {
         }
         let list = List::following(driver);
         let scope = CursorScope { list, selection, viewer };
-        let mut after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?.map(|at| at.0);
+        let mut after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?.map(|at| at.0);
+        let visible = self.visible_list(viewer, list).await?;
         let mut rows: Vec<Edge> = Vec::new();
         let mut more = true;
         for _ in 0..ROUNDS_MAX {
-            let page = self.store.scan(list, after, CHUNK).await?;
+            let page = self.scan_shown(&mut eyes, &visible, after, CHUNK).await?;
             let chosen = self.select(&mut eyes, driver, selection, &page.edges).await?;
-            let mut rest = page.edges.iter().zip(chosen);
-            for (edge, chosen) in rest.by_ref() {
-                after = Some(list.place(edge));
-                rows.extend(chosen.then_some(*edge));
-                if rows.len() == limit.get() {
-                    break;
-                }
-            }
-            more = page.more || rest.next().is_some();
-            if !more || rows.len() == limit.get() {
+            after = page.edges.last().map(|edge| list.place(edge)).or(after);
+            rows.extend(page.edges.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(edge, _)| *edge));
+            more = page.more;
+            // One more than is shown tells whether there is more.
+            if !more || rows.len() > limit.get() {
                 break;
             }
         }
-        let next = after.filter(|_| more).map(|place: Place| Cursor(place).encode(&self.signer, &scope));
+        if rows.len() > limit.get() {
+            rows.truncate(limit.get());
+            (after, more) = (rows.last().map(|edge| list.place(edge)), true);
+        }
+        let next = after.filter(|_| more).map(|place: Place| Cursor(place).encode(&self.sealer, &scope));
         Ok(UserPage { rows: self.rows(list, &rows).await?, next_cursor: next, total: None })
     }
 

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use entourage_model::{Edge, Key, List, Place, Result, UserId};
 
-use crate::{Call, Service, visibility::Eyes};
+use crate::{
+    Call, Service,
+    visibility::{Eyes, VisibleList},
+};
 
 /// How many rows of the one's following list and of the other's followers are looked at.
 pub const DISTANCE_ENDS_MAX: usize = 10_000;
@@ -39,8 +42,8 @@ impl Service {
         if self.has_evidence(&mut eyes, &[(from, to)]).await? {
             return Ok(Distance::Steps(1));
         }
-        let first = self.end(&mut eyes, List::following(from)).await?;
-        let last = self.end(&mut eyes, List::followers(to)).await?;
+        let first = self.end(&mut eyes, self.visible_list(viewer, List::following(from)).await?).await?;
+        let last = self.end(&mut eyes, self.visible_list(viewer, List::followers(to)).await?).await?;
         let meeting: HashSet<Key> = last.keys.iter().copied().collect();
         if first.keys.iter().any(|key| meeting.contains(key)) {
             return Ok(Distance::Steps(2));
@@ -60,13 +63,14 @@ impl Service {
                 return Ok(Distance::Steps(2));
             }
         }
-        self.third_step(&mut eyes, &first, &last, &meeting).await
+        self.third_step(&mut eyes, viewer, &first, &last, &meeting).await
     }
 
     /// Whether anybody at the one end follows anybody at the other.
     async fn third_step(
         &self,
         eyes: &mut Eyes<'_>,
+        viewer: Option<Key>,
         first: &End,
         last: &End,
         meeting: &HashSet<Key>,
@@ -81,7 +85,7 @@ impl Service {
         }
         let mut left = DISTANCE_EDGES_MAX;
         for &key in &first.keys {
-            let list = List::following(key);
+            let list = self.visible_list(viewer, List::following(key)).await?.list;
             let mut after: Option<Place> = None;
             loop {
                 let page = self.store.scan(list, after, CHUNK.min(left)).await?;
@@ -114,12 +118,13 @@ impl Service {
         Ok(false)
     }
 
-    async fn end(&self, eyes: &mut Eyes<'_>, list: List) -> Result<End> {
+    async fn end(&self, eyes: &mut Eyes<'_>, visible: VisibleList) -> Result<End> {
+        let list = visible.list;
         let mut end = End { keys: Vec::new(), complete: false };
         let mut after = None;
         let mut seen = 0;
         while seen < DISTANCE_ENDS_MAX {
-            let page = self.store.scan(list, after, CHUNK).await?;
+            let page = self.scan_visible(&visible, after, CHUNK).await?;
             seen += page.edges.len();
             let evidence = eyes.evidence(&page.edges).await?;
             let keys = page.edges.iter().zip(evidence).filter(|(_, may_tell)| *may_tell);

@@ -46,7 +46,7 @@ impl Service {
 
     /// A token as clients have it.
     pub fn show_token(&self, token: Token) -> String {
-        token.encode(&self.signer)
+        token.encode(&self.sealer)
     }
 
     async fn write_run(
@@ -133,7 +133,7 @@ mod tests {
         let follow = |follower: i64, target: i64| BatchOperation::Follow {
             follower: follower.into(),
             target: target.into(),
-            quiet: false,
+            quiet: Some(false),
         };
         let unfollow =
             |follower: i64, target: i64| BatchOperation::Unfollow { follower: follower.into(), target: target.into() };

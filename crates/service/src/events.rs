@@ -34,7 +34,7 @@ impl Service {
         call.must_be_service()?;
         self.catch_up(call).await?;
         let start = match after {
-            Some(text) => EventCursor::decode(text, &self.signer, self.epoch())?.sequence,
+            Some(text) => EventCursor::decode(text, &self.sealer, self.epoch())?.sequence,
             None => Sequence::ZERO,
         };
         let (mut events, mut read_to, mut has_more) = (Vec::new(), start, true);
@@ -80,7 +80,7 @@ impl Service {
     }
 
     pub(crate) fn event_cursor(&self, sequence: Sequence) -> String {
-        EventCursor { epoch: self.epoch(), sequence }.encode(&self.signer)
+        EventCursor { epoch: self.epoch(), sequence }.encode(&self.sealer)
     }
 
     /// Stores name the sequence to resume from as a number; readers get it as a cursor.

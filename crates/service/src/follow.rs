@@ -23,10 +23,17 @@ pub struct Unfollowed {
 }
 
 impl Service {
-    pub async fn follow(&self, call: &Call, follower: &UserId, target: &UserId, quiet: bool) -> Result<Followed> {
+    /// `quiet` that is not said keeps what is there.
+    pub async fn follow(
+        &self,
+        call: &Call,
+        follower: &UserId,
+        target: &UserId,
+        quiet: impl Into<Option<bool>>,
+    ) -> Result<Followed> {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, true).await?;
-        let operation = self.follow_operation(follower_key, target_key, quiet);
+        let operation = self.follow_operation(follower_key, target_key, quiet.into());
         match self.commit(call, operation).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
@@ -36,7 +43,7 @@ impl Service {
         }
     }
 
-    pub(crate) fn follow_operation(&self, follower: Key, target: Key, quiet: bool) -> Operation {
+    pub(crate) fn follow_operation(&self, follower: Key, target: Key, quiet: Option<bool>) -> Operation {
         Operation::Follow { follower, target, quiet, cap: self.rules.following_max }
     }
 

@@ -6,9 +6,7 @@ use entourage_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Actor, Call, Limit, Receipt, Service, Unfollowed, UserPage, UserRow, ids::actor_not_found, service::unexpected,
-};
+use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, UserRow, ids::actor_not_found, service::unexpected};
 
 /// How many groups one user may have.
 pub const GROUPS_MAX: u32 = 100;
@@ -122,15 +120,8 @@ impl Service {
     pub async fn add_member(&self, call: &Call, owner: &UserId, id: Version, member: &UserId) -> Result<MemberAdded> {
         call.may_change(owner)?;
         let (owner, member) = self.write_keys(owner, member, false).await?;
-        // Whether somebody follows quietly is not to be found out this way.
-        let done = if call.actor != Actor::Service && self.follows_quietly_only(owner, member).await? {
-            self.group_record(owner, id).await?.ok_or_else(group_not_found)?;
-            self.replay(call).await?.ok_or(Refusal::NotConnected)?
-        } else {
-            let group = RecordId::of_version(id);
-            self.commit(call, Operation::GroupMember { owner, group, member, present: true }).await?
-        };
-        match done {
+        let group = RecordId::of_version(id);
+        match self.commit(call, Operation::GroupMember { owner, group, member, present: true }).await? {
             (Reply::Record { created, .. }, receipt) => Ok(MemberAdded { created, receipt }),
             (other, _) => Err(unexpected(&other)),
         }
@@ -162,30 +153,32 @@ impl Service {
         let prefix = RecordId::member_prefix(&group);
         let mut after: Box<[u8]> = prefix.clone();
         if let Some(text) = cursor {
-            let key = Cursor::decode(text, &self.signer, &scope)?.0.key;
+            let key = Cursor::decode(text, &self.sealer, &scope)?.0.key;
             after = RecordId::of_member(&group, key).ok_or_else(group_not_found)?.as_bytes().into();
         }
-        let (mut rows, mut next) = (Vec::new(), None);
-        for _ in 0..ROUNDS_MAX {
-            let wanted = limit.get() - rows.len();
-            let mut found = self.store.scan_records(Space::GroupMember, owner, Some(&after), wanted + 1).await?;
+        // One more than is shown tells whether there is more.
+        let mut rows: Vec<(Key, UserRow)> = Vec::new();
+        while rows.len() <= limit.get() {
+            let mut found = self.store.scan_records(Space::GroupMember, owner, Some(&after), Limit::MAX).await?;
+            let is_last = found.len() < Limit::MAX;
             found.retain(|record| record.id.as_bytes().starts_with(&prefix));
-            let more = found.len() > wanted;
-            found.truncate(wanted);
-            let last = found.last().map(|record| record.id.clone()).filter(|_| more);
+            let Some(last) = found.last().map(|record| record.id.as_bytes().into()) else { break };
+            after = last;
             rows.extend(self.connected(owner, viewer.is_none(), found).await?);
-            next = last.as_ref().and_then(RecordId::member).map(|(_, key)| key);
-            match last {
-                Some(last) if rows.len() < limit.get() => after = last.as_bytes().into(),
-                _ => break,
+            if is_last {
+                break;
             }
         }
-        let place = |key| Cursor(Place { position: id, key }).encode(&self.signer, &scope);
-        Ok(UserPage { rows, next_cursor: next.map(place), total: None })
+        let more = rows.len() > limit.get();
+        rows.truncate(limit.get());
+        let last = rows.last().map(|(key, _)| *key).filter(|_| more);
+        let place = |key| Cursor(Place { position: id, key }).encode(&self.sealer, &scope);
+        let rows = rows.into_iter().map(|(_, row)| row).collect();
+        Ok(UserPage { rows, next_cursor: last.map(place), total: None })
     }
 
     /// The rows of members that are still who was meant, and still have to do with the owner.
-    async fn connected(&self, owner: Key, sees_quiet: bool, members: Vec<Record>) -> Result<Vec<UserRow>> {
+    async fn connected(&self, owner: Key, sees_quiet: bool, members: Vec<Record>) -> Result<Vec<(Key, UserRow)>> {
         let keys: Vec<Key> = members.iter().filter_map(|record| Some(record.id.member()?.1)).collect();
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -201,22 +194,10 @@ impl Service {
             rows.extend(user.map(|user| {
                 let created_at = record.version.millis();
                 let (name, avatar_url) = (user.name, user.avatar_url);
-                UserRow { id: user.id, name, avatar_url, created_at, expires_at: None }
+                (user.key, UserRow { id: user.id, name, avatar_url, created_at, expires_at: None })
             }));
         }
         Ok(rows)
-    }
-
-    async fn follows_quietly_only(&self, owner: Key, member: Key) -> Result<bool> {
-        if self.users_by_key(&[owner, member]).await?.len() < 2 {
-            return Ok(false);
-        }
-        let edges = self.store.get_edges(Kind::Follow, &[(owner, member), (member, owner)]).await?;
-        let is_active = |edge: &entourage_model::EdgeValue| edge.state == State::Active;
-        match edges[..] {
-            [out, Some(back)] => Ok(!out.is_some_and(|edge| is_active(&edge)) && is_active(&back) && back.quiet),
-            _ => Ok(false),
-        }
     }
 
     pub(crate) async fn group_record(&self, owner: Key, id: Version) -> Result<Option<Record>> {

@@ -68,7 +68,7 @@ impl Service {
         let viewer = self.viewer(call).await?;
         let follower = self.stored_user(id).await?.key;
         let scope = CursorScope { list: List::following(follower), selection: Selection::History, viewer };
-        let start = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let start = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?;
         let mut before = start.map(|Cursor(place)| place.position);
         let (mut rows, mut next) = (Vec::new(), None);
         for _ in 0..ROUNDS_MAX {
@@ -83,7 +83,7 @@ impl Service {
             }
             before = next;
         }
-        let place = |position| Cursor(Place { position, key: follower }).encode(&self.signer, &scope);
+        let place = |position| Cursor(Place { position, key: follower }).encode(&self.sealer, &scope);
         Ok(HistoryPage { rows, next_cursor: next.map(place) })
     }
 

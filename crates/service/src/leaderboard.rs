@@ -9,7 +9,8 @@ use std::{
 };
 
 use entourage_model::{
-    Change, Counts, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, UserId, Version,
+    Change, Counts, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, User, UserId,
+    Version,
 };
 use parking_lot::Mutex;
 
@@ -134,26 +135,33 @@ impl Service {
         let viewer = self.viewer(call).await?;
         let list = List::followers(Key::default());
         let scope = CursorScope { list, selection: Selection::Leaderboard, viewer };
-        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?;
         let after = after.map(|Cursor(place)| (Reverse(place.position.bits()), place.key));
         let ranks = self.current_ranks().await?;
         let below = |(_, rank): &(usize, Rank)| after.is_none_or(|after| *rank > after);
-        let mut rest = (1..).zip(ranks).filter(below);
-        let page: Vec<(usize, Rank)> = rest.by_ref().take(limit.get()).collect();
-        let last = page.last().filter(|_| rest.next().is_some());
-        let next_cursor = last.map(|&(_, (Reverse(followers), key))| {
-            Cursor(Place { position: Version::from_bits(followers), key }).encode(&self.signer, &scope)
-        });
-        let keys: Vec<Key> = page.iter().map(|(_, (_, key))| *key).collect();
+        let rest: Vec<(usize, Rank)> = (1..).zip(ranks).filter(below).collect();
         let mut eyes = self.eyes(viewer);
-        eyes.ask_blocks(&keys).await?;
-        let users = if keys.is_empty() { Vec::new() } else { self.store.get_users(&keys).await? };
-        let row = |((rank, (Reverse(followers), _)), user): ((usize, Rank), Option<entourage_model::User>)| {
-            let user = user.filter(|user| !eyes.is_apart(user.key))?;
-            let created_at = user.created.millis();
-            Some(Ranked { rank, id: user.id, name: user.name, avatar_url: user.avatar_url, created_at, followers })
-        };
-        Ok(LeaderboardPage { rows: page.into_iter().zip(users).filter_map(row).collect(), next_cursor })
+        let mut rows: Vec<(Place, Ranked)> = Vec::new();
+        for some in rest.chunks(limit.get() + 1) {
+            let keys: Vec<Key> = some.iter().map(|(_, (_, key))| *key).collect();
+            eyes.ask_blocks(&keys).await?;
+            let users = self.store.get_users(&keys).await?;
+            let row = |(&(rank, (Reverse(followers), key)), user): (&(usize, Rank), Option<User>)| {
+                let User { id, name, avatar_url, created, .. } = user.filter(|user| !eyes.is_apart(user.key))?;
+                let place = Place { position: Version::from_bits(followers), key };
+                Some((place, Ranked { rank, id, name, avatar_url, created_at: created.millis(), followers }))
+            };
+            rows.extend(some.iter().zip(users).filter_map(row));
+            // One more than is shown tells whether there is more.
+            if rows.len() > limit.get() {
+                break;
+            }
+        }
+        let more = rows.len() > limit.get();
+        rows.truncate(limit.get());
+        let next = rows.last().map(|(place, _)| *place).filter(|_| more);
+        let next_cursor = next.map(|place| Cursor(place).encode(&self.sealer, &scope));
+        Ok(LeaderboardPage { rows: rows.into_iter().map(|(_, row)| row).collect(), next_cursor })
     }
 
     async fn current_ranks(&self) -> Result<Vec<Rank>> {

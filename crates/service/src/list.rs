@@ -4,13 +4,7 @@ use entourage_model::{
     Cursor, CursorScope, Edge, Error, Key, List, Millis, Place, Plane, Result, Selection, Side, UserId,
 };
 
-use crate::{
-    Call, Service,
-    visibility::{lists_hidden, visible_total},
-};
-
-/// How often one request asks the store again because a page was full of rows the viewer may not see.
-const ROUNDS_MAX: usize = 4;
+use crate::{Call, Service, visibility::lists_hidden};
 
 /// How many rows a page may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,55 +93,52 @@ impl Service {
         self.catch_up(call).await?;
         let viewer = self.viewer(call).await?;
         let user = self.stored_user(owner).await?.key;
-        self.page(List { user, plane, side }, viewer, cursor, limit).await
+        self.page(List::new(user, plane, side), viewer, cursor, limit).await
     }
 
     async fn page(&self, list: List, viewer: Option<Key>, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
         let scope = CursorScope { list, selection: Selection::All, viewer };
-        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
-        let (edges, next, total) = self.visible_edges(list, viewer, after.map(|cursor| cursor.0), limit.get()).await?;
-        Ok(UserPage {
-            rows: self.rows(list, &edges).await?,
-            next_cursor: next.map(|place| Cursor(place).encode(&self.signer, &scope)),
-            total: Some(total),
-        })
-    }
-
-    async fn visible_edges(
-        &self,
-        list: List,
-        viewer: Option<Key>,
-        mut after: Option<Place>,
-        limit: usize,
-    ) -> Result<(Vec<Edge>, Option<Place>, u64)> {
-        let mut edges: Vec<Edge> = Vec::new();
-        let mut total = 0;
+        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?;
+        let visible = self.visible_list(viewer, list).await?;
+        let (mut after, mut total) = (after.map(|cursor| cursor.0), None);
         let mut eyes = self.eyes(viewer);
-        for round in 0..ROUNDS_MAX {
-            let page = self.store.scan(list, after, limit - edges.len()).await?;
-            if round == 0 {
-                total = visible_total(viewer, list, &page);
-            }
-            after = page.edges.last().map(|edge| list.place(edge)).filter(|_| page.more);
+        let mut rows: Vec<(Place, UserRow)> = Vec::new();
+        // One more than is shown tells whether there is more.
+        while rows.len() <= limit.get() {
+            let page = self.scan_shown(&mut eyes, &visible, after, limit.get() + 1).await?;
+            total = total.or(Some(page.total));
+            after = page.edges.last().map(|edge| list.place(edge));
             let now = self.clock.now();
-            let rows = eyes.rows(list, page.edges).await?;
-            edges.extend(rows.into_iter().filter(|edge| !edge.value.is_over(now)));
-            if after.is_none() || edges.len() >= limit {
+            let edges: Vec<Edge> = page.edges.into_iter().filter(|edge| !edge.value.is_over(now)).collect();
+            rows.extend(self.placed_rows(list, &edges).await?);
+            if !page.more || after.is_none() {
                 break;
             }
         }
-        Ok((edges, after, total))
+        let more = rows.len() > limit.get();
+        rows.truncate(limit.get());
+        let next = rows.last().map(|(place, _)| *place).filter(|_| more);
+        Ok(UserPage {
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+            next_cursor: next.map(|place| Cursor(place).encode(&self.sealer, &scope)),
+            total,
+        })
     }
 
     /// Rows with names. Who is no longer there has none.
     pub(crate) async fn rows(&self, list: List, edges: &[Edge]) -> Result<Vec<UserRow>> {
+        Ok(self.placed_rows(list, edges).await?.into_iter().map(|(_, row)| row).collect())
+    }
+
+    async fn placed_rows(&self, list: List, edges: &[Edge]) -> Result<Vec<(Place, UserRow)>> {
         let keys: Vec<Key> = edges.iter().map(|edge| list.other(edge)).collect();
         let users = if keys.is_empty() { Vec::new() } else { self.store.get_users(&keys).await? };
         let rows = edges.iter().zip(users).filter_map(|(edge, user)| {
             let user = user?;
             let created_at = edge.value.position.millis();
             let expires_at = edge.value.expires.map(|expires| expires.time());
-            Some(UserRow { id: user.id, name: user.name, avatar_url: user.avatar_url, created_at, expires_at })
+            let (name, avatar_url) = (user.name, user.avatar_url);
+            Some((list.place(edge), UserRow { id: user.id, name, avatar_url, created_at, expires_at }))
         });
         Ok(rows.collect())
     }

@@ -1,12 +1,13 @@
 //! A list in pieces that a number marks: they end where a millisecond ends, or, where very many rows have the same one,
 //! where a part of them ends.
 
-use entourage_model::{Edge, Error, Key, List, Millis, Result, Side, UserId};
+use entourage_model::{Edge, Error, Key, Millis, Result, Side, UserId};
 use tokio::task::yield_now;
 
 use crate::{
     Call, Service, UserRow,
     range::{CHUNK, below},
+    visibility::{Eyes, VisibleList},
 };
 
 /// Up to how many rows of one millisecond come together.
@@ -59,27 +60,30 @@ impl Service {
     /// many. Who is in the list from the first piece to the last is in one of them.
     pub async fn piece(&self, call: &Call, side: Side, id: &UserId, from: Option<Mark>, about: usize) -> Result<Piece> {
         let (viewer, list) = self.open_list(call, side, id).await?;
+        let visible = self.visible_list(viewer, list).await?;
+        let mut eyes = self.eyes(viewer);
         let (edges, next) = match from {
-            Some(Mark { millis, part }) if part > 0 => self.parts(list, millis, part, about).await?,
-            from => self.milliseconds(list, from.map(|mark| mark.millis), about).await?,
+            Some(Mark { millis, part }) if part > 0 => self.parts(&mut eyes, &visible, millis, part, about).await?,
+            from => self.milliseconds(&mut eyes, &visible, from.map(|mark| mark.millis), about).await?,
         };
-        let edges = self.eyes(viewer).rows(list, edges).await?;
         Ok(Piece { rows: self.rows(list, &edges).await?, next })
     }
 
     /// Whole milliseconds before this one.
     async fn milliseconds(
         &self,
-        list: List,
+        eyes: &mut Eyes<'_>,
+        visible: &VisibleList,
         before: Option<Millis>,
         about: usize,
     ) -> Result<(Vec<Edge>, Option<Mark>)> {
+        let list = visible.list;
         let mut after = before.map(below);
         let mut edges: Vec<Edge> = Vec::new();
         loop {
             yield_now().await;
             let wanted = if edges.len() < about { about - edges.len() + 1 } else { CHUNK };
-            let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
+            let page = self.scan_shown(eyes, visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
             for edge in page.edges {
                 let last = edges.last().map(|last| last.value.position.millis());
@@ -93,7 +97,7 @@ impl Service {
                 // It begins a piece of its own.
                 let crowded = last.position.millis();
                 edges.retain(|edge| edge.value.position.millis() != crowded);
-                let Some(last) = edges.last() else { return self.parts(list, crowded, 0, about).await };
+                let Some(last) = edges.last() else { return self.parts(eyes, visible, crowded, 0, about).await };
                 let next = Mark { millis: last.value.position.millis(), part: 0 };
                 return Ok((edges, Some(next)));
             }
@@ -101,7 +105,15 @@ impl Service {
     }
 
     /// Whole parts of one millisecond, from this one on. Each piece looks at all of its rows.
-    async fn parts(&self, list: List, millis: Millis, from: u16, about: usize) -> Result<(Vec<Edge>, Option<Mark>)> {
+    async fn parts(
+        &self,
+        eyes: &mut Eyes<'_>,
+        visible: &VisibleList,
+        millis: Millis,
+        from: u16,
+        about: usize,
+    ) -> Result<(Vec<Edge>, Option<Mark>)> {
+        let list = visible.list;
         let wanted = about.max(CHUNK);
         let mut after = Some(below(millis.plus(1)));
         let (mut kept, mut end): (Vec<(u16, Edge)>, _) = (Vec::new(), PARTS);
@@ -109,7 +121,7 @@ impl Service {
         let has_older = loop {
             // A store in memory never waits by itself, and others want to be served meanwhile.
             yield_now().await;
-            let page = self.store.scan(list, after, CHUNK).await?;
+            let page = self.scan_shown(eyes, visible, after, CHUNK).await?;
             looked += page.edges.len();
             if looked > CROWD_ROWS_MAX + CHUNK {
                 return Err(Error::invalid(

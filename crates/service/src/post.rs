@@ -1,7 +1,7 @@
 //! Posts: what authors have to say, kept as it was sent. A post's id is the version of the commit that made it.
 
 use entourage_model::{
-    Code, Condition, Cursor, CursorScope, Error, Key, Kind, List, Millis, Operation, POST_BODY_MAX_BYTES, Place, Post,
+    Code, Condition, Cursor, CursorScope, Error, Key, List, Millis, Operation, POST_BODY_MAX_BYTES, Place, Post,
     Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, post_author,
 };
 
@@ -133,7 +133,7 @@ impl Service {
             return Err(lists_hidden());
         }
         let scope = CursorScope { list: List::followers(author.key), selection: Selection::Posts, viewer };
-        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?;
         let after = after.map(|Cursor(place)| RecordId::of_version(place.position));
         let after = after.as_ref().map_or(RecordId::BELOW_VERSIONS, RecordId::as_bytes);
         let mut records = self.store.scan_records(Space::Post, author.key, Some(after), limit.get() + 1).await?;
@@ -141,7 +141,7 @@ impl Service {
         let has_more = records.len() > limit.get();
         records.truncate(limit.get());
         let last = records.last().filter(|_| has_more).and_then(|record| record.id.version());
-        let next_cursor = last.map(|position| Cursor(Place { position, key: Key(0) }).encode(&self.signer, &scope));
+        let next_cursor = last.map(|position| Cursor(Place { position, key: Key(0) }).encode(&self.sealer, &scope));
         let rows = records.iter().map(|record| PostView::of(record, author.id.clone())).collect::<Result<_>>()?;
         Ok(PostPage { rows, next_cursor, total })
     }
@@ -177,7 +177,7 @@ impl Service {
         if eyes.is_apart(author.key) {
             return Ok(false);
         }
-        Ok(!author.private || self.are_active(Kind::Follow, &[(viewer, author.key)]).await?.contains(&true))
+        Ok(!author.private || self.are_let_in(&[(viewer, author.key)]).await?.contains(&true))
     }
 }
 

@@ -27,6 +27,7 @@ pub struct Windowed {
 impl Service {
     pub async fn window(&self, call: &Call, side: Side, id: &UserId, window: Window) -> Result<Windowed> {
         let (viewer, list) = self.open_list(call, side, id).await?;
+        let visible = self.visible_list(viewer, list).await?;
         let mut eyes = self.eyes(viewer);
         let mut after = window.newest.map(|newest| below(newest.plus(1)));
         let (mut skip, mut edges): (_, Vec<Edge>) = (window.skip, Vec::new());
@@ -34,11 +35,10 @@ impl Service {
         'reading: loop {
             // One more than is taken tells whether there is more.
             let wanted = (skip + window.take - edges.len()).saturating_add(1);
-            let page = self.store.scan(list, after, wanted.min(CHUNK)).await?;
+            let page = self.scan_shown(&mut eyes, &visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
-            // Also where the viewer sees none of these rows.
             let is_past = window.oldest.zip(after).is_some_and(|(oldest, last)| last.position.millis() < oldest);
-            for edge in eyes.rows(list, page.edges).await? {
+            for edge in page.edges {
                 if window.oldest.is_some_and(|oldest| edge.value.position.millis() < oldest) {
                     break 'reading;
                 }

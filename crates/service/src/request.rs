@@ -1,6 +1,6 @@
 //! Follow requests as their receiver answers them, and followers that are taken away.
 
-use entourage_model::{Code, Error, Kind, Operation, Plane, Reply, Result, Side, State, UserId};
+use entourage_model::{Operation, Plane, Reply, Result, Side, UserId};
 
 use crate::{Actor, Call, Followed, Limit, Service, Unfollowed, UserPage, service::unexpected};
 
@@ -22,8 +22,6 @@ impl Service {
         let (target_key, follower_key) = self.write_keys(target, follower, false).await?;
         let operation = Operation::Accept { target: target_key, follower: follower_key };
         match self.commit(call, operation).await? {
-            // The target does not learn of a quiet follower by accepting a request that was never made.
-            (Reply::Edge { value, .. }, _) if value.quiet && call.actor != Actor::Service => Err(no_request()),
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
                 Ok(Followed { follower, target, edge, created, receipt: Some(receipt) })
@@ -42,18 +40,8 @@ impl Service {
     pub async fn remove_follower(&self, call: &Call, target: &UserId, follower: &UserId) -> Result<Unfollowed> {
         call.may_change(target)?;
         let (target_key, follower_key) = self.write_keys(target, follower, false).await?;
-        let operation = Operation::RemoveFollower { target: target_key, follower: follower_key };
-        if call.actor == Actor::Service {
-            return self.gone(call, operation).await;
-        }
-        let edges = self.store.get_edges(Kind::Follow, &[(follower_key, target_key)]).await?;
-        let quiet = edges.into_iter().flatten().any(|edge| edge.state == State::Active && edge.quiet);
-        if !quiet {
-            return self.gone(call, operation).await;
-        }
-        // Without a record of the retry: a replay would say that something changed.
-        let done = self.gone(&Call { retry: None, ..call.clone() }, operation).await?;
-        Ok(Unfollowed { changed: false, ..done })
+        let sees_quiet = call.actor == Actor::Service;
+        self.gone(call, Operation::RemoveFollower { target: target_key, follower: follower_key, sees_quiet }).await
     }
 
     pub(crate) async fn gone(&self, call: &Call, operation: Operation) -> Result<Unfollowed> {
@@ -62,8 +50,4 @@ impl Service {
             (other, _) => Err(unexpected(&other)),
         }
     }
-}
-
-fn no_request() -> Error {
-    Error::new(Code::NotFound, "there is no follow request between these users")
 }

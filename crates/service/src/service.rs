@@ -1,10 +1,15 @@
 //! One value that every front holds: the store, the rules' settings, and what is derived from the store's secret.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use entourage_log::EventLog;
 use entourage_model::{
-    Clock, Code, Error, IdempotencyKey, Key, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Signer, Space,
+    Clock, Code, Error, IdempotencyKey, Key, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Space,
     Token, Uptime, Version, Write,
 };
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
@@ -64,7 +69,7 @@ pub struct Service {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) log: Arc<dyn EventLog>,
     pub(crate) rules: Rules,
-    pub(crate) signer: Signer,
+    pub(crate) sealer: Sealer,
     pub(crate) keys: KeyHasher,
     retries: RetryHasher,
     pub(crate) running: Running,
@@ -82,7 +87,8 @@ pub struct Service {
 impl Service {
     pub fn new(store: Arc<dyn Store>, log: Arc<dyn EventLog>, rules: Rules) -> Self {
         let secret = &store.identity().secret;
-        let (signer, keys, retries) = (Signer::new(secret), KeyHasher::new(secret), RetryHasher::new(secret));
+        let (sealer, keys, retries) =
+            (Sealer::new(secret, nonce_seed()), KeyHasher::new(secret), RetryHasher::new(secret));
         let (running, leaderboard) = (Running::default(), Leaderboard::default());
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
         let limiter = Limiter::new(rules.limits, &uptime);
@@ -94,7 +100,7 @@ impl Service {
             store,
             log,
             rules,
-            signer,
+            sealer,
             keys,
             retries,
             running,
@@ -182,7 +188,7 @@ impl Service {
     }
 
     pub(crate) fn token(&self, call: &Call) -> Result<Option<Token>> {
-        call.token.as_deref().map(|text| Token::decode(text, &self.signer, self.epoch())).transpose()
+        call.token.as_deref().map(|text| Token::decode_all(text, &self.sealer, self.epoch())).transpose()
     }
 
     /// Whether the call's token is one of this store's.
@@ -208,7 +214,7 @@ impl Service {
         let mut write = Write { operation: operation.clone(), idempotency, floor };
         let limited = self.within_limits(call, &mut write);
         let outcome = limited.end(self.commit_to_the_end(write).await)?;
-        let token = self.committed(&operation, &outcome).encode(&self.signer);
+        let token = self.committed(&operation, &outcome).encode(&self.sealer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
 
@@ -303,6 +309,11 @@ impl Service {
         self.tail.wake();
         Token::new(self.epoch(), outcome.watermark, outcome.version)
     }
+}
+
+/// Another one in each process: nonces are not to be used twice.
+fn nonce_seed() -> u64 {
+    RandomState::new().hash_one(0)
 }
 
 /// Whether the same edge comes again: then trying this one again would change their order.

@@ -3,20 +3,26 @@
 
 use std::collections::{HashMap, HashSet};
 
-use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Plane, Result, Side, State, User};
+use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Place, Plane, Result, Side, State, User};
 use entourage_store::Answer;
 
 use crate::Service;
+
+/// How many rows one look at the store takes when the first did not fill the page.
+const HIDDEN_CHUNK: usize = 1_000;
 
 /// A quiet edge is there for its follower and for services only.
 pub(crate) fn shows_edge(viewer: Option<Key>, follower: Key, value: &EdgeValue) -> bool {
     !value.quiet || viewer.is_none_or(|viewer| viewer == follower)
 }
 
-/// Public totals leave quiet edges out; the follower's own following list and services count them.
-pub(crate) fn visible_total(viewer: Option<Key>, list: List, page: &Page) -> u64 {
-    let own = list.side == Side::Following && viewer == Some(list.user);
-    if own || viewer.is_none() { page.total } else { page.total.saturating_sub(page.quiet) }
+/// A list as a viewer pages through it. Quiet follows are in lists of their own, which services and the followers
+/// themselves see: nobody else's pages walk past them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VisibleList {
+    pub(crate) list: List,
+    /// The viewer's own quiet follow among the followers of somebody else.
+    own: Option<Edge>,
 }
 
 pub(crate) fn lists_hidden() -> Error {
@@ -56,6 +62,71 @@ impl Service {
             }
         }
         Ok(found)
+    }
+
+    /// The list as the viewer may see it, where they may look at it at all.
+    pub(crate) async fn visible_list(&self, viewer: Option<Key>, list: List) -> Result<VisibleList> {
+        let Some(viewer) = viewer.filter(|_| list.plane == Plane::Follow) else {
+            return Ok(VisibleList { list, own: None });
+        };
+        match list.side {
+            Side::Following if viewer == list.user => Ok(VisibleList { list, own: None }),
+            Side::Following => Ok(VisibleList { list: list.open(), own: None }),
+            Side::Followers => {
+                let own = self.follow_edges(&[(viewer, list.user)]).await?.into_iter().flatten().next();
+                Ok(VisibleList { list: list.open(), own: own.filter(|edge| edge.value.quiet) })
+            }
+        }
+    }
+
+    /// As the store's scan; the total is everybody's, without the viewer's own quiet follow.
+    pub(crate) async fn scan_visible(&self, of: &VisibleList, after: Option<Place>, limit: usize) -> Result<Page> {
+        let mut page = self.store.scan(of.list, after, limit).await?;
+        let place = |edge: &Edge| of.list.place(edge);
+        if let Some(own) = of.own.filter(|own| after.is_none_or(|after| place(own) < after)) {
+            let at = page.edges.partition_point(|edge| place(edge) > place(&own));
+            if at < page.edges.len() || !page.more {
+                page.edges.insert(at, own);
+                page.more |= page.edges.len() > limit;
+                page.edges.truncate(limit);
+            }
+        }
+        Ok(page)
+    }
+
+    /// As [`Self::scan_visible`], without rows that a block hides: full unless it is the last, and `more` only if another
+    /// row follows that is shown. Where hidden rows lie does not show.
+    pub(crate) async fn scan_shown(
+        &self,
+        eyes: &mut Eyes<'_>,
+        of: &VisibleList,
+        mut after: Option<Place>,
+        limit: usize,
+    ) -> Result<Page> {
+        let mut shown: Option<Page> = None;
+        loop {
+            let known = shown.as_ref().map_or(0, |page| page.edges.len());
+            let wanted = if shown.is_none() { limit.saturating_add(1) } else { HIDDEN_CHUNK };
+            let page = self.scan_visible(of, after, wanted.max(limit + 1 - known)).await?;
+            after = page.edges.last().map(|edge| of.list.place(edge));
+            let Page { edges, more, total, quiet } = page;
+            let shown = shown.get_or_insert(Page { total, quiet, ..Page::default() });
+            shown.edges.extend(eyes.rows(of.list, edges).await?);
+            shown.more = shown.edges.len() > limit;
+            if shown.more || !more || after.is_none() {
+                shown.edges.truncate(limit);
+                return Ok(std::mem::take(shown));
+            }
+            // Those whom a block keeps apart from the viewer may be very many in a row.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Whether each of these follows openly: what a private account was asked for and has accepted. Whoever followed
+    /// quietly before it went private is a stranger to it.
+    pub(crate) async fn are_let_in(&self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
+        let edges = self.follow_edges(pairs).await?;
+        Ok(edges.into_iter().map(|edge| edge.is_some_and(|edge| !edge.value.quiet)).collect())
     }
 
     /// The active follow edge of each pair. Most pairs have none, and memory knows that.
@@ -157,7 +228,7 @@ impl Eyes<'_> {
         self.ask_blocks(&keys).await?;
         let asks = |user: &&User| user.private && !user.hide_lists && !self.is_apart(user.key);
         let pairs: Vec<_> = users.iter().filter(asks).map(|user| (viewer, user.key)).collect();
-        let accepted = self.service.are_active(Kind::Follow, &pairs).await?;
+        let accepted = self.service.are_let_in(&pairs).await?;
         let accepted: HashSet<Key> =
             pairs.iter().zip(accepted).filter(|(_, yes)| *yes).map(|(pair, _)| pair.1).collect();
         for user in users {

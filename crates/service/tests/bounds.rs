@@ -36,7 +36,7 @@ impl World {
     }
 
     async fn follow(&self, pairs: impl Iterator<Item = (i64, i64)>) {
-        let follow = |(a, b)| Operation::Follow { follower: Key(a), target: Key(b), quiet: false, cap: None };
+        let follow = |(a, b)| Operation::Follow { follower: Key(a), target: Key(b), quiet: Some(false), cap: None };
         self.commit(pairs.map(follow)).await;
     }
 

@@ -309,7 +309,7 @@ async fn a_window_never_admits_more_than_the_limit_and_the_burst() {
 #[tokio::test]
 async fn follows_that_are_there_take_no_room_from_new_ones_of_the_same_batch() {
     let limits = Limits { follows_per_hour: 10, follow_burst: 5, ..Limits::NONE };
-    let follow = |target: u32| BatchOperation::Follow { follower: id("a"), target: id(target), quiet: false };
+    let follow = |target: u32| BatchOperation::Follow { follower: id("a"), target: id(target), quiet: Some(false) };
     let unfollow = |target: u32| BatchOperation::Unfollow { follower: id("a"), target: id(target) };
     for each in [false, true] {
         let world = World::new(limits).await;

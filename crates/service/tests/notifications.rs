@@ -188,7 +188,8 @@ async fn a_day_of_more_than_is_counted_says_so_and_hides_no_other_day() {
     let world = World::new(fans + 2).await;
     world.follow(fans, 0).await;
     world.clock.advance(24 * 3_600_000);
-    let follow = |follower| Operation::Follow { follower: Key(follower), target: Key(0), quiet: false, cap: None };
+    let follow =
+        |follower| Operation::Follow { follower: Key(follower), target: Key(0), quiet: Some(false), cap: None };
     world.commit((1..fans).map(follow)).await;
     let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     let said: Vec<_> = page.rows.iter().map(|row| (row.count_is_exact, row.actors.len(), row.seen)).collect();

@@ -107,7 +107,7 @@ async fn batches_and_single_follows_share_one_cap() {
             if !batched {
                 return service.follow(&Call::default(), &id("fan"), &target, false).await.map(|done| done.created);
             }
-            let operation = BatchOperation::Follow { follower: id("fan"), target, quiet: false };
+            let operation = BatchOperation::Follow { follower: id("fan"), target, quiet: Some(false) };
             let mut done = service.batch(&Call::default(), vec![operation]).await.unwrap();
             done.results.remove(0).map(|done| matches!(done, BatchDone::Followed(done) if done.created))
         }
@@ -126,7 +126,7 @@ async fn equal_batches_have_one_effect() {
     let tasks = (0..32).map(|_| {
         let service = Arc::clone(&service);
         async move {
-            let operation = BatchOperation::Follow { follower: id("fan"), target: id("idol"), quiet: false };
+            let operation = BatchOperation::Follow { follower: id("fan"), target: id("idol"), quiet: Some(false) };
             service.batch(&Call::default(), vec![operation.clone(), operation]).await.unwrap().results
         }
     });

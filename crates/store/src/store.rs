@@ -79,7 +79,8 @@ pub struct Progress {
 /// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
-///   empty list.
+///   empty list. An open list has no quiet follows, and a page of it costs the same however many were left out; in
+///   the whole list an edge whose flag changes stays where it is.
 /// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` is `get_counts` of each
 ///   user in the order asked, each as of some moment of the call.
 ///

@@ -41,8 +41,7 @@ fn late_and_early_outcomes_of_one_edge_end_as_the_last_one() {
             }
             for kind in [Kind::Follow, Kind::Block] {
                 for (a, b) in [(1, 2), (2, 1)] {
-                    let exact =
-                        layer.scan(entourage_model::List { user: Key(a), plane: plane(kind), side: SIDE }, None, 9);
+                    let exact = layer.scan(entourage_model::List::new(Key(a), plane(kind), SIDE), None, 9);
                     let active = exact.await.unwrap().edges.iter().any(|edge| edge.target == Key(b));
                     let wrong = if active { Answer::No } else { Answer::Yes };
                     assert_ne!(layer.peek(kind, Key(a), Key(b)), wrong, "{kind:?} {a} → {b} in round {round}");

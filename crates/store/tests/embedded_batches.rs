@@ -25,7 +25,7 @@ fn batches_on_their_way_are_seen_by_the_next_ones() {
         assert!(store.commit_all(users).await.iter().all(Result::is_ok));
         let follow = |follower, target| {
             let (follower, target) = (Key(follower), Key(target));
-            Operation::Follow { follower, target, quiet: false, cap: Some(7) }.into()
+            Operation::Follow { follower, target, quiet: Some(false), cap: Some(7) }.into()
         };
         // Many callers want the same edges; each user may have seven.
         let callers = (0..32).map(|_| {
@@ -80,7 +80,7 @@ fn batches_on_top_of_a_failed_one_fail_with_it() {
                             let number = round * 320 + caller * 40 + step;
                             let (follower, target) = (number % 100, (number + 1 + number / 100) % 100);
                             let (follower, target) = (Key(follower), Key(target));
-                            Operation::Follow { follower, target, quiet: false, cap: None }.into()
+                            Operation::Follow { follower, target, quiet: Some(false), cap: None }.into()
                         })
                         .collect();
                     store.commit_all(writes).await

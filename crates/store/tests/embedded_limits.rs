@@ -23,7 +23,7 @@ fn user(number: i64) -> Write {
 }
 
 fn follow(follower: i64, target: i64) -> Write {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: false, cap: None }.into()
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }.into()
 }
 
 fn unfollow(follower: i64, target: i64) -> Write {

@@ -50,7 +50,7 @@ fn user(number: i64, private: bool) -> Operation {
 }
 
 fn follow(follower: i64, target: i64) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: follower % 4 == 3, cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(follower % 4 == 3), cap: None }
 }
 
 fn unfollow(follower: i64, target: i64) -> Operation {
@@ -120,7 +120,7 @@ async fn write(store: &Store) {
         Operation::Accept { target: Key(6), follower: Key(1) },
         unfollow(7, 1),
         user(7, true),
-        Operation::RemoveFollower { target: Key(1), follower: Key(8) },
+        Operation::RemoveFollower { target: Key(1), follower: Key(8), sees_quiet: true },
     ] {
         commit(operation.into()).await;
     }

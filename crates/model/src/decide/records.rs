@@ -147,9 +147,10 @@ pub(super) fn member(
         let reply = Reply::Record { version: before.version, created: false, changed: false };
         return Ok(Decision { reply, changes: SmallVec::new() });
     }
-    let follows =
-        |follower, target| view.edge(Kind::Follow, follower, target).is_some_and(|value| value.state == State::Active);
-    if !follows(owner, member) && !follows(member, owner) {
+    let follow =
+        |follower, target| view.edge(Kind::Follow, follower, target).filter(|value| value.state == State::Active);
+    // Whether somebody follows quietly is not to be found out this way.
+    if follow(owner, member).is_none() && follow(member, owner).is_none_or(|value| value.quiet) {
         return Err(Refusal::NotConnected);
     }
     if before.is_none() && is_full(view, owner, group) {

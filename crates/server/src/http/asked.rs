@@ -110,10 +110,7 @@ fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
     let Some(caller) = parts.extensions.get::<Caller>() else {
         return Err(Error::internal("a request came in without a caller"));
     };
-    let token = match text(&parts.headers, &TOKEN) {
-        Ok(token) => token.map(str::to_owned),
-        Err(error) => return Err(Error::new(Code::InvalidToken, error.detail().to_owned())),
-    };
+    let token = tokens(&parts.headers)?;
     let retry = match text(&parts.headers, &IDEMPOTENCY_KEY)? {
         Some(key) if !matches!(parts.method, Method::GET | Method::HEAD) => {
             Some(Retry::new(key, parts.method.as_str(), parts.uri.path(), body)?)
@@ -124,6 +121,14 @@ fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
     let front = parts.extensions.get::<Arc<Front>>();
     let challenge = proof.zip(front).and_then(|(proof, front)| front.access.solver(proof));
     Ok(Call { token, retry, challenge, ..Call::from(caller.clone()) })
+}
+
+/// All tokens of a request, with commas between: they may come in one header or in several.
+fn tokens(headers: &HeaderMap) -> Result<Option<String>> {
+    let texts: std::result::Result<Vec<&str>, _> =
+        headers.get_all(&TOKEN).iter().map(|value| std::str::from_utf8(value.as_bytes())).collect();
+    let texts = texts.map_err(|_| Error::new(Code::InvalidToken, format!("the header {TOKEN} is not UTF-8")))?;
+    Ok((!texts.is_empty()).then(|| texts.join(",")))
 }
 
 /// A header's text. Ids are UTF-8, so headers are read as such; one that stands twice says nothing certain.

@@ -102,7 +102,7 @@ pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> An
 fn operation((index, Object(body)): (usize, Object<OperationBody>)) -> Result<BatchOperation> {
     let OperationBody { op, follower, target, quiet } = body;
     match (op, quiet) {
-        (Verb::Follow, quiet) => Ok(BatchOperation::Follow { follower, target, quiet: quiet.unwrap_or_default() }),
+        (Verb::Follow, quiet) => Ok(BatchOperation::Follow { follower, target, quiet }),
         (Verb::Unfollow, None) => Ok(BatchOperation::Unfollow { follower, target }),
         (Verb::Unfollow, Some(_)) => Err(Error::invalid("an operation is not valid")
             .at(format!("/operations/{index}/quiet"), "an unfollow has no quiet")),

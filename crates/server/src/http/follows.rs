@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     answer::{Answer, json, written},
     asked::Asked,
-    body::Nothing,
+    body::{Nothing, present},
     openapi::{
         Access, Group, Operation, delete, get, post, put,
         schema::{self, Id, Time, Version},
@@ -21,9 +21,10 @@ use super::{
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowBody {
-    /// Unseen by everybody but the follower and services.
-    #[serde(default)]
-    quiet: bool,
+    /// Unseen by everybody but the follower and services. Left out, what is there stays.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "bool")]
+    quiet: Option<bool>,
 }
 
 #[derive(Serialize, JsonSchema)]

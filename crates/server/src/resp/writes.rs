@@ -54,7 +54,7 @@ impl Writes {
         for member in args.rest(2) {
             let (follower, target) = (follower.clone(), user_id(member).ok()?);
             self.operations.push(match verb {
-                Verb::SAdd => BatchOperation::Follow { follower, target, quiet: false },
+                Verb::SAdd => BatchOperation::Follow { follower, target, quiet: None },
                 _ => BatchOperation::Unfollow { follower, target },
             });
         }
@@ -67,7 +67,9 @@ impl Writes {
         }
         let (follower, target) = (user_id(args.get(1)).ok()?, user_id(args.get(2)).ok()?);
         let (operation, shape) = match verb {
-            Verb::Follow => (BatchOperation::Follow { follower, target, quiet }, Shape::Followed),
+            Verb::Follow => {
+                (BatchOperation::Follow { follower, target, quiet: quiet.then_some(true) }, Shape::Followed)
+            }
             _ => (BatchOperation::Unfollow { follower, target }, Shape::Unfollowed),
         };
         self.operations.push(operation);

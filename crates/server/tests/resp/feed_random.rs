@@ -289,7 +289,7 @@ impl FeedFront for Wires {
                 let page = self.page_by_resp(reader, cursor, limit)?;
                 // The same viewer's cursor is as good there.
                 let by_rest = self.page_by_rest(&format!("/users/{reader}/feed"), reader, cursor, limit)?;
-                assert_eq!(by_rest, page);
+                assert_eq!((&by_rest.0, by_rest.1.is_some()), (&page.0, page.1.is_some()));
                 Ok(page)
             }
         }

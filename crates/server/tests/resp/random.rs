@@ -99,8 +99,13 @@ impl RespFront {
 
     fn write_edge(&self, actor: Option<Id>, write: &Write) -> Result<String, String> {
         let (words, follows) = match write {
-            Write::Follow { follower, target, quiet: true } => (vec!["EG.FOLLOW", follower, target, "QUIET"], true),
-            Write::Follow { follower, target, quiet: false } => (vec!["EG.FOLLOW", follower, target], true),
+            Write::Follow { follower, target, quiet: Some(true) } => {
+                (vec!["EG.FOLLOW", follower, target, "QUIET"], true)
+            }
+            Write::Follow { follower, target, quiet: Some(false) } => {
+                (vec!["EG.FOLLOW", follower, target, "OPEN"], true)
+            }
+            Write::Follow { follower, target, quiet: None } => (vec!["EG.FOLLOW", follower, target], true),
             Write::Unfollow { follower, target } => (vec!["EG.UNFOLLOW", follower, target], false),
             other => panic!("{other:?} is no edge"),
         };

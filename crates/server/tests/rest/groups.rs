@@ -78,7 +78,11 @@ fn a_quiet_follower_is_not_found_out_by_a_group() {
     let stranger = server.check(&format!("@a PUT {members}/d"), "400 invalid_request");
     let quiet = server.check(&format!("@a ^idempotency-key=q PUT {members}/quiet"), "400 invalid_request");
     assert_eq!(stranger.body["detail"], quiet.body["detail"]);
+    server.check(&format!("PUT {members}/quiet"), "400 invalid_request");
+    // Somebody who was added while they followed openly is no member any more for those who may not know.
+    server.check(r#"PUT /users/quiet/following/a {"quiet": false}"#, "200");
     server.check(&format!("PUT {members}/quiet"), "201");
+    server.check(r#"PUT /users/quiet/following/a {"quiet": true}"#, "200");
     server.check(&format!("@a GET {members}"), r#"200 {"data": []}"#);
     server.check(&format!("GET {members}"), r#"200 {"data": [{"id": "quiet"}]}"#);
 }

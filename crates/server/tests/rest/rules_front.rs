@@ -112,7 +112,7 @@ impl Front for RestFront {
                 format!("PUT /users/{user} {}", json!({ "private": private, "hide_lists": hide_lists }))
             }
             Write::Follow { follower, target, quiet } => {
-                let body = json!({ "quiet": quiet });
+                let body = quiet.map_or(json!({}), |quiet| json!({ "quiet": quiet }));
                 match actor {
                     Some(actor) if actor == *follower => format!("POST /users/{target}/follow {body}"),
                     _ => format!("PUT /users/{follower}/following/{target} {body}"),
@@ -253,7 +253,11 @@ impl Front for RestFront {
 fn operation(write: &Write) -> Value {
     match write {
         Write::Follow { follower, target, quiet } => {
-            json!({ "op": "follow", "follower": follower, "target": target, "quiet": quiet })
+            let mut operation = json!({ "op": "follow", "follower": follower, "target": target });
+            if let Some(quiet) = quiet {
+                operation["quiet"] = json!(quiet);
+            }
+            operation
         }
         Write::Unfollow { follower, target } => json!({ "op": "unfollow", "follower": follower, "target": target }),
         other => panic!("{other:?} is not for a batch"),

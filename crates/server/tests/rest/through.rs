@@ -101,7 +101,7 @@ impl RestStore {
             }
             Operation::Follow { follower, target, quiet, cap: None } => {
                 let (a, b) = pair(*follower, *target)?;
-                let body = json!({ "quiet": quiet });
+                let body = quiet.map_or(json!({}), |quiet| json!({ "quiet": quiet }));
                 Some(match numeric(*follower).filter(|_| turn) {
                     Some(actor) => format!("@{actor} POST /users/{b}/follow {body}"),
                     None => format!("PUT /users/{a}/following/{b} {body}"),
@@ -114,7 +114,7 @@ impl RestStore {
                     None => format!("DELETE /users/{a}/following/{b}"),
                 })
             }
-            Operation::RemoveFollower { target, follower } => {
+            Operation::RemoveFollower { target, follower, sees_quiet: true } => {
                 pair(*target, *follower).map(|(a, b)| format!("DELETE /users/{a}/followers/{b}"))
             }
             Operation::Accept { target, follower } => {
@@ -151,6 +151,8 @@ impl RestStore {
     /// Panics unless the list reads the same over HTTP, page by page.
     fn compare_list(&self, list: List, page: &Page, limit: usize, after: Option<Place>) {
         let name = match (list.plane, list.side) {
+            // A service sees all of it.
+            _ if list.open => return,
             (Plane::Follow, Side::Followers) => "followers",
             (Plane::Follow, Side::Following) => "following",
             (Plane::Request, Side::Followers) => "follow-requests",

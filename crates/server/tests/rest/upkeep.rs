@@ -49,7 +49,7 @@ async fn audited(lie: Option<Lie>) -> AuditReport {
     }
     for follower in 1..=3 {
         let (follower, target, quiet) = (Key(follower), Key(4), follower == 3);
-        store.commit(Operation::Follow { follower, target, quiet, cap: None }.into()).await.unwrap();
+        store.commit(Operation::Follow { follower, target, quiet: Some(quiet), cap: None }.into()).await.unwrap();
     }
     let store: Arc<dyn Store> = Recorded::new(store, lie);
     let log = Arc::new(in_store::Log::new(Arc::clone(&store)));

@@ -86,7 +86,7 @@ impl Service {
         let (mut doubts, mut edges) = (BTreeSet::new(), 0);
         for plane in Plane::ALL {
             for side in Side::BOTH {
-                let found = self.look_at(List { user, plane, side }, &mut doubts, pace).await?;
+                let found = self.look_at(List::new(user, plane, side), &mut doubts, pace).await?;
                 edges += if side == Side::Following { found } else { 0 };
             }
         }
@@ -134,7 +134,7 @@ impl Service {
             Side::Following => {
                 let mut mirrors = Vec::with_capacity(edges.len());
                 for edge in edges {
-                    let mirror = List { user: edge.target, plane: list.plane, side: Side::Followers };
+                    let mirror = List::new(edge.target, list.plane, Side::Followers);
                     let position = edge.value.position;
                     let just_above = match edge.follower.0.checked_add(1) {
                         Some(next) => Place { position, key: Key(next) },

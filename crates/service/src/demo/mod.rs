@@ -161,7 +161,7 @@ fn edges(graph: &Graph, keys: &[Key]) -> Vec<Write> {
     let requests = graph.requests.iter().map(|&(follower, target)| Operation::Follow {
         follower: key(follower),
         target: key(target),
-        quiet: false,
+        quiet: Some(false),
         cap: None,
     });
     let blocks =

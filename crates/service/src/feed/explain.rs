@@ -95,7 +95,7 @@ impl Service {
             Some(Verdict::Shown) if floor.is_some_and(|floor| post <= floor) => Because::BelowFloor,
             // It is filled in with the next read.
             Some(Verdict::Shown) => Because::NoInbox,
-            Some(Verdict::NotFollowed) | None => Because::NotFollowed,
+            Some(Verdict::NotFollowed | Verdict::ShutOut) | None => Because::NotFollowed,
         };
         // What they may not see is not there for them.
         let viewer = self.viewer(call).await?.filter(|viewer| *viewer == reader.key);

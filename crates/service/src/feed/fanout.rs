@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use entourage_model::{Condition, Error, Key, List, Operation, Place, RecordId, Result, Space, Version, Write};
+use entourage_model::{Condition, Counts, Error, Key, List, Operation, Place, RecordId, Result, Space, Version, Write};
 use serde::{Deserialize, Serialize};
 
 use super::queue::{Delivery, Lane};
@@ -133,7 +133,9 @@ impl Service {
         }
     }
 
+    /// Without quiet ones: nobody is to learn of those from how posts travel.
     pub(crate) async fn followers_of(&self, author: Key) -> Result<u64> {
-        Ok(self.store.get_counts(author).await?.map_or(0, |counts| counts.followers))
+        let public = |counts: Counts| counts.followers.saturating_sub(counts.followers_quiet);
+        Ok(self.store.get_counts(author).await?.map_or(0, public))
     }
 }

@@ -143,10 +143,14 @@ fn post_of(event: &Event) -> Option<Entry> {
 }
 
 impl Service {
+    fn viewer_cursor(&self, sequence: Sequence) -> String {
+        EventCursor { epoch: self.epoch(), sequence }.encode_for_viewer(&self.sealer)
+    }
+
     /// From now on, or from behind the post that was told last.
     pub async fn feed_stream(&self, call: &Call, id: &UserId, last: Option<&str>) -> Result<FeedStream> {
         let user = self.reader(call, id).await?;
-        let last = last.map(|text| EventCursor::decode(text, &self.signer, self.epoch())).transpose()?;
+        let last = last.map(|text| EventCursor::decode(text, &self.sealer, self.epoch())).transpose()?;
         let listener = Arc::new(Listener::default());
         self.feed.live.listeners.lock().entry(user.key).or_default().push(Arc::clone(&listener));
         let listening =
@@ -164,7 +168,7 @@ impl Service {
         let mut stream = FeedStream { user, created, listening, told: now, missed, waiting, ready };
         match last.map(|last| last.sequence) {
             Some(last) if now.0.saturating_sub(last.0) > RESUME_EVENTS_MAX => {
-                stream.ready.push_back(FeedTold::Resync { cursor: self.event_cursor(now) });
+                stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(now) });
             }
             Some(last) if last < now => stream.missed = Some((last, now)),
             _ => {}
@@ -176,7 +180,7 @@ impl Service {
     async fn read_missed(&self, stream: &mut FeedStream, from: Sequence, to: Sequence) -> Result<()> {
         let events = match self.log.read(from, MISSED_AT_ONCE).await {
             Err(error) if error.code() == Code::EventsExpired => {
-                stream.ready.push_back(FeedTold::Resync { cursor: self.event_cursor(to) });
+                stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(to) });
                 return Ok(());
             }
             other => other?,
@@ -197,7 +201,7 @@ impl Service {
         let entries: Vec<Entry> = shown.iter().map(|(_, entry)| *entry).collect();
         let rows = self.feed_posts(&entries).await?;
         let told = shown.into_iter().zip(rows).filter_map(|((sequence, _), row)| {
-            Some(FeedTold::Post { cursor: self.event_cursor(sequence), row: Box::new(row?) })
+            Some(FeedTold::Post { cursor: self.viewer_cursor(sequence), row: Box::new(row?) })
         });
         Ok(told.collect())
     }
@@ -226,7 +230,7 @@ impl Service {
             let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
             if let Some(left_out) = left_out.filter(|left_out| *left_out > stream.told) {
                 stream.told = left_out;
-                return Ok(Some(FeedTold::Resync { cursor: self.event_cursor(left_out) }));
+                return Ok(Some(FeedTold::Resync { cursor: self.viewer_cursor(left_out) }));
             }
             let told = stream.told;
             stream.waiting = posts.into_iter().filter(|(sequence, _)| *sequence > told).collect();

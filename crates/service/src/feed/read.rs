@@ -51,6 +51,8 @@ pub(super) struct FeedRows {
 pub(super) enum Verdict {
     Shown,
     NotFollowed,
+    /// Followed quietly since before the account went private: a stranger to it.
+    ShutOut,
     Blocked,
     Muted,
 }
@@ -109,7 +111,7 @@ impl Service {
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<FeedPage> {
-        let after = cursor.map(|text| Cursor::decode(text, &self.signer, scope)).transpose()?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, scope)).transpose()?;
         let below = after.map_or(Version::MAX, |Cursor(place)| place.position);
         let FeedRows { mut rows, is_partial, went_on_from } =
             self.feed_rows(reader.key, circle, below, limit.get() + 1).await?;
@@ -117,7 +119,7 @@ impl Service {
         rows.truncate(limit.get());
         let last = rows.last().filter(|_| has_more).map(|row| row.post.id).or(went_on_from);
         let place = |position| Place { position, key: Key(0) };
-        let next_cursor = last.map(|last| Cursor(place(last)).encode(&self.signer, scope));
+        let next_cursor = last.map(|last| Cursor(place(last)).encode(&self.sealer, scope));
         Ok(FeedPage { rows, next_cursor, is_partial })
     }
 
@@ -195,16 +197,33 @@ impl Service {
         let blocks = self.are_active(Kind::Block, &out).await?;
         let blocked = self.are_active(Kind::Block, &back).await?;
         let mutes = self.are_muted(&out).await?;
+        let shut_out = self.are_shut_out(reader, &authors, &follows).await?;
         for (index, author) in authors.into_iter().enumerate() {
             let verdict = match () {
                 () if blocks[index] || blocked[index] => Verdict::Blocked,
                 () if !follows[index] => Verdict::NotFollowed,
+                () if shut_out.contains(&author) => Verdict::ShutOut,
                 () if mutes[index] => Verdict::Muted,
                 () => Verdict::Shown,
             };
             judged.insert(author, verdict);
         }
         Ok(())
+    }
+
+    /// The private accounts that the reader follows quietly only: their posts are not for them.
+    async fn are_shut_out(&self, reader: Key, authors: &[Key], follows: &[bool]) -> Result<HashSet<Key>> {
+        let counts = self.store.get_counts(reader).await?;
+        // Nearly everybody follows nobody quietly, and then nothing else is looked at.
+        if counts.is_none_or(|counts| counts.following_quiet == 0) {
+            return Ok(HashSet::new());
+        }
+        let followed: Vec<Key> = authors.iter().zip(follows).filter(|(_, is)| **is).map(|(key, _)| *key).collect();
+        let users = self.users_by_key(&followed).await?;
+        let private: Vec<(Key, Key)> =
+            users.values().filter(|user| user.private).map(|user| (reader, user.key)).collect();
+        let let_in = self.are_let_in(&private).await?;
+        Ok(private.iter().zip(let_in).filter(|(_, let_in)| !let_in).map(|(pair, _)| pair.1).collect())
     }
 
     /// Leaves those out whose posts would not be shown: they may have very many.
@@ -366,7 +385,7 @@ impl Service {
 
     /// Everybody the reader follows; whether that is all of them.
     async fn followed(&self, reader: Key, authors: &mut Vec<Key>) -> Result<bool> {
-        let list = List { user: reader, plane: Plane::Follow, side: Side::Following };
+        let list = List::new(reader, Plane::Follow, Side::Following);
         let mut after = None;
         while authors.len() < AUTHORS_MAX {
             let page = self.store.scan(list, after, CHUNK).await?;

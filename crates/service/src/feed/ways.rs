@@ -199,7 +199,7 @@ impl Service {
         call.must_be_admin()?;
         self.load_ways().await?;
         let author = self.stored_user(id).await?.key;
-        let followers = self.store.get_counts(author).await?.map_or(0, |counts| counts.followers);
+        let followers = self.followers_of(author).await?;
         let way = self.feed.ways.get(author).next(followers, self.rules.feed.celebrity_followers, false);
         Ok((way.pin, way.pulls))
     }

@@ -57,7 +57,7 @@ impl Service {
     /// Accepts everybody who waits for an account that a file made public. Whoever imports waits for it: nobody else works
     /// on the store, and a run that is cut off comes here again.
     pub(crate) async fn accept_waiting(&self, target: Key) -> Result<()> {
-        let list = List { user: target, plane: Plane::Request, side: Side::Followers };
+        let list = List::new(target, Plane::Request, Side::Followers);
         loop {
             let page = self.store.scan(list, None, CHUNK_MAX).await?;
             let is_public = self.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
@@ -102,7 +102,7 @@ impl Service {
             (None, _) => job.id,
         };
         job.before = Some(before);
-        let list = List { user: target.key, plane: Plane::Request, side: Side::Followers };
+        let list = List::new(target.key, Plane::Request, Side::Followers);
         let start = Place { position: before, key: Key::MIN };
         let page = self.store.scan(list, Some(start), CHUNK_MAX).await?;
         if page.edges.is_empty() {

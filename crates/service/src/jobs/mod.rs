@@ -94,13 +94,13 @@ impl Service {
     pub async fn jobs(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<JobPage> {
         call.must_be_admin()?;
         self.catch_up(call).await?;
-        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &SCOPE)).transpose()?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &SCOPE)).transpose()?;
         let after = after.map(|Cursor(place)| RecordId::of_version(place.position));
         let mut jobs = self.scan_jobs(after.as_ref(), limit.get() + 1).await?;
         let more = jobs.len() > limit.get();
         jobs.truncate(limit.get());
         let last = jobs.last().filter(|_| more).map(|job| Place { position: job.id, key: Key::SERVER });
-        let next_cursor = last.map(|place| Cursor(place).encode(&self.signer, &SCOPE));
+        let next_cursor = last.map(|place| Cursor(place).encode(&self.sealer, &SCOPE));
         let keys: Vec<Key> = jobs.iter().filter_map(|job| job.subject).map(|subject| subject.key).collect();
         let users = self.users_by_key(&keys).await?;
         let shown = |job: Stored| {

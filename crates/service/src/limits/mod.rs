@@ -95,7 +95,7 @@ impl Limiter {
 
     /// Whether a new follow may be made now. What is admitted is held back until it is settled, so that requests
     /// which run at the same time together stay within the limits.
-    fn admit(&self, follower: Key, target: Key, has_proof: bool) -> Result<Admission<'_>> {
+    fn admit(&self, follower: Key, target: Key, quiet: bool, has_proof: bool) -> Result<Admission<'_>> {
         if let Some(flipped) = &self.flipped
             && let Some(wait) = flipped.wait(&(follower, target))
         {
@@ -103,7 +103,7 @@ impl Limiter {
             return Err(Error::new(Code::CoolingDown, detail).retry_after(wait));
         }
         let mut admission = Admission { limiter: self, follower, target, held: Held::default(), open: true };
-        match admission.hold(has_proof) {
+        match admission.hold(quiet, has_proof) {
             Ok(()) => Ok(admission),
             Err(error) => {
                 admission.settle(false);
@@ -137,7 +137,8 @@ pub(crate) struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    fn hold(&mut self, has_proof: bool) -> Result<()> {
+    /// Quiet follows do not count for their target: others would learn of them by being refused.
+    fn hold(&mut self, quiet: bool, has_proof: bool) -> Result<()> {
         let Limiter { followed, follows, targets, .. } = self.limiter;
         if let Some(followed) = followed {
             if !followed.hold(&self.follower, has_proof) {
@@ -149,7 +150,7 @@ impl Admission<'_> {
             follows.hold(&self.follower).map_err(|wait| too_fast("this user follows too fast", wait))?;
             self.held.follows = true;
         }
-        if let Some(targets) = targets {
+        if let Some(targets) = targets.as_ref().filter(|_| !quiet) {
             targets.hold(&self.target).map_err(|wait| too_fast("this user is being followed too fast", wait))?;
             self.held.targets = true;
         }

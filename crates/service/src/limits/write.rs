@@ -18,8 +18,8 @@ pub(crate) enum Limited<'a> {
 impl Limiter {
     pub(crate) fn begin(&self, operation: &mut Operation, has_proof: impl FnOnce(Key) -> bool) -> Limited<'_> {
         match operation {
-            Operation::Follow { follower, target, cap, .. } => {
-                match self.admit(*follower, *target, has_proof(*follower)) {
+            Operation::Follow { follower, target, quiet, cap } => {
+                match self.admit(*follower, *target, *quiet == Some(true), has_proof(*follower)) {
                     Ok(admission) => Limited::Follow(admission),
                     Err(error) => {
                         *cap = Some(0);

@@ -44,9 +44,9 @@ impl NotificationKind {
     /// The list whose rows are of this kind, if they are admitted.
     const fn list(self, user: Key) -> List {
         match self {
-            Self::Follow => List::followers(user),
-            Self::FollowRequest => List { user, plane: Plane::Request, side: Side::Followers },
-            Self::RequestAccepted => List::following(user),
+            Self::Follow => List::followers(user).open(),
+            Self::FollowRequest => List::new(user, Plane::Request, Side::Followers),
+            Self::RequestAccepted => List::following(user).open(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Service {
         let viewer = self.viewer(call).await?;
         let user = self.stored_user(id).await?;
         let scope = CursorScope { list: List::followers(user.key), selection: Selection::Notifications, viewer };
-        let after = cursor.map(|text| Cursor::decode(text, &self.signer, &scope)).transpose()?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?;
         let seen = self.seen_up_to(user.key).await?;
         let mut shown = after.map(|Cursor(place)| (place.position, place.key.0));
         let mut below: Below = NotificationKind::ALL.map(|kind| match shown {
@@ -138,7 +138,7 @@ impl Service {
                 rows.extend(self.notification(&user, group, seen).await?);
             }
         };
-        let cursor = |(position, kinds)| Cursor(Place { position, key: Key(kinds) }).encode(&self.signer, &scope);
+        let cursor = |(position, kinds)| Cursor(Place { position, key: Key(kinds) }).encode(&self.sealer, &scope);
         Ok(NotificationPage { rows, unseen: self.unseen(&user, seen).await?, next_cursor: next.map(cursor) })
     }
 

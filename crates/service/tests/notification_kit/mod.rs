@@ -300,9 +300,10 @@ pub(crate) async fn run_through(
                 let (all, _) = front.pages(a, 50).await;
                 let chosen = all.choose(&mut random).map(|(_, id)| id.clone());
                 front.see(a, chosen.as_deref()).await;
-                // Without an id everything that stands, shown or not.
+                // Without an id everything that stands and is not quiet, told or not.
                 let newest =
                     reference.follows.iter().filter(|(pair, follow)| pair.1 == a || (pair.0 == a && follow.active));
+                let newest = newest.filter(|(_, follow)| !follow.quiet);
                 let newest = newest.map(|(_, follow)| follow.at).max().unwrap_or(Version::ZERO);
                 let up_to =
                     chosen.map_or(newest, |id| Version::from_bits(id.split('.').next().unwrap().parse().unwrap()));

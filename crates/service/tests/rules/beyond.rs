@@ -125,11 +125,7 @@ impl Reference {
             Write::Member { owner, nth, member, present } => {
                 own(owner)?;
                 self.acts(owner)?;
-                if present {
-                    self.add_member(actor, owner, nth, member)
-                } else {
-                    self.remove_member(owner, nth, member)
-                }
+                if present { self.add_member(owner, nth, member) } else { self.remove_member(owner, nth, member) }
             }
             Write::Work => {
                 self.work();
@@ -159,19 +155,16 @@ impl Reference {
         follows(owner, member).is_some() || follows(member, owner).is_some_and(|follow| sees_quiet || !follow.quiet)
     }
 
-    fn add_member(&mut self, actor: Option<Id>, owner: Id, nth: usize, member: Id) -> Said {
-        let (plain, with_quiet) = (self.connected(false, owner, member), self.connected(true, owner, member));
+    fn add_member(&mut self, owner: Id, nth: usize, member: Id) -> Said {
+        let is_connected = self.connected(false, owner, member);
         let exists = self.people.contains_key(member);
         let group = self.groups.entry(owner).or_default().get_mut(nth).ok_or("404 group_not_found")?;
         if !exists {
             return Err("404 user_not_found");
         }
-        if actor.is_some() && with_quiet && !plain {
-            return Err("400 invalid_request");
-        }
         match group.members.iter_mut().find(|known| known.id == member) {
             Some(known) if !known.erased => Ok("200".to_owned()),
-            _ if !with_quiet => Err("400 invalid_request"),
+            _ if !is_connected => Err("400 invalid_request"),
             Some(known) => {
                 known.erased = false;
                 Ok("200".to_owned())

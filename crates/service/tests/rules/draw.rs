@@ -118,7 +118,8 @@ impl Draw {
     }
 
     fn follow(&mut self, follower: Id, target: Id) -> Write {
-        Write::Follow { follower, target, quiet: self.0.random_ratio(1, 5) }
+        let quiet = self.0.random_ratio(1, 5);
+        Write::Follow { follower, target, quiet: (!self.0.random_ratio(1, 4)).then_some(quiet) }
     }
 
     /// What is read after a step: a few things by anybody, and now and then everything by one viewer.

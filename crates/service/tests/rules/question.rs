@@ -15,7 +15,8 @@ pub(crate) enum Write {
     Follow {
         follower: Id,
         target: Id,
-        quiet: bool,
+        /// Not said: what is there stays.
+        quiet: Option<bool>,
     },
     Unfollow {
         follower: Id,

@@ -111,7 +111,7 @@ impl Reference {
                 self.acts(target)?;
                 let now = self.now;
                 match self.follows.get_mut(&(follower, target)) {
-                    Some(follow) if follow.active && (!follow.quiet || actor.is_none()) => Ok(stands("200", follow)),
+                    Some(follow) if follow.active && !follow.quiet => Ok(stands("200", follow)),
                     Some(follow) if !follow.active => {
                         *follow = Follow { active: true, at: now, ..*follow };
                         Ok(stands("200", follow))
@@ -193,7 +193,7 @@ impl Reference {
         self.person(target).map(|_| ())
     }
 
-    fn follow(&mut self, follower: Id, target: Id, quiet: bool) -> Said {
+    fn follow(&mut self, follower: Id, target: Id, quiet: Option<bool>) -> Said {
         if follower == target {
             return Err("400 self_follow");
         }
@@ -208,16 +208,19 @@ impl Reference {
         let load = self.follows.keys().filter(|(from, _)| *from == follower).count() as u64;
         match self.follows.get_mut(&(follower, target)) {
             Some(follow) => {
-                if quiet && !follow.quiet && (private || !follow.active) {
+                if quiet == Some(true) && (private || !follow.active) {
                     return Err("422 quiet_private");
                 }
-                follow.quiet = quiet;
+                if follow.quiet && quiet == Some(false) && private {
+                    *follow = Follow { active: false, quiet: false, at: self.now };
+                }
+                follow.quiet = quiet.unwrap_or(follow.quiet);
                 Ok(stands(if follow.active { "200" } else { "202" }, follow))
             }
-            None if quiet && private => Err("422 quiet_private"),
+            None if quiet == Some(true) && private => Err("422 quiet_private"),
             None if load >= self.following_max => Err("422 following_limit"),
             None => {
-                let follow = Follow { active: !private, quiet, at: self.now };
+                let follow = Follow { active: !private, quiet: quiet == Some(true), at: self.now };
                 self.follows.insert((follower, target), follow);
                 Ok(stands(if private { "202" } else { "201" }, &follow))
             }
@@ -258,7 +261,9 @@ impl Reference {
         }
         let private = person.private && self.twist != Some(Twist::PrivateIsOpen);
         let hidden = person.hide_lists && self.twist != Some(Twist::HiddenListsAreOpen);
-        !self.apart(Some(viewer), user) && !hidden && (!private || self.active(viewer, user).is_some())
+        !self.apart(Some(viewer), user)
+            && !hidden
+            && (!private || self.active(viewer, user).is_some_and(|follow| !follow.quiet))
     }
 
     fn quiet_to(&self, viewer: Option<Id>, from: Id, follow: &Follow) -> bool {

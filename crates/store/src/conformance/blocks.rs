@@ -119,9 +119,9 @@ pub(super) async fn blocks_and_mutes_are_listed(world: World) {
         for &target in &users[1..] {
             world.done(mark(a, target)).await;
         }
-        let own = List { user: a, plane, side: Side::Following };
+        let own = List::new(a, plane, Side::Following);
         assert_eq!(world.shown(own).await, [users[3], users[2], users[1]]);
-        assert_eq!(world.shown(List { user: users[1], plane, side: Side::Followers }).await, [a]);
+        assert_eq!(world.shown(List::new(users[1], plane, Side::Followers)).await, [a]);
     }
     assert_eq!(world.counts(a).await, entourage_model::Counts::default(), "neither is a follow");
 }
@@ -139,7 +139,7 @@ pub(super) async fn a_mute_may_end_by_itself(world: World) {
     assert_eq!((value.position, value.version), (first.version, second.version), "the row stays where it is");
     // It stands until it is removed: whoever reads it minds the time.
     assert_eq!(expires(&world).await.map(|expires| expires.time()), Some(time(5)));
-    let listed = world.paged(List { user: a, plane: Plane::Mute, side: Side::Following }, 5).await;
+    let listed = world.paged(List::new(a, Plane::Mute, Side::Following), 5).await;
     assert_eq!(listed[0].value, value);
     let third = world.done(mute(a, b)).await;
     assert!(third.reply.changed() && expires(&world).await.is_none());

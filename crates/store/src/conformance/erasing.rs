@@ -36,7 +36,7 @@ async fn edges_of(world: &World, key: Key) -> usize {
     let mut count = 0;
     for plane in Plane::ALL {
         for side in Side::BOTH {
-            count += world.paged(List { user: key, plane, side }, 3).await.len();
+            count += world.paged(List::new(key, plane, side), 3).await.len();
         }
     }
     count

@@ -68,6 +68,7 @@ macro_rules! conformance_cases {
                 the_row_of_a_cursor_may_be_gone [C10];
                 paging_while_others_write_misses_nobody [C10];
                 totals_are_what_paging_counts [C10 C11];
+                an_open_list_leaves_quiet_follows_out [C10 C11];
                 unknown_users_have_empty_lists [C10];
             }
             counts {

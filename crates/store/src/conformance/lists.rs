@@ -143,7 +143,7 @@ pub(super) async fn totals_are_what_paging_counts(world: World) {
     for user in users.iter().copied().chain([private]) {
         for plane in Plane::ALL {
             for side in Side::BOTH {
-                world.paged(List { user, plane, side }, 2).await;
+                world.paged(List::new(user, plane, side), 2).await;
             }
         }
     }
@@ -151,11 +151,38 @@ pub(super) async fn totals_are_what_paging_counts(world: World) {
     assert_eq!((page.total, page.quiet), (4, 3));
 }
 
+pub(super) async fn an_open_list_leaves_quiet_follows_out(world: World) {
+    let users = world.many_users(12).await;
+    let hub = users[0];
+    // Quiet ones behind, between and before the others.
+    for (number, &other) in users.iter().enumerate().skip(1) {
+        let follow = if number % 3 == 0 { follow(other, hub) } else { follow_quietly(other, hub) };
+        world.done(follow).await;
+    }
+    let list = List::followers(hub);
+    for size in [1, 2, 50] {
+        let open: Vec<Key> = world.paged(list.open(), size).await.iter().map(|edge| edge.follower).collect();
+        assert_eq!(open, [users[9], users[6], users[3]], "pages of {size}");
+        assert_eq!(world.paged(list, size).await.len(), 11);
+    }
+    let last = world.paged(list.open(), 50).await.pop().expect("three are open");
+    let page = world.store.scan(list.open(), Some(list.place(&last)), 1).await.expect("the list can be read");
+    assert_eq!((page.edges.len(), page.more, page.total, page.quiet), (0, false, 3, 0));
+    let own = List::following(users[1]);
+    assert_eq!((world.shown(own).await, world.shown(own.open()).await), (vec![hub], vec![]));
+    // A flag that changes takes the edge from one to the other, where it stood.
+    world.done(follow(users[1], hub)).await;
+    world.done(follow_quietly(users[9], hub)).await;
+    assert_eq!(world.shown(list.open()).await, [users[6], users[3], users[1]]);
+    assert_eq!(world.shown(list).await.len(), 11);
+    assert_eq!(world.shown(own.open()).await, [hub]);
+}
+
 pub(super) async fn unknown_users_have_empty_lists(world: World) {
     let unknown = world.stranger();
     for plane in Plane::ALL {
         for side in Side::BOTH {
-            let page = world.store.scan(List { user: unknown, plane, side }, None, 10).await.expect("an empty list");
+            let page = world.store.scan(List::new(unknown, plane, side), None, 10).await.expect("an empty list");
             assert_eq!(page, entourage_model::Page::default());
         }
     }

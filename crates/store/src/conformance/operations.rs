@@ -3,15 +3,15 @@
 use entourage_model::{Condition, IdempotencyKey, Key, Millis, Operation, RecordId, Space, UserPatch, Version, Write};
 
 pub(super) fn follow(follower: Key, target: Key) -> Operation {
-    Operation::Follow { follower, target, quiet: false, cap: None }
+    Operation::Follow { follower, target, quiet: Some(false), cap: None }
 }
 
 pub(super) fn follow_quietly(follower: Key, target: Key) -> Operation {
-    Operation::Follow { follower, target, quiet: true, cap: None }
+    Operation::Follow { follower, target, quiet: Some(true), cap: None }
 }
 
 pub(super) fn follow_within(follower: Key, target: Key, cap: u64) -> Operation {
-    Operation::Follow { follower, target, quiet: false, cap: Some(cap) }
+    Operation::Follow { follower, target, quiet: Some(false), cap: Some(cap) }
 }
 
 pub(super) fn unfollow(follower: Key, target: Key) -> Operation {
@@ -19,7 +19,7 @@ pub(super) fn unfollow(follower: Key, target: Key) -> Operation {
 }
 
 pub(super) fn remove_follower(target: Key, follower: Key) -> Operation {
-    Operation::RemoveFollower { target, follower }
+    Operation::RemoveFollower { target, follower, sees_quiet: true }
 }
 
 pub(super) fn accept(target: Key, follower: Key) -> Operation {

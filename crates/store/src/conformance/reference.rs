@@ -84,11 +84,25 @@ impl Becomes {
 }
 
 enum Told {
-    User { created: bool },
-    Link { link: Link, created: bool },
+    User {
+        created: bool,
+    },
+    Link {
+        link: Link,
+        created: bool,
+    },
     Gone,
-    Record { list: (Space, Key), id: RecordId, created: bool },
-    EdgesErased { removed: u32, left: bool },
+    /// As if nothing had been there.
+    NothingGone,
+    Record {
+        list: (Space, Key),
+        id: RecordId,
+        created: bool,
+    },
+    EdgesErased {
+        removed: u32,
+        left: bool,
+    },
 }
 
 struct Expected {
@@ -153,6 +167,7 @@ impl Reference {
         let reply = match expected.told {
             Told::User { created } => Reply::User { created, changed },
             Told::Gone => Reply::Gone { changed },
+            Told::NothingGone => Reply::Gone { changed: false },
             Told::Link { link, created } => {
                 let value = *self.links.get(&link).ok_or("the edge must stand")?;
                 Reply::Edge { value, created, changed }
@@ -225,9 +240,12 @@ impl Reference {
                 self.known(follower)?;
                 Ok(self.end((Kind::Follow, follower, target), "follow.cancelled", Cause::Follower))
             }
-            Operation::RemoveFollower { target, follower } => {
+            Operation::RemoveFollower { target, follower, sees_quiet } => {
                 self.known(target)?;
-                Ok(self.end((Kind::Follow, follower, target), "follow.rejected", Cause::Target))
+                let link = (Kind::Follow, follower, target);
+                let expected = self.end(link, "follow.rejected", Cause::Target);
+                let is_hidden = !sees_quiet && self.links.get(&link).is_some_and(|value| value.quiet);
+                Ok(if is_hidden { Expected { told: Told::NothingGone, ..expected } } else { expected })
             }
             Operation::Accept { target, follower } => self.accept(target, follower),
             Operation::Reject { target, follower } => {
@@ -287,7 +305,7 @@ impl Reference {
         if blocks(follower, target) || blocks(target, follower) { Err(Code::Blocked) } else { Ok(()) }
     }
 
-    fn follow(&self, follower: Key, target: Key, quiet: bool, cap: Option<u64>) -> Result<Expected, Code> {
+    fn follow(&self, follower: Key, target: Key, quiet: Option<bool>, cap: Option<u64>) -> Result<Expected, Code> {
         self.may_follow(follower, target)?;
         if self.users.get(&follower).is_some_and(|user| user.follow_suspended) {
             return Err(Code::FollowSuspended);
@@ -295,17 +313,22 @@ impl Reference {
         let link = (Kind::Follow, follower, target);
         let private = self.users.get(&target).is_some_and(|user| user.private);
         match self.links.get(&link) {
-            Some(value) if value.quiet == quiet => {
+            Some(value) if quiet == Some(true) && (private || value.state == State::Pending) => Err(Code::QuietPrivate),
+            Some(value) if quiet.is_none_or(|quiet| value.quiet == quiet) => {
                 Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() })
             }
-            Some(value) if quiet && (private || value.state == State::Pending) => Err(Code::QuietPrivate),
+            Some(value) if private && value.state == State::Active => {
+                let asks = Becomes { state: State::Pending, ..Becomes::ACTIVE };
+                Ok(begin(link, "follow.requested", false, asks))
+            }
             Some(value) => {
                 let (state, accepted, position) = (value.state, value.accepted, Some(value.position));
-                let becomes = Becomes { state, quiet, accepted, position, ..Becomes::ACTIVE };
+                let becomes = Becomes { state, quiet: !value.quiet, accepted, position, ..Becomes::ACTIVE };
                 Ok(begin(link, "follow.created", false, becomes))
             }
-            None if quiet && private => Err(Code::QuietPrivate),
+            None if quiet == Some(true) && private => Err(Code::QuietPrivate),
             None => {
+                let quiet = quiet == Some(true);
                 let load = self.links.keys().filter(|(kind, from, _)| *kind == Kind::Follow && *from == follower);
                 if cap.is_some_and(|cap| load.count() as u64 >= cap) {
                     return Err(Code::FollowingLimit);
@@ -324,7 +347,8 @@ impl Reference {
         let link = (Kind::Follow, follower, target);
         let value = self.links.get(&link).ok_or(Code::NotFound)?;
         if value.state == State::Active {
-            return Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() });
+            let again = Expected { told: Told::Link { link, created: false }, effects: Vec::new() };
+            return if value.quiet { Err(Code::NotFound) } else { Ok(again) };
         }
         let active = Becomes { quiet: value.quiet, accepted: true, ..Becomes::ACTIVE };
         Ok(begin(link, "follow.accepted", false, active))
@@ -413,6 +437,7 @@ impl Reference {
             .iter()
             .map(|(&(kind, follower, target), &value)| Edge { kind, follower, target, value })
             .filter(|edge| edge.kind == list.plane.kind() && edge.value.state == list.plane.state())
+            .filter(|edge| list.shows(edge.value.quiet))
             .filter(|edge| list.user == if list.side == Side::Following { edge.follower } else { edge.target })
             .collect();
         let place = |edge: &Edge| {

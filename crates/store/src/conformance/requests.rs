@@ -5,11 +5,11 @@ use entourage_model::{Code, EdgeValue, Key, Kind, List, Millis, Operation, Plane
 use super::{follows::edge_of, operations::*, world::World};
 
 fn received(user: Key) -> List {
-    List { user, plane: Plane::Request, side: Side::Followers }
+    List::new(user, Plane::Request, Side::Followers)
 }
 
 fn made(user: Key) -> List {
-    List { user, plane: Plane::Request, side: Side::Following }
+    List::new(user, Plane::Request, Side::Following)
 }
 
 impl World {

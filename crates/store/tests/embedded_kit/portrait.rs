@@ -70,7 +70,7 @@ pub(crate) async fn graph(store: &dyn Store) -> Result<String> {
         let _ = writeln!(text, "{user:?} {:?}", store.get_counts(user.key).await?);
         for plane in Plane::ALL {
             for side in Side::BOTH {
-                list(store, List { user: user.key, plane, side }, &mut text).await?;
+                list(store, List::new(user.key, plane, side), &mut text).await?;
             }
         }
         for kind in Kind::ALL {

@@ -24,7 +24,7 @@ pub fn set_private(key: i64, private: bool) -> Operation {
 }
 
 pub fn follow(follower: i64, target: i64) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: false, cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }
 }
 
 pub fn unfollow(follower: i64, target: i64) -> Operation {

@@ -23,9 +23,9 @@ pub(crate) struct PairArguments {
 pub(crate) struct FollowArguments {
     #[command(flatten)]
     pair: PairArguments,
-    /// Unseen by everybody else.
-    #[arg(long)]
-    quiet: bool,
+    /// Unseen by everybody else; `--quiet=false` shows a quiet follow. Without it, what is there stays.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    quiet: Option<bool>,
 }
 
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct ManyArguments {
 
 pub(super) fn follow(arguments: &FollowArguments) -> anyhow::Result<()> {
     let FollowArguments { pair, quiet } = arguments;
-    change(pair, Method::PUT, "following", quiet.then(|| json!({ "quiet": true })))
+    change(pair, Method::PUT, "following", quiet.map(|quiet| json!({ "quiet": quiet })))
 }
 
 pub(super) fn unfollow(arguments: &PairArguments) -> anyhow::Result<()> {

@@ -17,11 +17,13 @@ impl Session {
     /// With what sets it apart from others, or with something wrong: else it would have been collected.
     pub(super) async fn follow(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let (follower, target) = (user_id(args.get(1))?, user_id(args.get(2))?);
-        let (mut quiet, mut challenge) = (false, None);
+        let (mut quiet, mut challenge) = (None, None);
         let mut at = 3;
         while at < args.len() {
             if args.is(at, "QUIET") {
-                quiet = true;
+                quiet = Some(true);
+            } else if args.is(at, "OPEN") {
+                quiet = Some(false);
             } else if args.is(at, "CHALLENGE") && at + 1 < args.len() {
                 at += 1;
                 challenge = self.shared.front.access.solver(text(args.get(at)));

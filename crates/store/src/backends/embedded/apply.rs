@@ -1,13 +1,14 @@
 //! Bringing outcomes into the state: in log order for each list, live and in recovery alike.
 
 use entourage_model::{
-    Change, EdgeChange, EdgeValue, Ended, Key, Outcome, Place, Plane, RecordChange, Side, Space, State as EdgeState,
+    Change, EdgeChange, EdgeValue, Ended, Key, Outcome, Place, RecordChange, Side, Space, State as EdgeState,
     UserChange, Version,
 };
 
 use super::{
     commit::Parties,
     grouped::Grouped,
+    plane::StoredPlane,
     shelf::{Document, Shelf, ShelfKey},
     state::{ListKey, SHARDS, Shard, State, shard_of},
     tail::TailValue,
@@ -20,23 +21,21 @@ const REMOVALS_LIMIT: u32 = 8_192;
 /// Readers wait for no more than this many changes at a time.
 const STEPS_A_LOCK: usize = 16;
 
-/// One end of a change: what it does to one list.
+/// What a change does to one end's lists. Both in one step: no reader sees an edge between two lists, in neither.
 #[derive(Clone, Copy)]
 struct Step {
-    list: ListKey,
-    place: Place,
-    value: TailValue,
-    work: Work,
+    owner: u32,
+    side: Side,
+    gone: Option<Standing>,
+    came: Option<Standing>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
-    /// An edge comes or goes.
-    Count,
-    /// An edge stays and its flag changes: only the quiet counter and the tail move.
-    Flag,
-    /// A quiet edge that stays is no longer counted as one.
-    Uncount,
+/// Where an edge stands, or stood.
+#[derive(Clone, Copy)]
+struct Standing {
+    plane: StoredPlane,
+    place: Place,
+    value: TailValue,
 }
 
 impl State {
@@ -118,10 +117,10 @@ impl State {
         }
         if edges.len() < MANY {
             for step in &steps {
-                step.apply(&mut self.shard(step.list.ordinal()).write(), &mut crowded);
+                step.apply(&mut self.shard(step.owner).write(), &mut crowded);
             }
         } else {
-            let grouped = Grouped::new(SHARDS, steps.iter().map(|step| shard_of(step.list.ordinal())));
+            let grouped = Grouped::new(SHARDS, steps.iter().map(|step| shard_of(step.owner)));
             for (shard, group) in self.shards().iter().zip(grouped.groups()) {
                 for some in group.chunks(STEPS_A_LOCK) {
                     let mut shard = shard.write();
@@ -132,9 +131,9 @@ impl State {
         if crowded {
             self.ask_for_checkpoint();
         }
-        let entries = steps.iter().filter(|step| step.work != Work::Uncount).count();
-        let own = steps.iter().filter(|step| step.work == Work::Count && step.list.side() == Side::Following);
-        self.count(entries as u64, own.map(|step| if step.value.live { 1 } else { -1 }).sum());
+        let entries: u64 = steps.iter().map(Step::entries).sum();
+        let own = steps.iter().filter(|step| step.side == Side::Following);
+        self.count(entries, own.map(|step| i64::from(step.came.is_some()) - i64::from(step.gone.is_some())).sum());
     }
 }
 
@@ -154,29 +153,20 @@ fn erases(outcome: &Outcome) -> bool {
 
 fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, steps: &mut Vec<Step>) {
     let (Some(follower), Some(target)) = (follower, target) else { return };
-    let (from, to) = change.planes();
     let version = change.after.version;
-    let mut push = |plane: Plane, value: &EdgeValue, live: bool, work: Work| {
-        let step = |side, owner, other, key| Step {
-            list: ListKey::new(plane, side, owner),
-            place: Place { position: value.position, key },
-            value: TailValue::new(value, version, other, live),
-            work,
-        };
-        steps.push(step(Side::Following, follower, target, change.target));
-        steps.push(step(Side::Followers, target, follower, change.follower));
+    let standing = |value: &EdgeValue, (other, key): (u32, Key), live: bool| {
+        let plane = StoredPlane::of(change.kind, value)?;
+        let place = Place { position: value.position, key };
+        Some(Standing { plane, place, value: TailValue::new(value, version, other, live) })
     };
-    let stays = from == to && change.before.is_some_and(|before| before.position == change.after.position);
-    if let (Some(plane), Some(before)) = (from, change.before) {
-        match (stays, before.quiet) {
-            (false, _) => push(plane, &before, false, Work::Count),
-            (true, true) => push(plane, &before, false, Work::Uncount),
-            (true, false) => {}
-        }
-    }
-    if let Some(plane) = to {
-        push(plane, &change.after, true, if stays { Work::Flag } else { Work::Count });
-    }
+    let step = |side, owner, other| Step {
+        owner,
+        side,
+        gone: change.before.as_ref().and_then(|before| standing(before, other, false)),
+        came: standing(&change.after, other, true),
+    };
+    steps.push(step(Side::Following, follower, (target, change.target)));
+    steps.push(step(Side::Followers, target, (follower, change.follower)));
 }
 
 /// A count never goes below zero: were it to, something was counted wrong long before, and a clamp only hides it.
@@ -193,33 +183,53 @@ fn step(total: &mut u32, up: bool) {
 }
 
 impl Step {
+    /// What came stands where something went: the newer entry says it all.
+    fn replaces(&self) -> bool {
+        self.gone.zip(self.came).is_some_and(|(gone, came)| (gone.plane, gone.place) == (came.plane, came.place))
+    }
+
+    /// How many entries of tails it takes.
+    fn entries(&self) -> u64 {
+        u64::from(self.gone.is_some() && !self.replaces()) + u64::from(self.came.is_some())
+    }
+
     /// `crowded` is set when the list has so many removals that pages grow slow.
     fn apply(&self, shard: &mut Shard, crowded: &mut bool) {
-        let Self { list, place, value, work } = *self;
-        let Some(lists) = shard.lists_mut(list.plane(), list.ordinal()) else { return };
-        let step = |total: &mut u32| step(total, value.live);
-        match list.side() {
-            Side::Following => {
-                if work == Work::Count {
-                    if value.live { lists.insert(value.other) } else { lists.remove(value.other) }
-                }
-                if value.quiet {
-                    lists.change_quiet(Side::Following, step);
-                }
-            }
-            Side::Followers => {
-                if work == Work::Count {
-                    step(&mut lists.followers_total);
-                }
-                if value.quiet {
-                    lists.change_quiet(Side::Followers, step);
-                }
+        let [from, to] = [self.gone, self.came].map(|standing| standing.map(|standing| standing.plane));
+        if from != to {
+            match self.side {
+                Side::Following => self.change_rows(shard, from, to),
+                Side::Followers => self.change_totals(shard, from, to),
             }
         }
-        if work != Work::Uncount {
-            let tail = shard.tail.entry(list).or_default();
+        let gone = self.gone.filter(|_| !self.replaces());
+        for Standing { plane, place, value } in gone.into_iter().chain(self.came) {
+            let tail = shard.tail.entry(ListKey::new(plane, self.side, self.owner)).or_default();
             tail.set(place, value);
             *crowded |= tail.removals() >= REMOVALS_LIMIT;
+        }
+    }
+
+    fn change_rows(&self, shard: &mut Shard, from: Option<StoredPlane>, to: Option<StoredPlane>) {
+        let Some(other) = self.came.or(self.gone).map(|standing| standing.value.other) else { return };
+        let [old, new] = [from, to].map(|plane| plane.map_or(&[][..], StoredPlane::rows));
+        for &plane in old.iter().filter(|plane| !new.contains(plane)) {
+            if let Some(lists) = shard.lists_mut(plane, self.owner) {
+                lists.remove(other);
+            }
+        }
+        for &plane in new.iter().filter(|plane| !old.contains(plane)) {
+            if let Some(lists) = shard.lists_mut(plane, self.owner) {
+                lists.insert(other);
+            }
+        }
+    }
+
+    fn change_totals(&self, shard: &mut Shard, from: Option<StoredPlane>, to: Option<StoredPlane>) {
+        for (plane, up) in from.map(|plane| (plane, false)).into_iter().chain(to.map(|plane| (plane, true))) {
+            if let Some(lists) = shard.lists_mut(plane, self.owner) {
+                step(&mut lists.followers_total, up);
+            }
         }
     }
 }

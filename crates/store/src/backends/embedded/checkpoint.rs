@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_model::{Plane, Side, Version};
+use entourage_model::{Side, Version};
 use hashbrown::HashSet;
 use parking_lot::RwLock;
 
@@ -16,9 +16,10 @@ use super::{
     fault::Fault,
     files::{BlockFiles, BlockWriter, Family, file_name},
     fold, history,
-    lists::{BlockRef, Blocks, Lists, Refs},
+    lists::{BlockRef, Lists, Refs},
     log,
     manifest::{self, FileEntry, Head, ListEntry},
+    plane::StoredPlane,
     shelf::{Shelf, ShelfKey},
     state::{ListKey, Shard, USERS_PER_GROUP},
     tail::TailList,
@@ -171,7 +172,7 @@ impl Checkpointer {
                 let old = {
                     let shard = shard.read();
                     let lists = shard.lists(key.plane(), key.ordinal());
-                    lists.map(|lists| lists.blocks(key.side())).unwrap_or_default()
+                    lists.map(|lists| lists.side(key.side()).clone()).unwrap_or_default()
                 };
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
                 let folded = fold::fold(key, &old, tail, &engine.state, &engine.files, |bytes, count| {
@@ -282,7 +283,7 @@ impl Checkpointer {
             for (key, old) in lists {
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
                 let mut new = old.clone();
-                match &mut new.refs {
+                match &mut new {
                     Refs::One(block) => *block = moved(*block, family, writers)?,
                     Refs::Many(None) => {}
                     Refs::Many(Some(blocks)) => {
@@ -295,7 +296,7 @@ impl Checkpointer {
             }
             writers.flush()?;
             for (key, old, new) in swaps {
-                for (old, new) in old.refs.iter().zip(new.refs.iter()) {
+                for (old, new) in old.iter().zip(new.iter()) {
                     retire_if_moved(&engine.files, old, new);
                 }
                 if let Some(lists) = shard.write().lists_mut(key.plane(), key.ordinal()) {
@@ -458,17 +459,17 @@ fn retire_if_moved(files: &BlockFiles, old: BlockRef, new: BlockRef) {
     }
 }
 
-fn list_entry((plane, ordinal, lists): (Plane, u32, &Lists)) -> ListEntry {
-    let [following, followers] = Side::BOTH.map(|side| lists.blocks(side));
-    ListEntry { plane, ordinal, following, followers }
+fn list_entry((plane, ordinal, lists): (StoredPlane, u32, &Lists)) -> ListEntry {
+    let [following, followers] = Side::BOTH.map(|side| lists.side(side).clone());
+    ListEntry { plane, ordinal, following, followers, mixed: [false; 2] }
 }
 
-fn lists_in(shard: &Shard, index: usize, victims: &HashSet<u32>) -> Vec<(ListKey, Blocks)> {
+fn lists_in(shard: &Shard, index: usize, victims: &HashSet<u32>) -> Vec<(ListKey, Refs)> {
     let mut found = Vec::new();
     for (plane, ordinal, lists) in shard.all_lists(index) {
         for side in Side::BOTH {
             if lists.side(side).iter().any(|block| victims.contains(&block.file())) {
-                found.push((ListKey::new(plane, side, ordinal), lists.blocks(side)));
+                found.push((ListKey::new(plane, side, ordinal), lists.side(side).clone()));
             }
         }
     }

@@ -3,11 +3,12 @@
 
 use std::{array, hint::black_box, ops::Range};
 
-use entourage_model::{Key, Plane};
+use entourage_model::Key;
 
 use super::{
     asked::{ASKED_MAX, Asked},
     keys::Keys,
+    plane::StoredPlane,
     state::State,
 };
 use crate::{
@@ -27,7 +28,7 @@ const LONGER: usize = 8;
 const LINE: usize = 16;
 
 /// One answer a pair, in their order. An edge of somebody who is erased is `Unknown`.
-pub(super) fn peek_all(state: &State, plane: Plane, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+pub(super) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
     let before = answers.len();
     answers.resize(before + pairs.len(), Answer::No);
     let answers = &mut answers[before..];
@@ -77,7 +78,7 @@ impl Runs {
     }
 }
 
-fn peek_scattered(state: &State, plane: Plane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+fn peek_scattered(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     for (some, answers) in pairs.chunks(SIDE_BY_SIDE).zip(answers.chunks_mut(SIDE_BY_SIDE)) {
         // Places that nobody takes cost as much as those that somebody does.
         match some.len() {
@@ -89,14 +90,20 @@ fn peek_scattered(state: &State, plane: Plane, pairs: &[(Key, Key)], answers: &m
 }
 
 /// `N` pairs at most.
-fn peek_some<const N: usize>(state: &State, plane: Plane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+fn peek_some<const N: usize>(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     let ordinals: [_; N] = state.ordinal_pairs(pairs);
     search(state, plane, &ordinals, answers);
     doubt_erased(state, plane, &ordinals, pairs, answers);
 }
 
 /// `N` runs at most: all their rows are found before any is gone through.
-fn peek_rows<const N: usize>(state: &State, plane: Plane, pairs: &[(Key, Key)], runs: Runs, answers: &mut [Answer]) {
+fn peek_rows<const N: usize>(
+    state: &State,
+    plane: StoredPlane,
+    pairs: &[(Key, Key)],
+    runs: Runs,
+    answers: &mut [Answer],
+) {
     let runs = &runs.places[..runs.count.min(N)];
     let followers: [Option<u32>; N] =
         state.few_ordinals(array::from_fn(|index| runs.get(index).map(|run| pairs[run.start].0)));
@@ -158,7 +165,7 @@ fn go_through(state: &State, keys: &Keys, row: &[u32], pairs: &[(Key, Key)], ans
     }
 }
 
-fn peek_long_row(state: &State, plane: Plane, follower: u32, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+fn peek_long_row(state: &State, plane: StoredPlane, follower: u32, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     for (some, answers) in pairs.chunks(SIDE_BY_SIDE).zip(answers.chunks_mut(SIDE_BY_SIDE)) {
         let ordinals: [_; SIDE_BY_SIDE] = state.target_ordinals(follower, some);
         {
@@ -178,7 +185,7 @@ fn peek_long_row(state: &State, plane: Plane, follower: u32, pairs: &[(Key, Key)
 /// second lock of one would wait for a writer who waits for the first.
 fn doubt_erased(
     state: &State,
-    plane: Plane,
+    plane: StoredPlane,
     ordinals: &[Option<(u32, u32)>],
     pairs: &[(Key, Key)],
     answers: &mut [Answer],
@@ -194,7 +201,12 @@ fn doubt_erased(
     }
 }
 
-fn search<const N: usize>(state: &State, plane: Plane, ordinals: &[Option<(u32, u32)>; N], answers: &mut [Answer]) {
+fn search<const N: usize>(
+    state: &State,
+    plane: StoredPlane,
+    ordinals: &[Option<(u32, u32)>; N],
+    answers: &mut [Answer],
+) {
     // Recursive: two may be in one shard, and a writer that waits must not come between.
     let shards: [_; N] =
         array::from_fn(|index| ordinals[index].map(|(follower, _)| state.shard(follower).read_recursive()));

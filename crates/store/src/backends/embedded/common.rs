@@ -1,8 +1,8 @@
 //! Whom two users both follow: the intersection of two rows.
 
-use entourage_model::{Key, Plane};
+use entourage_model::Key;
 
-use super::state::State;
+use super::{plane::StoredPlane, state::State};
 use crate::adjacency::intersect;
 
 /// Appends the keys of whom both have active follows to, at most `limit`; users who are erased are none.
@@ -12,7 +12,7 @@ pub(super) fn common(state: &State, one: Key, other: Key, limit: usize, found: &
     {
         // Recursive: both may be in one shard, and a writer that waits must not come between.
         let (first, second) = (state.shard(one).read_recursive(), state.shard(other).read_recursive());
-        let rows = (first.lists(Plane::Follow, one), second.lists(Plane::Follow, other));
+        let rows = (first.lists(StoredPlane::Follow, one), second.lists(StoredPlane::Follow, other));
         if let (Some(one), Some(other)) = rows {
             intersect(&one.row, &other.row, &mut ordinals);
         }

@@ -8,14 +8,14 @@ use super::{
     block::{self, BLOCK_EDGES, Entry, Owner},
     fault::Fault,
     files::BlockFiles,
-    lists::{BlockRef, Blocks, Bounded, Refs},
+    lists::{BlockRef, Bounded, Refs},
     read::place,
     state::{ListKey, State},
     tail::{TailList, TailValue},
 };
 
 pub(super) struct Folded {
-    pub(super) blocks: Blocks,
+    pub(super) blocks: Refs,
     pub(super) retired: Vec<BlockRef>,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn owner(key: ListKey) -> Owner {
 
 pub(super) fn fold(
     key: ListKey,
-    old: &Blocks,
+    old: &Refs,
     tail: &TailList,
     state: &State,
     files: &BlockFiles,
@@ -33,13 +33,13 @@ pub(super) fn fold(
 ) -> Result<Folded, Fault> {
     let mut changes: Vec<(Place, TailValue)> = tail.below(None).collect();
     changes.reverse();
-    let mut work = Work { key, bounded: Vec::new(), quiet: old.quiet, retired: Vec::new() };
+    let mut work = Work { key, bounded: Vec::new(), retired: Vec::new() };
     let mut rest = changes.as_slice();
-    if let Refs::One(block) = &old.refs {
+    if let Refs::One(block) = old {
         work.rewrite(*block, rest, state, files, &mut append)?;
         rest = &[];
     }
-    let blocks = old.refs.bounded();
+    let blocks = old.bounded();
     for (index, bounded) in blocks.iter().enumerate() {
         let last = index + 1 == blocks.len();
         let own = rest.partition_point(|(place, _)| *place <= bounded.newest);
@@ -55,14 +55,13 @@ pub(super) fn fold(
         }
     }
     work.write(live(rest), &mut append)?;
-    let Work { bounded, quiet, retired, .. } = work;
-    Ok(Folded { blocks: Blocks { refs: bounded.into(), quiet }, retired })
+    let Work { bounded, retired, .. } = work;
+    Ok(Folded { blocks: bounded.into(), retired })
 }
 
 struct Work {
     key: ListKey,
     bounded: Vec<Bounded>,
-    quiet: u32,
     retired: Vec<BlockRef>,
 }
 
@@ -77,9 +76,6 @@ impl Work {
     ) -> Result<(), Fault> {
         let mut entries = Vec::with_capacity(old.count as usize);
         files.read(owner(self.key), old, &mut entries)?;
-        for entry in &entries {
-            self.quiet = self.quiet.wrapping_sub(u32::from(entry.quiet));
-        }
         self.retired.push(old);
         // Held for one block only: new users wait for it.
         let keys = state.keys();
@@ -109,9 +105,6 @@ impl Work {
         for chunk in entries.chunks(BLOCK_EDGES) {
             let Some((newest, _)) = chunk.last() else { continue };
             let newest_first: Vec<Entry> = chunk.iter().rev().map(|(_, entry)| *entry).collect();
-            for entry in &newest_first {
-                self.quiet = self.quiet.wrapping_add(u32::from(entry.quiet));
-            }
             let bytes = block::encode(owner(self.key), &newest_first);
             let block = append(&bytes, chunk.len() as u32)?;
             self.bounded.push(Bounded { newest: *newest, block });

@@ -11,7 +11,7 @@ use std::{
 
 use entourage_model::{Edge, EdgeValue, Error, Key, Kind, List, Place, Plane, Result, Side};
 
-use super::{Store, engine::Engine, fault::Fault, read, state::ListKey, tail::TailValue};
+use super::{Store, engine::Engine, fault::Fault, plane::StoredPlane, read, state::ListKey, tail::TailValue};
 use crate::{EdgeName, Healed};
 
 const PAGE: usize = 4096;
@@ -50,7 +50,7 @@ fn heal_target(engine: &Engine, kind: Kind, target: Key, followers: &[Key], heal
     let name = |follower: Key| EdgeName { kind, follower, target };
     let mut mended = BTreeSet::new();
     for &plane in Plane::of_kind(kind) {
-        let mut list = walk(engine, List { user: target, plane, side: Side::Followers }, followers)?;
+        let mut list = walk(engine, List::new(target, plane, Side::Followers), followers)?;
         let mut entries = Vec::new();
         for (follower, truth) in &truths {
             let Truth::Clear { ordinal, value } = *truth else { continue };
@@ -64,12 +64,13 @@ fn heal_target(engine: &Engine, kind: Kind, target: Key, followers: &[Key], heal
             let gone = found.iter().map(|edge| (edge.value, false));
             for (value, live) in gone.chain(wanted.map(|value| (value, true))) {
                 list.count(&value, live);
+                let Some(stored) = StoredPlane::of(kind, &value) else { continue };
                 let place = Place { position: value.position, key: *follower };
-                entries.push((place, TailValue::new(&value, value.version, ordinal, live)));
+                entries.push((stored, place, TailValue::new(&value, value.version, ordinal, live)));
             }
         }
         if !entries.is_empty() {
-            put(engine, ListKey::new(plane, Side::Followers, ordinal), &entries, &list);
+            put(engine, plane, ordinal, &entries, &list);
         }
     }
     healed.mended.extend(mended);
@@ -79,14 +80,12 @@ fn heal_target(engine: &Engine, kind: Kind, target: Key, followers: &[Key], heal
 }
 
 /// Entries and counts under one lock: readers see both or neither.
-fn put(engine: &Engine, key: ListKey, entries: &[(Place, TailValue)], list: &Walked) {
-    let mut shard = engine.state.shard(key.ordinal()).write();
-    let tail = shard.tail.entry(key).or_default();
-    entries.iter().for_each(|(place, value)| tail.set(*place, *value));
-    if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-        lists.followers_total = list.total;
-        lists.set_quiet(Side::Followers, list.quiet);
+fn put(engine: &Engine, plane: Plane, target: u32, entries: &[(StoredPlane, Place, TailValue)], list: &Walked) {
+    let mut shard = engine.state.shard(target).write();
+    for &(stored, place, value) in entries {
+        shard.tail.entry(ListKey::new(stored, Side::Followers, target)).or_default().set(place, value);
     }
+    shard.set_followers(plane, target, list.total, list.quiet);
     drop(shard);
     engine.state.count(entries.len() as u64, 0);
 }
@@ -108,12 +107,11 @@ fn truth(engine: &Engine, kind: Kind, follower: Key, target: Key) -> Truth {
     };
     let mut found: Vec<EdgeValue> = Vec::new();
     for &plane in Plane::of_kind(kind) {
-        let Ok(mut list) = walk(engine, List { user: follower, plane, side: Side::Following }, &[target]) else {
+        let Ok(mut list) = walk(engine, List::new(follower, plane, Side::Following), &[target]) else {
             return Truth::Unclear;
         };
         let listed = list.found.remove(&target).unwrap_or_default();
-        let in_row = engine.state.plane_of(&[plane], from, to).is_some();
-        if in_row == listed.is_empty() {
+        if !engine.state.is_in_rows(plane, from, to, &listed) {
             return Truth::Unclear;
         }
         found.extend(listed.iter().map(|edge| edge.value));

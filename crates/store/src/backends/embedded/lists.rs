@@ -137,20 +137,6 @@ impl Refs {
     }
 }
 
-/// One side's blocks, with the number of quiet edges in them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Blocks {
-    pub(super) refs: Refs,
-    pub(super) quiet: u32,
-}
-
-/// Numbers of quiet edges by side; few users have any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Quiet {
-    listed: [u32; 2],
-    in_blocks: [u32; 2],
-}
-
 /// What a user has in one plane.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -159,7 +145,6 @@ pub(super) struct Lists {
     pub(super) row: Box<[u32]>,
     pub(super) following: Refs,
     pub(super) followers: Refs,
-    quiet: Option<Box<Quiet>>,
     pub(super) followers_total: u32,
     /// Whether the user may have lists in other planes; told in the follow plane only.
     pub(super) has_others: bool,
@@ -197,46 +182,17 @@ impl Lists {
         !self.following.is_empty() || !self.followers.is_empty()
     }
 
-    pub(super) fn blocks(&self, side: Side) -> Blocks {
-        let quiet = self.quiet.as_ref().map_or(0, |quiet| quiet.in_blocks[side as usize]);
-        Blocks { refs: self.side(side).clone(), quiet }
-    }
-
-    pub(super) fn set_blocks(&mut self, side: Side, blocks: Blocks) {
+    pub(super) fn set_blocks(&mut self, side: Side, refs: Refs) {
         match side {
-            Side::Following => self.following = blocks.refs,
-            Side::Followers => self.followers = blocks.refs,
-        }
-        if self.quiet.is_some() || blocks.quiet > 0 {
-            self.change_counts(|quiet| quiet.in_blocks[side as usize] = blocks.quiet);
+            Side::Following => self.following = refs,
+            Side::Followers => self.followers = refs,
         }
     }
 
-    pub(super) fn quiet(&self, side: Side) -> u32 {
-        self.quiet.as_ref().map_or(0, |quiet| quiet.listed[side as usize])
-    }
-
-    pub(super) fn change_quiet(&mut self, side: Side, change: impl FnOnce(&mut u32)) {
-        self.change_counts(|quiet| change(&mut quiet.listed[side as usize]));
-    }
-
-    pub(super) fn set_quiet(&mut self, side: Side, count: u32) {
-        if self.quiet(side) != count {
-            self.change_quiet(side, |quiet| *quiet = count);
-        }
-    }
-
-    fn change_counts(&mut self, change: impl FnOnce(&mut Quiet)) {
-        let mut quiet = self.quiet.take().unwrap_or_default();
-        change(&mut quiet);
-        self.quiet = (*quiet != Quiet::default()).then_some(quiet);
-    }
-
-    pub(super) fn totals(&self, side: Side) -> (u64, u64) {
-        let total = match side {
+    pub(super) fn count(&self, side: Side) -> u64 {
+        match side {
             Side::Following => self.row.len() as u64,
             Side::Followers => u64::from(self.followers_total),
-        };
-        (total, u64::from(self.quiet(side)))
+        }
     }
 }

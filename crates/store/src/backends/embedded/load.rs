@@ -18,8 +18,11 @@ use super::{
     fold,
     lists::BlockRef,
     manifest::{self, Head, Manifest},
+    plane::StoredPlane,
     profile::Profile,
+    read,
     state::{ListKey, Shard, USERS_PER_GROUP},
+    tail::TailValue,
     users,
 };
 use crate::disk::read_exact_at;
@@ -74,20 +77,21 @@ pub(super) fn users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
 }
 
 /// Sets the references, and counts how much of each file they refer to.
-pub(super) fn lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
+pub(super) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault> {
+    let mut mixed = Mixed::new();
     let mut live: HashMap<u32, u64> = HashMap::new();
     let mut count = |block: BlockRef| *live.entry(block.file()).or_default() += u64::from(block.length());
     manifest.groups.iter().copied().for_each(&mut count);
     let documents = manifest.lists(|list| {
-        list.following.refs.iter().chain(list.followers.refs.iter()).for_each(&mut count);
+        list.following.iter().chain(list.followers.iter()).for_each(&mut count);
+        let sides = Side::BOTH.into_iter().zip(list.mixed).filter(|(_, mixed)| *mixed);
+        mixed.extend(sides.map(|(side, _)| ListKey::new(list.plane, side, list.ordinal)));
         let mut shard = engine.state.shard(list.ordinal).write();
         let lists = shard.lists_mut(list.plane, list.ordinal).ok_or(Corrupt("a list of nobody"))?;
-        lists.followers_total = u32::try_from(list.followers.refs.total()).unwrap_or(u32::MAX);
-        engine.state.add_edges(list.following.refs.total());
-        for (side, blocks) in [(Side::Following, list.following), (Side::Followers, list.followers)] {
-            lists.set_quiet(side, blocks.quiet);
-            lists.set_blocks(side, blocks);
-        }
+        lists.followers_total = u32::try_from(list.followers.total()).unwrap_or(u32::MAX);
+        engine.state.add_edges(list.following.total());
+        lists.set_blocks(Side::Following, list.following);
+        lists.set_blocks(Side::Followers, list.followers);
         Ok(())
     })?;
     for (key, blocks) in documents {
@@ -95,6 +99,35 @@ pub(super) fn lists(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
         engine.state.documents.open(key, blocks);
     }
     engine.files.set_live(&live);
+    Ok(mixed)
+}
+
+/// Lists that an older version wrote with quiet follows among the others.
+pub(super) type Mixed = Vec<ListKey>;
+
+/// Takes quiet follows out of such lists into lists of their own. The next checkpoint makes it last.
+pub(super) fn part(engine: &Engine, mixed: &Mixed) -> Result<(), Fault> {
+    for &key in mixed.iter().filter(|key| key.plane() == StoredPlane::Follow) {
+        let (owner, side) = (key.ordinal(), key.side());
+        let quiet = read::quiet_entries(&engine.state, &engine.files, key)?;
+        let apart = ListKey::new(StoredPlane::Quiet, side, owner);
+        let mut shard = engine.state.shard(owner).write();
+        for &(place, value) in &quiet {
+            shard.tail.entry(key).or_default().set(place, TailValue { live: false, ..value });
+            shard.tail.entry(apart).or_default().set(place, value);
+        }
+        let count = u32::try_from(quiet.len()).unwrap_or(u32::MAX);
+        if let Some(lists) = shard.lists_mut(StoredPlane::Quiet, owner) {
+            match side {
+                Side::Following => quiet.iter().for_each(|(_, value)| lists.insert(value.other)),
+                Side::Followers => lists.followers_total = count,
+            }
+        }
+        if let (Side::Followers, Some(lists)) = (side, shard.lists_mut(StoredPlane::Follow, owner)) {
+            lists.followers_total = lists.followers_total.saturating_sub(count);
+        }
+        engine.state.count(2 * quiet.len() as u64, 0);
+    }
     Ok(())
 }
 
@@ -156,8 +189,10 @@ fn load_window(engine: &Engine, shard: &mut Shard, window: &[Placed]) -> Result<
         entries.clear();
         block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
             .map_err(|corrupt| Fault::damaged(file_name(family, number), block.offset(), corrupt.0))?;
-        if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-            lists.extend_row(entries.iter().map(|entry| entry.other));
+        for &plane in key.plane().rows() {
+            if let Some(lists) = shard.lists_mut(plane, key.ordinal()) {
+                lists.extend_row(entries.iter().map(|entry| entry.other));
+            }
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use entourage_model::{Key, Place, Plane, Sequence, Side, Version};
+use entourage_model::{Key, Place, Sequence, Side, Version};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::{
@@ -11,13 +11,14 @@ use super::{
     documents::DocumentBlock,
     fault::Fault,
     files::Family,
-    lists::{BlockRef, Blocks, Bounded, Refs},
+    lists::{BlockRef, Bounded, Refs},
+    plane::StoredPlane,
     shelf::{Shelf, ShelfKey},
 };
 use crate::disk::{Disk, DiskFile, read_all};
 
-/// 2: documents; users may be erased; blocks of edges have more flags.
-pub(super) const FORMAT: u16 = 2;
+/// 2: documents; users may be erased; blocks of edges have more flags. 3: quiet follows lie apart.
+pub(super) const FORMAT: u16 = 3;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";
 const UNFINISHED: &str = "unfinished-checkpoint";
@@ -46,10 +47,12 @@ pub(super) struct FileEntry {
 /// Both sides of one user's lists in one plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListEntry {
-    pub(super) plane: Plane,
+    pub(super) plane: StoredPlane,
     pub(super) ordinal: u32,
-    pub(super) following: Blocks,
-    pub(super) followers: Blocks,
+    pub(super) following: Refs,
+    pub(super) followers: Refs,
+    /// The sides that have quiet follows among the others, as older formats do.
+    pub(super) mixed: [bool; 2],
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -199,12 +202,13 @@ impl Manifest {
         let mut cursors = [Cursor::default(), Cursor::default()];
         let mut before = 0i64;
         for _ in 0..reader.length()? {
-            let plane = Plane::from_number(reader.byte()?).ok_or(Corrupt("plane"))?;
+            let plane = StoredPlane::from_number(reader.byte()?).ok_or(Corrupt("plane"))?;
             before = before.wrapping_add(reader.signed()?);
             let ordinal = u32::try_from(before).map_err(|_| Corrupt("ordinal"))?;
-            let following = take_blocks(&mut reader, &mut cursors[Side::Following as usize])?;
-            let followers = take_blocks(&mut reader, &mut cursors[Side::Followers as usize])?;
-            each(ListEntry { plane, ordinal, following, followers })?;
+            let mut take = |side: Side| take_blocks(&mut reader, &mut cursors[side as usize], self.format);
+            let (following, following_mixed) = take(Side::Following)?;
+            let (followers, followers_mixed) = take(Side::Followers)?;
+            each(ListEntry { plane, ordinal, following, followers, mixed: [following_mixed, followers_mixed] })?;
         }
         let documents = if self.format >= 2 { take_documents(&mut reader)? } else { Shelves::new() };
         reader.end()?;
@@ -293,40 +297,46 @@ impl Cursor {
     }
 }
 
-fn put_blocks(bytes: &mut Vec<u8>, blocks: &Blocks, cursor: &mut Cursor) {
-    if blocks.refs.is_empty() {
+fn put_blocks(bytes: &mut Vec<u8>, refs: &Refs, cursor: &mut Cursor) {
+    if refs.is_empty() {
         bytes.push(0);
         return;
     }
-    if let Refs::One(block) = &blocks.refs {
+    if let Refs::One(block) = refs {
         bytes.push(1);
         cursor.put(bytes, *block);
     } else {
-        put_varint(bytes, blocks.refs.bounded().len() as u64);
+        put_varint(bytes, refs.bounded().len() as u64);
     }
-    for bounded in blocks.refs.bounded() {
+    for bounded in refs.bounded() {
         cursor.put(bytes, bounded.block);
         put_varint(bytes, bounded.newest.position.bits());
         put_signed(bytes, bounded.newest.key.0);
     }
-    put_varint(bytes, u64::from(blocks.quiet));
 }
 
-fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor) -> Result<Blocks, Corrupt> {
+/// Older formats tell how many of the edges are quiet.
+const QUIET_APART: u16 = 3;
+
+/// The blocks, and whether quiet follows are among their edges.
+fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor, format: u16) -> Result<(Refs, bool), Corrupt> {
     let count = reader.length()?;
     if count == 0 {
-        return Ok(Blocks::default());
+        return Ok((Refs::default(), false));
     }
-    if count == 1 {
-        return Ok(Blocks { refs: Refs::One(cursor.take(reader)?), quiet: reader.u32()? });
-    }
-    let mut bounded = Vec::with_capacity(count.min(1 << 20));
-    for _ in 0..count {
-        let block = cursor.take(reader)?;
-        let newest = Place { position: Version::from_bits(reader.varint()?), key: Key(reader.signed()?) };
-        bounded.push(Bounded { newest, block });
-    }
-    Ok(Blocks { refs: bounded.into(), quiet: reader.u32()? })
+    let refs = if count == 1 {
+        Refs::One(cursor.take(reader)?)
+    } else {
+        let mut bounded = Vec::with_capacity(count.min(1 << 20));
+        for _ in 0..count {
+            let block = cursor.take(reader)?;
+            let newest = Place { position: Version::from_bits(reader.varint()?), key: Key(reader.signed()?) };
+            bounded.push(Bounded { newest, block });
+        }
+        bounded.into()
+    };
+    let mixed = format < QUIET_APART && reader.u32()? > 0;
+    Ok((refs, mixed))
 }
 
 fn put_documents(bytes: &mut Vec<u8>, documents: &Shelves) {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use entourage_model::{EdgeChange, EdgeValue, Error, Kind, Place, Plane, Position, Result, Sequence, Side};
+use entourage_model::{EdgeChange, EdgeValue, Error, Kind, Place, Position, Result, Sequence, Side};
 use hashbrown::HashSet;
 
-use super::{Store, engine::Engine, events, fault::Fault, read, state::ListKey};
+use super::{Store, engine::Engine, events, fault::Fault, plane::StoredPlane, read, state::ListKey};
 use crate::{ChangedEdges, EdgeName};
 
 impl Store {
@@ -28,10 +28,10 @@ impl Store {
 }
 
 /// Where an edge stands in lists.
-type Standing = (Plane, Position);
+type Standing = (StoredPlane, Position);
 
 fn standing(kind: Kind, value: EdgeValue) -> Option<Standing> {
-    Some((Plane::of(kind, value.state)?, value.position))
+    Some((StoredPlane::of(kind, &value)?, value.position))
 }
 
 /// An edge with the places where a change may have left something of it on the target's side.

@@ -37,6 +37,7 @@ mod mirror;
 mod options;
 mod overlay;
 mod pipe;
+mod plane;
 #[cfg(any(test, feature = "planted"))]
 mod planted;
 mod profile;
@@ -59,8 +60,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Plane, Record, RecordId,
-    Result, Sequence, Space, User, Version, Write,
+    Clock, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
+    Sequence, Space, User, Version, Write,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -71,6 +72,7 @@ pub use self::{backup::restore, fault::Fault, identity::random as random_identit
 use self::{
     checkpoint::Checkpointer,
     engine::{Engine, Trouble},
+    plane::StoredPlane,
     sequencer::{Job, Queue, Sequencer},
     shelf::{Named, Shelf, ShelfKey},
 };
@@ -238,15 +240,6 @@ fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
     }
 }
 
-/// Where a kind's active edges are.
-const fn active_plane(kind: Kind) -> Plane {
-    match kind {
-        Kind::Follow => Plane::Follow,
-        Kind::Block => Plane::Block,
-        Kind::Mute => Plane::Mute,
-    }
-}
-
 #[async_trait]
 impl crate::Store for Store {
     fn profile(&self) -> Profile {
@@ -277,11 +270,11 @@ impl crate::Store for Store {
     }
 
     fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        if self.engine.state.has_active(active_plane(kind), follower, target) { Answer::Yes } else { Answer::No }
+        if self.engine.state.has_active(StoredPlane::of_row(kind), follower, target) { Answer::Yes } else { Answer::No }
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        checks::peek_all(&self.engine.state, active_plane(kind), pairs, answers);
+        checks::peek_all(&self.engine.state, StoredPlane::of_row(kind), pairs, answers);
     }
 
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {

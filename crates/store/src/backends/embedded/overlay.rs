@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use super::{
     engine::Engine,
     fault::Fault,
+    plane::StoredPlane,
     read,
     shelf::{Shelf, ShelfKey},
 };
@@ -195,7 +196,7 @@ impl View for Look<'_> {
         if let Some(edge) = self.overlay.edge(kind, follower, target) {
             return edge.is_some();
         }
-        let planes = Plane::of_kind(kind);
+        let planes = StoredPlane::of_kind(kind);
         self.ordinals(follower, target)
             .is_some_and(|(follower, target)| self.engine.state.plane_of(planes, follower, target).is_some())
     }
@@ -260,7 +261,7 @@ impl View for Look<'_> {
         if self.engine.state.erased().ordinal(key).is_none() {
             return edges;
         }
-        for list in Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List { user: key, plane, side })) {
+        for list in Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List::new(key, plane, side))) {
             let wanted = limit - edges.len();
             let page = read::scan(&self.engine.state, &self.engine.files, list, None, wanted);
             edges.extend(self.keep(page.map(Some)).map(|page| page.edges).unwrap_or_default());

@@ -1,8 +1,8 @@
 //! Damage as a bug would do it, for tests of what finds and mends it. Never part of a server.
 
-use entourage_model::{EdgeValue, Key, Kind, Place, Plane, Side};
+use entourage_model::{EdgeValue, Key, Kind, Place, Side};
 
-use super::{Store, fault::Fault, read, state::ListKey, tail::TailValue};
+use super::{Store, fault::Fault, plane::StoredPlane, read, state::ListKey, tail::TailValue};
 
 /// What the target's side of an edge gets wrong. The counts stay as if it had not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,9 @@ impl Store {
         match (damage, truth) {
             (Damage::Stray(value), None) => entries.push((value, true)),
             (Damage::Missing, Some(value)) => entries.push((value, false)),
-            (Damage::Flag, Some(value)) => entries.push((EdgeValue { quiet: !value.quiet, ..value }, true)),
+            (Damage::Flag, Some(value)) => {
+                entries.extend([(value, false), (EdgeValue { quiet: !value.quiet, ..value }, true)]);
+            }
             (Damage::Place, Some(value)) => {
                 let position = entourage_model::Version::from_bits(value.position.bits() - 1);
                 entries.extend([(value, false), (EdgeValue { position, ..value }, true)]);
@@ -38,7 +40,7 @@ impl Store {
             (Damage::Stray(_), Some(_)) | (_, None) => return Ok(false),
         }
         for (value, live) in entries {
-            let Some(plane) = Plane::of(kind, value.state) else { return Ok(false) };
+            let Some(plane) = StoredPlane::of(kind, &value) else { return Ok(false) };
             let place = Place { position: value.position, key: follower };
             let entry = TailValue::new(&value, value.version, from, live);
             let list = ListKey::new(plane, Side::Followers, to);

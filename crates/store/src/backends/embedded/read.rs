@@ -1,6 +1,7 @@
 //! Reads of lists and single edges: tails first, blocks below them, the newest layer winning at each place.
 
 use entourage_model::{Edge, EdgeValue, Key, Kind, List, Page, Place, Plane, Side};
+use smallvec::SmallVec;
 
 use super::{
     block::{Entry, Owner},
@@ -8,7 +9,8 @@ use super::{
     files::BlockFiles,
     fold,
     lists::BlockRef,
-    state::{ListKey, State},
+    plane::StoredPlane,
+    state::{ListKey, Shard, State},
     tail::{TailList, TailValue},
 };
 
@@ -20,10 +22,9 @@ const RETRIES: usize = 16;
 const HIDDEN: usize = 64;
 const MORE_HIDDEN: usize = 16;
 
-/// One list at one moment, down to a limit.
+/// One stored list at one moment, down to a limit.
 struct Layers {
-    total: u64,
-    quiet: u64,
+    key: ListKey,
     /// Places of the tails, newest first, the newer tail's word for each.
     tail: Vec<(Place, TailValue)>,
     blocks: Vec<BlockRef>,
@@ -56,25 +57,36 @@ fn scan_once(state: &State, files: &BlockFiles, list: List, after: Option<Place>
     let Some(ordinal) = state.ordinal_of_edges(list.user) else { return Ok(Page::default()) };
     let want = limit + 1;
     let mut reach = want + HIDDEN;
-    loop {
-        let Some(layers) = layers(state, ordinal, list, after, reach) else { return Ok(Page::default()) };
-        let (mut rows, whole) = merge(state, files, ordinal, list, after, &layers, want)?;
-        if rows.len() < want && !whole {
-            reach = reach.saturating_mul(MORE_HIDDEN);
-            continue;
+    'reading: loop {
+        let (parts, (total, quiet)) = {
+            // All parts of the list under one lock: an edge that goes from one to the other is in one of them.
+            let shard = state.shard(ordinal).read();
+            let keys = StoredPlane::of_list(list).iter().map(|&plane| ListKey::new(plane, list.side, ordinal));
+            let parts: SmallVec<[Layers; 2]> = keys.filter_map(|key| layers(&shard, key, after, reach)).collect();
+            (parts, shard.totals(list.plane, list.side, ordinal))
+        };
+        let mut rows: Vec<(Place, Entry)> = Vec::new();
+        for layers in &parts {
+            let (found, whole) = merge(state, files, after, layers, want)?;
+            if found.len() < want && !whole {
+                reach = reach.saturating_mul(MORE_HIDDEN);
+                continue 'reading;
+            }
+            rows.extend(found);
+        }
+        if parts.len() > 1 {
+            rows.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
         }
         let more = rows.len() > limit;
         rows.truncate(limit);
         let edges = rows.into_iter().map(|(place, entry)| edge(list, place.key, &entry)).collect();
-        return Ok(Page { edges, more, total: layers.total, quiet: layers.quiet });
+        let (total, quiet) = if list.open { (total - quiet, 0) } else { (total, quiet) };
+        return Ok(Page { edges, more, total, quiet });
     }
 }
 
-fn layers(state: &State, ordinal: u32, list: List, after: Option<Place>, reach: usize) -> Option<Layers> {
-    let shard = state.shard(ordinal).read();
-    let lists = shard.lists(list.plane, ordinal)?;
-    let (total, quiet) = lists.totals(list.side);
-    let key = ListKey::new(list.plane, list.side, ordinal);
+fn layers(shard: &Shard, key: ListKey, after: Option<Place>, reach: usize) -> Option<Layers> {
+    let lists = shard.lists(key.plane(), key.ordinal())?;
     let (active, frozen) = (shard.tail.get(&key), shard.frozen.get(&key));
     let mut tail: Vec<(Place, TailValue)> = Vec::new();
     let mut tail_floor = None;
@@ -91,21 +103,19 @@ fn layers(state: &State, ordinal: u32, list: List, after: Option<Place>, reach: 
         }
     }
     tail.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-    let (blocks, more_blocks) = lists.side(list.side).below(after, reach);
-    Some(Layers { total, quiet, tail, blocks, tail_floor, more_blocks })
+    let (blocks, more_blocks) = lists.side(key.side()).below(after, reach);
+    Some(Layers { key, tail, blocks, tail_floor, more_blocks })
 }
 
 /// The newest rows, `want` at most, and whether there are no others.
 fn merge(
     state: &State,
     files: &BlockFiles,
-    ordinal: u32,
-    list: List,
     after: Option<Place>,
     layers: &Layers,
     want: usize,
 ) -> Result<(Vec<(Place, Entry)>, bool), Fault> {
-    let owner = Owner { plane: list.plane as u8, side: list.side as u8, ordinal };
+    let owner = fold::owner(layers.key);
     let mut rows: Vec<(Place, Entry)> = Vec::new();
     let mut entries = Vec::new();
     let mut floor = layers.tail_floor;
@@ -133,6 +143,24 @@ fn merge(
     let whole = floor.is_none() && rows.len() <= want;
     rows.truncate(want);
     Ok((rows, whole))
+}
+
+/// The quiet edges in the blocks of one stored list. Recovery only.
+pub(super) fn quiet_entries(state: &State, files: &BlockFiles, key: ListKey) -> Result<Vec<(Place, TailValue)>, Fault> {
+    let blocks: Vec<BlockRef> = {
+        let shard = state.shard(key.ordinal()).read();
+        shard.lists(key.plane(), key.ordinal()).map_or(Vec::new(), |lists| lists.side(key.side()).iter().collect())
+    };
+    let (mut entries, mut quiet) = (Vec::new(), Vec::new());
+    for block in blocks {
+        entries.clear();
+        files.read(fold::owner(key), block, &mut entries)?;
+        let keys = state.keys();
+        for entry in entries.iter().filter(|entry| entry.quiet) {
+            quiet.push((place(&keys, entry)?, TailValue::live(entry)));
+        }
+    }
+    Ok(quiet)
 }
 
 pub(super) fn place(keys: &[Key], entry: &Entry) -> Result<Place, Fault> {
@@ -167,7 +195,7 @@ fn at_once(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> R
         let Some(lists) = shard.lists(plane, ordinal) else { return Ok(None) };
         for tail in [shard.tail.get(&list), shard.frozen.get(&list)].into_iter().flatten() {
             if let Some(found) = tail.get(wanted) {
-                return Ok(found.live.then(|| value(plane, &found.entry(wanted))));
+                return Ok(found.live.then(|| value(plane.plane(), &found.entry(wanted))));
             }
         }
         lists.side(list.side()).holding(wanted)
@@ -178,7 +206,7 @@ fn at_once(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> R
     let keys = state.keys();
     for entry in entries.iter().filter(|entry| entry.position == wanted.position) {
         if place(&keys, entry)? == wanted {
-            return Ok(Some(value(plane, entry)));
+            return Ok(Some(value(plane.plane(), entry)));
         }
     }
     Ok(None)
@@ -193,7 +221,7 @@ pub(super) fn get(
     target: u32,
 ) -> Result<Option<EdgeValue>, Fault> {
     for _ in 0..RETRIES {
-        let Some(plane) = state.plane_of(Plane::of_kind(kind), follower, target) else { return Ok(None) };
+        let Some(plane) = state.plane_of(StoredPlane::of_kind(kind), follower, target) else { return Ok(None) };
         // It may have gone to another plane since.
         if let Some(value) = retry(|| get_in(state, files, plane, follower, target))? {
             return Ok(Some(value));
@@ -205,17 +233,18 @@ pub(super) fn get(
 fn get_in(
     state: &State,
     files: &BlockFiles,
-    plane: Plane,
+    plane: StoredPlane,
     follower: u32,
     target: u32,
 ) -> Result<Option<EdgeValue>, Fault> {
     let blocks: Vec<BlockRef> = {
         let shard = state.shard(follower).read();
-        let Some(lists) = shard.lists(plane, follower).filter(|lists| lists.has(target)) else { return Ok(None) };
+        let listed = shard.has_listed(plane, follower, target);
+        let Some(lists) = shard.lists(plane, follower).filter(|_| listed) else { return Ok(None) };
         let key = ListKey::new(plane, Side::Following, follower);
         for tail in [shard.tail.get(&key), shard.frozen.get(&key)].into_iter().flatten() {
             if let Some((place, found)) = tail.find(target) {
-                return Ok(Some(value(plane, &found.entry(place))));
+                return Ok(Some(value(plane.plane(), &found.entry(place))));
             }
         }
         lists.following.iter().rev().collect()
@@ -226,7 +255,7 @@ fn get_in(
         entries.clear();
         files.read(owner, block, &mut entries)?;
         if let Some(entry) = entries.iter().find(|entry| entry.other == target) {
-            return Ok(Some(value(plane, entry)));
+            return Ok(Some(value(plane.plane(), entry)));
         }
     }
     Err(Fault::damaged("following blocks", 0, format!("edge {follower} → {target} is in memory and in no block")))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entourage_model::{Error, Key, List, Plane, Result, Side};
 
-use super::{Store, engine::Engine, fault::Fault, read};
+use super::{Store, engine::Engine, fault::Fault, plane::StoredPlane, read};
 use crate::Recounted;
 
 const PAGE: usize = 4096;
@@ -16,6 +16,8 @@ struct Walked {
     quiet: u32,
     /// The ordinals of the other ends, ascending.
     others: Vec<u32>,
+    /// Those of quiet edges.
+    quiet_others: Vec<u32>,
 }
 
 impl Store {
@@ -44,26 +46,31 @@ fn recount(engine: &Engine, user: Option<Key>) -> Result<Recounted, Fault> {
 }
 
 fn correct(engine: &Engine, user: Key, ordinal: u32, plane: Plane) -> Result<u64, Fault> {
-    if engine.state.shard(ordinal).read().lists(plane, ordinal).is_none() {
+    let has_lists = |stored: &StoredPlane| engine.state.shard(ordinal).read().lists(*stored, ordinal).is_some();
+    if !StoredPlane::of_list(List::new(user, plane, Side::Following)).iter().any(has_lists) {
         return Ok(0);
     }
-    let following = walk(engine, List { user, plane, side: Side::Following })?;
-    let followers = walk(engine, List { user, plane, side: Side::Followers })?;
+    let following = walk(engine, List::new(user, plane, Side::Following))?;
+    let followers = walk(engine, List::new(user, plane, Side::Followers))?;
     let mut shard = engine.state.shard(ordinal).write();
-    let Some(lists) = shard.lists_mut(plane, ordinal) else { return Ok(0) };
     let mut corrected = 0;
-    if (lists.followers_total, lists.quiet(Side::Followers)) != (followers.total, followers.quiet) {
-        lists.followers_total = followers.total;
-        lists.set_quiet(Side::Followers, followers.quiet);
+    let counted = shard.totals(plane, Side::Followers, ordinal);
+    if counted != (u64::from(followers.total), u64::from(followers.quiet)) {
+        shard.set_followers(plane, ordinal, followers.total, followers.quiet);
         corrected += 1;
     }
-    // The count of this side is the length of its row.
-    if lists.quiet(Side::Following) != following.quiet || *lists.row != *following.others {
-        lists.set_quiet(Side::Following, following.quiet);
-        lists.row = following.others.into();
-        corrected += 1;
+    // The counts of this side are the lengths of its rows.
+    let quiet = (plane == Plane::Follow).then_some((StoredPlane::Quiet, following.quiet_others));
+    let mut is_off = false;
+    for (stored, others) in [(StoredPlane::from(plane), following.others)].into_iter().chain(quiet) {
+        if shard.lists(stored, ordinal).map_or(&[][..], |lists| &lists.row) != others.as_slice()
+            && let Some(lists) = shard.lists_mut(stored, ordinal)
+        {
+            lists.row = others.into();
+            is_off = true;
+        }
     }
-    Ok(corrected)
+    Ok(corrected + u64::from(is_off))
 }
 
 fn walk(engine: &Engine, list: List) -> Result<Walked, Fault> {
@@ -75,11 +82,14 @@ fn walk(engine: &Engine, list: List) -> Result<Walked, Fault> {
             walked.total += 1;
             walked.quiet += u32::from(edge.value.quiet);
             if list.side == Side::Following {
-                walked.others.extend(engine.state.ordinal_of_edges(edge.target));
+                let other = engine.state.ordinal_of_edges(edge.target);
+                walked.others.extend(other);
+                walked.quiet_others.extend(other.filter(|_| edge.value.quiet));
             }
         }
         if !page.more {
             walked.others.sort_unstable();
+            walked.quiet_others.sort_unstable();
             return Ok(walked);
         }
     }

@@ -38,10 +38,11 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     };
     load::open_files(engine, &manifest.head)?;
     load::users(engine, &manifest)?;
-    load::lists(engine, &manifest)?;
+    let mixed = load::lists(engine, &manifest)?;
     // It is large, and what follows needs memory as well.
     let (head, groups) = manifest.into_parts();
     load::rows(engine)?;
+    load::part(engine, &mixed)?;
     // Those were known to the checkpoint.
     engine.state.erased().take_fresh();
     engine.idempotency.open(&*engine.disk, engine.epoch(), &head.idempotency)?;

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use entourage_model::{Counts, Key, Plane, Sequence, Side, User, Version};
+use entourage_model::{Counts, Edge, Key, Kind, Plane, Sequence, Side, User, Version};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
@@ -22,6 +22,7 @@ use super::{
     halves::Halves,
     keys::Keys,
     lists::Lists,
+    plane::StoredPlane,
     profile::{self, Profile},
     tail::TailList,
 };
@@ -37,7 +38,7 @@ pub(super) const USERS_PER_GROUP: u32 = 64;
 pub(super) struct ListKey(u64);
 
 impl ListKey {
-    pub(super) const fn new(plane: Plane, side: Side, ordinal: u32) -> Self {
+    pub(super) const fn new(plane: StoredPlane, side: Side, ordinal: u32) -> Self {
         Self((ordinal as u64) << 8 | (plane as u64) << 1 | side as u64)
     }
 
@@ -45,8 +46,8 @@ impl ListKey {
         (self.0 >> 8) as u32
     }
 
-    pub(super) fn plane(self) -> Plane {
-        Plane::from_number((self.0 >> 1 & 0x7f) as u8).unwrap_or(Plane::Follow)
+    pub(super) fn plane(self) -> StoredPlane {
+        StoredPlane::from_number((self.0 >> 1 & 0x7f) as u8).unwrap_or(StoredPlane::Follow)
     }
 
     pub(super) const fn side(self) -> Side {
@@ -55,7 +56,7 @@ impl ListKey {
 }
 
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub(super) struct UserSlot {
     /// The plane nearly everything is in.
     pub(super) follow: Lists,
@@ -69,7 +70,7 @@ const _: () = assert!(size_of::<UserSlot>() == 80 && offset_of!(UserSlot, follow
 pub(super) struct Shard {
     pub(super) users: Chunked<UserSlot>,
     /// The other planes, which few users have.
-    pub(super) sparse: HashMap<(Plane, u32), Lists>,
+    pub(super) sparse: HashMap<(StoredPlane, u32), Lists>,
     pub(super) tail: HashMap<ListKey, TailList>,
     /// Set aside for a checkpoint, which reads it without holding the shard.
     pub(super) frozen: Arc<HashMap<ListKey, TailList>>,
@@ -92,32 +93,63 @@ impl Shard {
     /// The row of a user's edges in one plane. Without a call on the way that nearly everybody goes: the shorter it is, the
     /// more of those that are looked for side by side wait together.
     #[inline]
-    pub(super) fn row(&self, plane: Plane, ordinal: u32) -> &[u32] {
-        if plane == Plane::Follow {
+    pub(super) fn row(&self, plane: StoredPlane, ordinal: u32) -> &[u32] {
+        if plane == StoredPlane::Follow {
             return self.user(ordinal).map_or(&[], |user| &user.follow.row);
         }
         self.lists(plane, ordinal).map_or(&[], |lists| &lists.row)
     }
 
-    pub(super) fn lists(&self, plane: Plane, ordinal: u32) -> Option<&Lists> {
+    /// Whether the list of this plane, and not only its row, has an edge to this one.
+    pub(super) fn has_listed(&self, plane: StoredPlane, ordinal: u32, target: u32) -> bool {
+        let has = |plane| self.lists(plane, ordinal).is_some_and(|lists| lists.has(target));
+        has(plane) && (plane != StoredPlane::Follow || !has(StoredPlane::Quiet))
+    }
+
+    /// How many edges a list has, and how many of those are quiet.
+    pub(super) fn totals(&self, plane: Plane, side: Side, ordinal: u32) -> (u64, u64) {
+        let count = |plane| self.lists(plane, ordinal).map_or(0, |lists: &Lists| lists.count(side));
+        let total = count(plane.into());
+        match (plane, side) {
+            (Plane::Follow, Side::Following) => (total, count(StoredPlane::Quiet)),
+            (Plane::Follow, Side::Followers) => (total + count(StoredPlane::Quiet), count(StoredPlane::Quiet)),
+            _ => (total, 0),
+        }
+    }
+
+    /// What a walk through a whole list of followers counted.
+    pub(super) fn set_followers(&mut self, plane: Plane, ordinal: u32, total: u32, quiet: u32) {
+        let stored = StoredPlane::from(plane);
+        let apart = (stored == StoredPlane::Follow).then_some((StoredPlane::Quiet, quiet));
+        for (stored, count) in [(stored, total.saturating_sub(quiet))].into_iter().chain(apart) {
+            // Nobody gets a list for having none.
+            if self.lists(stored, ordinal).map_or(0, |lists| lists.followers_total) != count
+                && let Some(lists) = self.lists_mut(stored, ordinal)
+            {
+                lists.followers_total = count;
+            }
+        }
+    }
+
+    pub(super) fn lists(&self, plane: StoredPlane, ordinal: u32) -> Option<&Lists> {
         match plane {
-            Plane::Follow => self.user(ordinal).map(|user| &user.follow),
+            StoredPlane::Follow => self.user(ordinal).map(|user| &user.follow),
             _ if !self.user(ordinal)?.follow.has_others => None,
             _ => self.sparse.get(&(plane, ordinal)),
         }
     }
 
     /// Every list of this shard, which is the one at `index`.
-    pub(super) fn all_lists(&self, index: usize) -> impl Iterator<Item = (Plane, u32, &Lists)> {
+    pub(super) fn all_lists(&self, index: usize) -> impl Iterator<Item = (StoredPlane, u32, &Lists)> {
         let ordinal = move |slot: usize| (slot * SHARDS + index) as u32;
         let follow =
-            self.users.iter().enumerate().map(move |(slot, user)| (Plane::Follow, ordinal(slot), &user.follow));
+            self.users.iter().enumerate().map(move |(slot, user)| (StoredPlane::Follow, ordinal(slot), &user.follow));
         follow.chain(self.sparse.iter().map(|(&(plane, ordinal), lists)| (plane, ordinal, lists)))
     }
 
-    pub(super) fn lists_mut(&mut self, plane: Plane, ordinal: u32) -> Option<&mut Lists> {
+    pub(super) fn lists_mut(&mut self, plane: StoredPlane, ordinal: u32) -> Option<&mut Lists> {
         let user = self.users.get_mut(slot_of(ordinal))?;
-        if plane == Plane::Follow {
+        if plane == StoredPlane::Follow {
             return Some(&mut user.follow);
         }
         user.follow.has_others = true;
@@ -289,16 +321,23 @@ impl State {
         u64::from(self.users()) * 120 + self.edges() * 6 + tails * 90 + self.documents.memory_estimate()
     }
 
-    pub(super) fn has_active(&self, plane: Plane, follower: Key, target: Key) -> bool {
+    pub(super) fn has_active(&self, plane: StoredPlane, follower: Key, target: Key) -> bool {
         let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
         row::has(self.shard(follower).read().row(plane, follower), target)
     }
 
     /// The first of these planes that has an edge between the two, all of them seen at one moment.
-    pub(super) fn plane_of(&self, planes: &[Plane], follower: u32, target: u32) -> Option<Plane> {
+    pub(super) fn plane_of(&self, planes: &[StoredPlane], follower: u32, target: u32) -> Option<StoredPlane> {
         let shard = self.shard(follower).read();
-        let has = |plane: &Plane| shard.lists(*plane, follower).is_some_and(|lists| lists.has(target));
-        planes.iter().copied().find(has)
+        planes.iter().copied().find(|plane| shard.has_listed(*plane, follower, target))
+    }
+
+    /// Whether the rows say the same of an edge as what its follower's list has of it.
+    pub(super) fn is_in_rows(&self, plane: Plane, follower: u32, target: u32, listed: &[Edge]) -> bool {
+        let shard = self.shard(follower).read();
+        let has = |plane| shard.lists(plane, follower).is_some_and(|lists| lists.has(target));
+        let quiet = plane == Plane::Follow && listed.iter().any(|edge| edge.value.quiet);
+        has(plane.into()) != listed.is_empty() && (plane != Plane::Follow || has(StoredPlane::Quiet) == quiet)
     }
 
     pub(super) fn is_private(&self, ordinal: u32) -> bool {
@@ -323,7 +362,7 @@ impl State {
     pub(super) fn counts(&self, key: Key) -> Option<Counts> {
         let ordinal = self.ordinal(key)?;
         let shard = self.shard(ordinal).read();
-        let total = |plane, side| shard.lists(plane, ordinal).map_or((0, 0), |lists| lists.totals(side));
+        let total = |plane, side| shard.totals(plane, side, ordinal);
         let (followers, followers_quiet) = total(Plane::Follow, Side::Followers);
         let (following, following_quiet) = total(Plane::Follow, Side::Following);
         let (requests, _) = total(Plane::Request, Side::Followers);
@@ -333,11 +372,7 @@ impl State {
 
     pub(super) fn following_load(&self, ordinal: u32) -> u64 {
         let shard = self.shard(ordinal).read();
-        Plane::of_kind(entourage_model::Kind::Follow)
-            .iter()
-            .filter_map(|&plane| shard.lists(plane, ordinal))
-            .map(|lists| lists.row.len() as u64)
-            .sum()
+        Plane::of_kind(Kind::Follow).iter().map(|&plane| shard.totals(plane, Side::Following, ordinal).0).sum()
     }
 
     /// The user is gone; the ordinal stays with the edges and is never given again.

@@ -30,6 +30,12 @@ impl TailValue {
         Self { version, other, expires, quiet, accepted, live }
     }
 
+    /// What a block says, as a tail would.
+    pub(super) const fn live(entry: &Entry) -> Self {
+        let Entry { version, other, expires, quiet, accepted, .. } = *entry;
+        Self { version, other, expires, quiet, accepted, live: true }
+    }
+
     pub(super) const fn entry(self, place: Place) -> Entry {
         let Self { version, other, expires, quiet, accepted, .. } = self;
         Entry { position: place.position, version, other, expires, quiet, accepted }

@@ -30,7 +30,14 @@ pub struct Graph {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rows {
     places: BTreeSet<Place>,
-    quiet: u64,
+    /// Those that are not quiet.
+    open: BTreeSet<Place>,
+}
+
+impl Rows {
+    fn quiet(&self) -> u64 {
+        (self.places.len() - self.open.len()) as u64
+    }
 }
 
 impl Graph {
@@ -118,10 +125,12 @@ impl Graph {
             let place = Place { position: value.position, key: other };
             if add {
                 rows.places.insert(place);
-                rows.quiet += u64::from(value.quiet);
+                if !value.quiet {
+                    rows.open.insert(place);
+                }
             } else {
                 rows.places.remove(&place);
-                rows.quiet -= u64::from(value.quiet);
+                rows.open.remove(&place);
             }
             if rows.places.is_empty() {
                 self.lists.remove(&(user, plane, side));
@@ -131,14 +140,15 @@ impl Graph {
 
     pub fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Page {
         let Some(rows) = self.lists.get(&(list.user, list.plane, list.side)) else { return Page::default() };
+        let (places, quiet) = if list.open { (&rows.open, 0) } else { (&rows.places, rows.quiet()) };
         let below: Box<dyn Iterator<Item = &Place>> = match after {
-            Some(place) => Box::new(rows.places.range(..place).rev()),
-            None => Box::new(rows.places.iter().rev()),
+            Some(place) => Box::new(places.range(..place).rev()),
+            None => Box::new(places.iter().rev()),
         };
         let mut edges: Vec<Edge> = below.take(limit + 1).filter_map(|place| self.edge_at(list, place.key)).collect();
         let more = edges.len() > limit;
         edges.truncate(limit);
-        Page { edges, more, total: rows.places.len() as u64, quiet: rows.quiet }
+        Page { edges, more, total: places.len() as u64, quiet }
     }
 
     fn edge_at(&self, list: List, other: Key) -> Option<Edge> {
@@ -154,7 +164,7 @@ impl Graph {
     pub fn counts(&self, user: Key) -> Option<Counts> {
         self.users.get(&user)?;
         let count = |plane, side| {
-            self.lists.get(&(user, plane, side)).map_or((0, 0), |rows| (rows.places.len() as u64, rows.quiet))
+            self.lists.get(&(user, plane, side)).map_or((0, 0), |rows| (rows.places.len() as u64, rows.quiet()))
         };
         let (followers, followers_quiet) = count(Plane::Follow, Side::Followers);
         let (following, following_quiet) = count(Plane::Follow, Side::Following);
@@ -197,7 +207,7 @@ impl Graph {
     /// Every row of every list: who, where, what it shows.
     pub(super) fn rows(&self) -> impl Iterator<Item = (List, Place)> {
         self.lists.iter().flat_map(|(&(user, plane, side), rows)| {
-            rows.places.iter().map(move |&place| (List { user, plane, side }, place))
+            rows.places.iter().map(move |&place| (List::new(user, plane, side), place))
         })
     }
 }
@@ -255,7 +265,7 @@ impl View for Graph {
     }
 
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
-        let lists = Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List { user: key, plane, side }));
+        let lists = Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List::new(key, plane, side)));
         let rows = lists.flat_map(|list| {
             let rows = self.lists.get(&(list.user, list.plane, list.side));
             rows.map_or(iter::empty().collect(), |rows| {

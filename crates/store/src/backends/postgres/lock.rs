@@ -130,7 +130,12 @@ mod tests {
     fn locks_come_in_one_order_and_once() {
         let locks = Locks::new(7);
         let follow = |follower, target| {
-            Write::from(Operation::Follow { follower: Key(follower), target: Key(target), quiet: false, cap: None })
+            Write::from(Operation::Follow {
+                follower: Key(follower),
+                target: Key(target),
+                quiet: Some(false),
+                cap: None,
+            })
         };
         for write in [follow(1, 2), follow(2, 1), follow(5, 5), follow(-9, i64::MAX)] {
             let taken = locks.of(&write);
@@ -144,7 +149,8 @@ mod tests {
     fn a_follow_shares_its_target_and_a_profile_change_does_not() {
         let locks = Locks::new(7);
         let target = locks.number(Name::User(Key(2)));
-        let follow = Write::from(Operation::Follow { follower: Key(1), target: Key(2), quiet: false, cap: Some(1) });
+        let follow =
+            Write::from(Operation::Follow { follower: Key(1), target: Key(2), quiet: Some(false), cap: Some(1) });
         assert!(locks.of(&follow).contains(&(target, false)));
         let put = Write::from(Operation::PutUser {
             key: Key(2),

@@ -20,20 +20,30 @@ const COUNTS: &str = "SELECT u.key, c.plane, c.side, c.total, c.quiet FROM users
      WHERE u.key = ANY($1)";
 const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
 
-/// A page and the totals of its list. Without edges there is one row that has only the totals.
-fn scan_statement(side: Side) -> String {
+/// A page and the totals of its list. Without edges there is one row that has only the totals. Quiet edges and the others
+/// are two ranges of one index: an open list never walks past what it leaves out.
+fn scan_statement(side: Side, open: bool) -> String {
     let (own, other) = match side {
         Side::Following => ("follower", "target"),
         Side::Followers => ("target", "follower"),
     };
     let value = row::VALUE.join(", ");
+    let order = format!("ORDER BY position DESC, {other} DESC LIMIT $6");
+    let range = |quiet: bool| {
+        format!(
+            "(SELECT kind, follower, target, {value} FROM edges \
+             WHERE {own} = $1 AND kind = $2 AND state = $3 AND state <> 3 AND quiet = {quiet} \
+                 AND (position, {other}) < ($4, $5) {order})"
+        )
+    };
+    let (page, total, quiet) = match open {
+        true => (range(false), "total - quiet", "0::bigint"),
+        false => (format!("{} UNION ALL {} {order}", range(false), range(true)), "total", "quiet"),
+    };
     format!(
-        "WITH page AS (\
-             SELECT kind, follower, target, {value} FROM edges \
-             WHERE {own} = $1 AND kind = $2 AND state = $3 AND state <> 3 AND (position, {other}) < ($4, $5) \
-             ORDER BY position DESC, {other} DESC LIMIT $6), \
+        "WITH page AS ({page}), \
          sums AS (\
-             SELECT coalesce(sum(total), 0)::bigint AS total, coalesce(sum(quiet), 0)::bigint AS quiet \
+             SELECT coalesce(sum({total}), 0)::bigint AS total, coalesce(sum({quiet}), 0)::bigint AS quiet \
              FROM count_parts WHERE user_key = $1 AND plane = $7 AND side = $8) \
          SELECT sums.total, sums.quiet, page.kind, page.follower, page.target, page.state, page.quiet, \
              page.version, page.position, page.accepted, page.expires \
@@ -91,7 +101,7 @@ impl Store {
         let (kind, state) = (list.plane.kind() as i16, list.plane.state() as i16);
         let fetched = i64::try_from(limit.saturating_add(1)).unwrap_or(i64::MAX);
         let client = self.client().await?;
-        let statement = client.prepare_cached(&scan_statement(list.side)).await?;
+        let statement = client.prepare_cached(&scan_statement(list.side, list.open)).await?;
         let (plane, side) = (list.plane as i16, list.side as i16);
         let rows =
             client.query(&statement, &[&list.user.0, &kind, &state, &position, &key, &fetched, &plane, &side]).await?;

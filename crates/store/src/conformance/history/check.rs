@@ -208,7 +208,7 @@ async fn lists_and_counts(store: &dyn Store, timeline: &Timeline, user: Key) -> 
     let mut totals = HashMap::new();
     for plane in [Plane::Follow, Plane::Request, Plane::Block] {
         for side in Side::BOTH {
-            let list = List { user, plane, side };
+            let list = List::new(user, plane, side);
             let edges = pages::read_list(store, list, 7).await?;
             let seen: HashSet<Key> = edges.iter().map(|edge| list.other(edge)).collect();
             let expected: HashSet<Key> =

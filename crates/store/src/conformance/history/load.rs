@@ -49,8 +49,8 @@ impl Action {
     pub fn operation(&self) -> Operation {
         let Self { verb, actor, target } = *self;
         match verb {
-            Verb::Follow => Operation::Follow { follower: actor, target, quiet: false, cap: None },
-            Verb::FollowQuietly => Operation::Follow { follower: actor, target, quiet: true, cap: None },
+            Verb::Follow => Operation::Follow { follower: actor, target, quiet: Some(false), cap: None },
+            Verb::FollowQuietly => Operation::Follow { follower: actor, target, quiet: Some(true), cap: None },
             Verb::Unfollow => Operation::Unfollow { follower: actor, target },
             Verb::Block => Operation::Block { actor, target },
             Verb::Unblock => Operation::Unblock { actor, target },

@@ -85,7 +85,8 @@ impl Comparison {
         for &user in &self.everyone {
             for plane in Plane::ALL {
                 for side in Side::BOTH {
-                    let list = List { user, plane, side };
+                    let open = plane == Plane::Follow && self.rng.random_bool(0.5);
+                    let list = List { open, ..List::new(user, plane, side) };
                     let size = self.rng.random_range(1..6);
                     let (seen, expected) = (pages::read_list(store, list, size).await?, reference.list(list));
                     if seen != expected {

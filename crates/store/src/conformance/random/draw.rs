@@ -126,10 +126,11 @@ impl Draw {
         match self.rng.random_range(0..100) {
             0..34 => {
                 let cap = self.one_in(3).then(|| self.rng.random_range(0..8));
+                let quiet = if self.one_in(4) { None } else { Some(quiet) };
                 Operation::Follow { follower: a, target: b, quiet, cap }
             }
             34..48 => Operation::Unfollow { follower: a, target: b },
-            48..52 => Operation::RemoveFollower { target: a, follower: b },
+            48..52 => Operation::RemoveFollower { target: a, follower: b, sees_quiet: self.one_in(2) },
             52..60 => Operation::Accept { target: a, follower: b },
             60..64 => Operation::Reject { target: a, follower: b },
             64..69 => Operation::Block { actor: a, target: b },

@@ -114,8 +114,8 @@ impl Reference {
         if known.is_some_and(|record| *record.value == value) {
             return Ok(nothing(Told::Record { list: (Space::GroupMember, owner), id, created: false }));
         }
-        let follows = |a, b| self.links.get(&(Kind::Follow, a, b)).is_some_and(|edge| edge.state == State::Active);
-        if !follows(owner, member) && !follows(member, owner) {
+        let follow = |a, b| self.links.get(&(Kind::Follow, a, b)).filter(|edge| edge.state == State::Active);
+        if follow(owner, member).is_none() && follow(member, owner).is_none_or(|edge| edge.quiet) {
             return Err(Code::InvalidRequest);
         }
         if known.is_none() && self.members(owner, group).len() as u64 >= GROUP_MEMBERS_MAX {

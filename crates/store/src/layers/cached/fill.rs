@@ -98,7 +98,7 @@ impl Shared {
     async fn read_row(&self, key: RowKey) -> Result<Option<Contents>> {
         let mut contents = Contents::default();
         for &plane in Plane::of_kind(key.kind) {
-            let list = List { user: key.user, plane, side: key.side };
+            let list = List::new(key.user, plane, key.side);
             let mut after = None;
             loop {
                 let page = self.inner.scan(list, after, PAGE).await?;

@@ -5,7 +5,7 @@ use entourage_model::{
     UserId, UserPatch, Write,
 };
 
-use super::super::{Damage, Options, Store};
+use super::super::{Damage, Options, Store, plane::StoredPlane};
 use crate::{EdgeName, Identity, Store as _, conformance::block_on, disk::crash::CrashDisk};
 
 /// The edge that is damaged.
@@ -27,7 +27,7 @@ fn put_user(number: i64, private: bool) -> Operation {
 }
 
 fn follow(follower: i64, target: i64, quiet: bool) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet, cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(quiet), cap: None }
 }
 
 /// Users 1 to 6, of whom 6 is private; 1, 3 and quietly 4 follow 2; 1 asks 6, blocks 4 and mutes 5.
@@ -176,9 +176,9 @@ fn a_follower_whose_own_side_disagrees_is_no_truth() {
         let store = small_store(&CrashDisk::new()).await;
         let ordinal = |key: Key| store.engine.state.ordinal(key).unwrap();
         let (from, to) = (ordinal(EDGE.follower), ordinal(EDGE.target));
-        let followers = List { user: EDGE.target, plane: Plane::Follow, side: Side::Followers };
+        let followers = List::new(EDGE.target, Plane::Follow, Side::Followers);
         let listed = store.scan(followers, None, 10).await.unwrap();
-        store.engine.state.shard(from).write().lists_mut(Plane::Follow, from).unwrap().remove(to);
+        store.engine.state.shard(from).write().lists_mut(StoredPlane::Follow, from).unwrap().remove(to);
         let healed = store.heal(&[EDGE]).await.unwrap();
         assert_eq!((healed.mended, healed.unclear), (vec![], vec![EDGE]));
         assert_eq!(store.scan(followers, None, 10).await.unwrap(), listed, "nothing is taken away by a guess");

@@ -15,13 +15,14 @@ fn entry(number: u32) -> ListEntry {
         newest: Place { position: Version::from_bits(u64::from(number + step)), key: Key(i64::from(step) - 1) },
         block: block(number + step),
     };
-    let several = |count| Blocks { refs: (0..count).map(bound).collect::<Vec<_>>().into(), quiet: 4 };
-    let plane = if number.is_multiple_of(7) { Plane::Block } else { Plane::Follow };
+    let several = |count| (0..count).map(bound).collect::<Vec<_>>().into();
+    let plane = if number.is_multiple_of(7) { StoredPlane::Block } else { StoredPlane::Quiet };
     ListEntry {
         plane,
         ordinal: number,
-        following: Blocks { refs: Refs::One(block(number)), quiet: 0 },
-        followers: if number.is_multiple_of(1_000) { several(3) } else { Blocks::default() },
+        following: Refs::One(block(number)),
+        followers: if number.is_multiple_of(1_000) { several(3) } else { Refs::default() },
+        mixed: [false; 2],
     }
 }
 
