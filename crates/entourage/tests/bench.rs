@@ -152,7 +152,9 @@ fn what_cannot_be_asked_is_said() {
     };
     refused(&["--server", "http://127.0.0.1:1"], 4);
     refused(&["--command", "PING"], 2);
-    refused(&["--server", "https://127.0.0.1"], 1);
+    refused(&["--server", "https://127.0.0.1:1"], 4);
+    refused(&["--server", "ftp://127.0.0.1"], 2);
+    refused(&["--server", "127.0.0.1:7070"], 2);
     refused(&["--negative", "101"], 1);
     refused(&["--ids", "/nowhere"], 1);
 }

@@ -11,10 +11,12 @@ use clap::Args;
 use entourage_model::{Code, Error};
 use entourage_server::config::Settings;
 use entourage_store::disk::{Disk, RealDisk};
-use serde::Deserialize;
 use serde_json::json;
 
-use super::{offline, progress};
+use super::{
+    client::{Access, Connection},
+    offline, progress,
+};
 use crate::settings::DataArguments;
 
 #[derive(Args, Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Arguments {
     /// Ask the server at this address, which goes on serving; the folder is on its machine.
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     server: Option<String>,
+    #[command(flatten)]
+    access: Access,
     /// Copy into this folder, which is empty or does not exist yet.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
@@ -35,7 +39,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let to = std::path::absolute(&arguments.to).context("--to")?;
     let bytes = match &arguments.server {
-        Some(server) => ask(server, &to)?,
+        Some(server) => ask(server, arguments, &to)?,
         None => copy(&arguments.data, &to)?,
     };
     let mut out = std::io::stdout();
@@ -78,34 +82,10 @@ pub(super) fn must_be_empty(disk: &RealDisk, flag: &str) -> anyhow::Result<()> {
     Err(Error::invalid(format!("{place} is not empty; choose an empty or a new folder with {flag}")).into())
 }
 
-#[derive(Deserialize)]
-struct Done {
-    bytes: u64,
-}
-
-#[derive(Deserialize)]
-struct Problem {
-    code: String,
-    detail: String,
-}
-
-fn ask(server: &str, to: &Path) -> anyhow::Result<u64> {
-    let base = server.trim_end_matches('/').trim_end_matches("/api/v1");
-    let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+fn ask(server: &str, arguments: &Arguments, to: &Path) -> anyhow::Result<u64> {
+    let connection = Connection::new(server.to_owned(), arguments.access.clone(), arguments.json);
     let spinner = progress::spinner("the server copies");
-    let sent = agent.post(format!("{base}/api/v1/admin/backup")).send_json(json!({ "to": to }));
+    let answer = connection.ask_patiently("/admin/backup", Some(&json!({ "to": to })));
     spinner.finish_and_clear();
-    let mut reply = sent.map_err(|error| {
-        Error::unavailable(format!(
-            "no server answers at {base} ({error}); without one, leave --server out and name --data"
-        ))
-    })?;
-    if reply.status().is_success() {
-        return Ok(reply.body_mut().read_json::<Done>().with_context(|| format!("the answer of {base}"))?.bytes);
-    }
-    let status = reply.status();
-    let problem: Problem =
-        reply.body_mut().read_json().with_context(|| format!("{base} answered {status} and no reason"))?;
-    let code = Code::parse(&problem.code).unwrap_or(Code::Internal);
-    Err(Error::new(code, problem.detail).into())
+    answer?["bytes"].as_u64().with_context(|| format!("the answer of {server} does not say how much was copied"))
 }

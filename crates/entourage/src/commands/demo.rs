@@ -71,7 +71,7 @@ pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl 
     }
 }
 
-pub(super) fn print(loaded: &Loaded, celebrity_followers: u64, address: &str) -> std::io::Result<()> {
+pub(super) fn print(loaded: &Loaded, celebrity_followers: u64, base: &str) -> std::io::Result<()> {
     let mut err = std::io::stderr();
     writeln!(err, "  demo   {}", loaded.said)?;
     writeln!(err, "         {CELEBRITY} is {celebrity_followers}: whoever has so many followers is pulled")?;
@@ -82,11 +82,11 @@ pub(super) fn print(loaded: &Loaded, celebrity_followers: u64, address: &str) ->
         writeln!(
             err,
             "         people: {first}, {second}, {third}\n  \
-             try    curl 'http://{address}/api/v1/users/{first}/followers?limit=5'\n         \
-             curl http://{address}/api/v1/users/{second}/is-following/{first}\n         \
-             entourage following {third} --server http://{address}\n         \
-             entourage feed {third} --server http://{address}\n         \
-             entourage watch {third} --server http://{address}    # somebody posts about once a second"
+             try    curl '{base}/api/v1/users/{first}/followers?limit=5'\n         \
+             curl {base}/api/v1/users/{second}/is-following/{first}\n         \
+             entourage following {third} --server {base}\n         \
+             entourage feed {third} --server {base}\n         \
+             entourage watch {third} --server {base}    # somebody posts about once a second"
         )?;
     }
     Ok(())

@@ -57,11 +57,12 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     });
     let Wired { store, service, place } = wire_to_serve(settings).await?;
     let demo = if with_demo { Some(demo::load(&service).await?) } else { None };
-    let address = http.local_addr()?.to_string();
+    let scheme = if front.tls.is_some() { "https" } else { "http" };
+    let base = format!("{scheme}://{}", http.local_addr()?);
     let resp_address = resp.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?;
-    print_banner(&address, resp_address, &place, &front)?;
+    print_banner(&base, resp_address, &place, &front)?;
     if let Some(loaded) = &demo {
-        demo::print(loaded, settings.feed.celebrity_followers, &address)?;
+        demo::print(loaded, settings.feed.celebrity_followers, &base)?;
     }
     let (stop_working, stopped) = tokio::sync::watch::channel(());
     let working = Arc::clone(&service);
@@ -105,8 +106,7 @@ fn raise_file_limit(connections_max: usize) {
     }
 }
 
-fn print_banner(address: &str, resp: Option<SocketAddr>, place: &str, front: &Front) -> std::io::Result<()> {
-    let scheme = if front.tls.is_some() { "https" } else { "http" };
+fn print_banner(base: &str, resp: Option<SocketAddr>, place: &str, front: &Front) -> std::io::Result<()> {
     let (mode, header) = match (front.access.is_development(), &front.tls) {
         (true, _) => ("development: loopback only, the header Entourage-Actor names the acting user", ""),
         (false, Some(_)) => ("credentials are asked for", "-H \"Authorization: Bearer $KEY\" "),
@@ -120,10 +120,10 @@ fn print_banner(address: &str, resp: Option<SocketAddr>, place: &str, front: &Fr
         std::io::stderr(),
         "entourage {version}\n  \
          resp   {resp}\n  \
-         http   {scheme}://{address}/api/v1\n  \
+         http   {base}/api/v1\n  \
          data   {place}\n  \
          mode   {mode}\n  \
-         try    curl -X PUT {scheme}://{address}/api/v1/users/alice {header}-H 'Content-Type: application/json' \
+         try    curl -X PUT {base}/api/v1/users/alice {header}-H 'Content-Type: application/json' \
          -d '{{\"name\": \"Alice\"}}'",
         version = env!("CARGO_PKG_VERSION"),
     )

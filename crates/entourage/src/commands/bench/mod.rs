@@ -1,5 +1,6 @@
 //! `entourage bench`: load on a schedule, over REST or RESP, and how long answers took from when they were due.
 
+mod channel;
 mod draw;
 mod drive;
 mod known;
@@ -21,7 +22,7 @@ use self::{
     drive::Plan,
     wire::Protocol,
 };
-use super::client::key;
+use super::client::Access;
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -64,9 +65,8 @@ pub(crate) struct Arguments {
     /// Whom a storm follows; the first user when it is not said.
     #[arg(long, value_name = "ID")]
     target: Option<String>,
-    /// A service key, in a file; otherwise ENTOURAGE_KEY is sent, if it is set.
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// Where the server's own measures are read over HTTP: within which time it answered 99 of 100 requests, or over RESP
     /// what 99 of 100 reads brought. Over REST it is the server itself; over RESP nothing is read unless this is said.
     #[arg(long, value_name = "URL")]
@@ -106,9 +106,9 @@ enum Workload {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(arguments.connections > 0 && arguments.pipeline > 0, "connections and pipeline are at least 1");
     ensure!(arguments.negative <= 100, "negative is a percentage");
-    let key = key(arguments.key_file.as_deref())?;
-    let metrics = arguments.metrics.as_deref().map(|url| Protocol::new(url, None, key.clone())).transpose()?;
-    let protocol = Protocol::new(&arguments.server, arguments.resp.as_deref(), key)?;
+    let access = &arguments.access;
+    let metrics = arguments.metrics.as_deref().map(|url| Protocol::new(url, None, access)).transpose()?;
+    let protocol = Protocol::new(&arguments.server, arguments.resp.as_deref(), access)?;
     let ids = Ids::new(arguments.users, arguments.ids.as_deref())?;
     let draw = Draw {
         workload: arguments.workload,

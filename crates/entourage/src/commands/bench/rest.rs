@@ -1,32 +1,51 @@
 //! Questions as HTTP requests. Heads are parsed by `httparse`; bodies are only measured.
 
+use std::sync::Arc;
+
 use anyhow::{Context, bail};
+use entourage_model::Error;
+use rustls::{ClientConfig, pki_types::ServerName};
+use ureq::http::Uri;
 
 use super::{draw::Question, wire::Answer};
-use crate::commands::client::part;
+use crate::commands::client::{Access, is_https, part};
 
 const HEADERS_MAX: usize = 64;
 
 pub(super) struct Rest {
     address: String,
+    tls: Option<(ServerName<'static>, Arc<ClientConfig>)>,
     /// Headers that every request has, with the end of the head.
     headers: String,
 }
 
 impl Rest {
-    pub(super) fn new(server: &str, key: Option<String>) -> anyhow::Result<Self> {
-        let Some(rest) = server.strip_prefix("http://") else {
-            bail!("{server}: load is made over http:// only");
+    pub(super) fn new(server: &str, access: &Access) -> anyhow::Result<Self> {
+        let wrong = || Error::invalid(format!("{server} is no address such as http://127.0.0.1:7070"));
+        let uri: Uri = server.parse().map_err(|_| wrong())?;
+        let (Some("http" | "https"), Some(host), Some(authority)) = (uri.scheme_str(), uri.host(), uri.authority())
+        else {
+            bail!(wrong());
         };
-        let host = rest.split('/').next().unwrap_or(rest);
-        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-        let authorization = key.map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
-        let headers = format!(" HTTP/1.1\r\nhost: {host}\r\n{authorization}content-length: 0\r\n\r\n");
-        Ok(Self { address, headers })
+        let port = uri.port_u16().unwrap_or(if is_https(server) { 443 } else { 80 });
+        let tls = if is_https(server) {
+            // An address of IPv6 stands in brackets.
+            let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            Some((ServerName::try_from(name).map_err(|_| wrong())?, access.authorities.for_rustls()?))
+        } else {
+            None
+        };
+        let authorization = access.key()?.map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
+        let headers = format!(" HTTP/1.1\r\nhost: {authority}\r\n{authorization}content-length: 0\r\n\r\n");
+        Ok(Self { address: format!("{host}:{port}"), tls, headers })
     }
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    pub(super) const fn tls(&self) -> Option<&(ServerName<'static>, Arc<ClientConfig>)> {
+        self.tls.as_ref()
     }
 
     pub(super) fn write(&self, question: &Question<'_>, out: &mut Vec<u8>) -> anyhow::Result<()> {

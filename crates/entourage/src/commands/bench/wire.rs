@@ -1,8 +1,6 @@
 //! One connection, whatever it speaks: questions go out together, answers are told apart as they come.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
     os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
@@ -11,10 +9,12 @@ use anyhow::{Context, bail};
 use entourage_model::Error;
 
 use super::{
+    channel::Channel,
     draw::Question,
     resp,
     rest::{self, Rest},
 };
+use crate::commands::client::{Access, unreachable};
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 64 << 10;
@@ -32,10 +32,10 @@ pub(super) struct Answer {
 }
 
 impl Protocol {
-    pub(super) fn new(server: &str, resp: Option<&str>, key: Option<String>) -> anyhow::Result<Self> {
+    pub(super) fn new(server: &str, resp: Option<&str>, access: &Access) -> anyhow::Result<Self> {
         match resp {
-            Some(address) => Ok(Self::Resp { address: address.to_owned(), key }),
-            None => Rest::new(server, key).map(Self::Rest),
+            Some(address) => Ok(Self::Resp { address: address.to_owned(), key: access.key()? }),
+            None => Rest::new(server, access).map(Self::Rest),
         }
     }
 
@@ -54,13 +54,13 @@ impl Protocol {
     }
 
     pub(super) fn connect(&self) -> anyhow::Result<Connection<'_>> {
-        let unreachable =
-            |error: std::io::Error| Error::unavailable(format!("no server answers at {} ({error})", self.address()));
-        let stream = TcpStream::connect(self.address()).map_err(unreachable)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        let mut connection = Connection { protocol: self, stream, buffer: Vec::new(), start: 0, end: 0 };
+        let tls = match self {
+            Self::Rest(rest) => rest.tls(),
+            Self::Resp { .. } => None,
+        };
+        let channel = Channel::connect(self.address(), tls, TIMEOUT)
+            .map_err(|error| unreachable(self.address(), &error, "name it with --server or --resp"))?;
+        let mut connection = Connection { protocol: self, channel, buffer: Vec::new(), start: 0, end: 0 };
         if let Self::Resp { key: Some(key), .. } = self {
             let greeting = Question::Command(vec!["AUTH".into(), key.into()]);
             connection.ask(std::slice::from_ref(&greeting))?;
@@ -100,7 +100,7 @@ impl Protocol {
 
 pub(super) struct Connection<'a> {
     protocol: &'a Protocol,
-    stream: TcpStream,
+    channel: Channel,
     buffer: Vec<u8>,
     /// Where in the buffer what is not yet taken begins, and where it ends.
     start: usize,
@@ -109,7 +109,7 @@ pub(super) struct Connection<'a> {
 
 impl AsFd for Connection<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.channel.as_fd()
     }
 }
 
@@ -122,7 +122,7 @@ impl Connection<'_> {
     }
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.stream.write_all(bytes).context("the server closed a connection")
+        self.channel.write_all(bytes).context("the server closed a connection")
     }
 
     /// The next answer, in the order of the questions.
@@ -153,14 +153,11 @@ impl Connection<'_> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        if self.end == self.buffer.len() {
-            self.buffer.resize(self.end + READ_BYTES, 0);
+        let read = self.channel.read(&mut self.buffer, self.end, READ_BYTES);
+        match read.context("the server did not answer in time")? {
+            Some(count) => self.end += count,
+            None => bail!(Error::unavailable("the server closed a connection")),
         }
-        let count = self.stream.read(&mut self.buffer[self.end..]).context("the server did not answer in time")?;
-        if count == 0 {
-            bail!(Error::unavailable("the server closed a connection"));
-        }
-        self.end += count;
         Ok(())
     }
 }

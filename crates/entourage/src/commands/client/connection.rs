@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -18,7 +17,10 @@ use ureq::{
     typestate::AgentScope,
 };
 
+use super::access::{Access, unreachable};
+
 const TIMEOUT: Duration = Duration::from_secs(30);
+const LONG_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// What may stand in a path as it is.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -33,15 +35,19 @@ pub(crate) struct Connection {
     /// The acting user; without one the view is a service's.
     #[arg(long, value_name = "ID")]
     actor: Option<String>,
-    /// A service key or token, in a file; otherwise ENTOURAGE_KEY is sent, if it is set.
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl Connection {
+    /// For a command that has a flag for the server of its own.
+    pub(crate) const fn new(server: String, access: Access, json: bool) -> Self {
+        Self { server, actor: None, access, json }
+    }
+
     pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.ask(Method::GET, path, None)
     }
@@ -50,9 +56,9 @@ impl Connection {
         self.read(&self.text(method, &format!("/api/v1{path}"), body)?)
     }
 
-    /// For what takes its time.
-    pub(super) fn ask_patiently(&self, method: Method, path: &str, timeout: Duration) -> anyhow::Result<Value> {
-        self.read(&self.send(method, &format!("/api/v1{path}"), None, timeout)?)
+    /// For what takes as long as copying or writing everything does.
+    pub(crate) fn ask_patiently(&self, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        self.read(&self.send(Method::POST, &format!("/api/v1{path}"), body, LONG_TIMEOUT)?)
     }
 
     fn read(&self, text: &str) -> anyhow::Result<Value> {
@@ -108,14 +114,14 @@ impl Connection {
         if let Some(actor) = &self.actor {
             request = request.header("entourage-actor", actor.as_bytes());
         }
-        if let Some(key) = key(self.key_file.as_deref())? {
+        if let Some(key) = self.access.key()? {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         Ok(request)
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Error {
-        Error::unavailable(format!("no server answers at {} ({error}); name it with --server", self.base()))
+        unreachable(self.base(), error, "name it with --server")
     }
 
     /// A success whose body is still to be read.
@@ -126,7 +132,8 @@ impl Connection {
         config: ConfigBuilder<AgentScope>,
     ) -> anyhow::Result<Response<Body>> {
         let request = request.body(body).map_err(|error| Error::invalid(format!("this cannot be asked: {error}")))?;
-        let agent = config.http_status_as_error(false).build().new_agent();
+        let tls = self.access.authorities.for_ureq(&self.server)?;
+        let agent = config.http_status_as_error(false).tls_config(tls).build().new_agent();
         let mut reply = agent.run(request).map_err(|error| self.unreachable(&error))?;
         let (base, status) = (self.base(), reply.status());
         if status.is_success() {
@@ -148,15 +155,6 @@ impl Connection {
         let text = if self.json { value.to_string() } else { show(value) };
         Ok(writeln!(std::io::stdout(), "{}", text.trim_end())?)
     }
-}
-
-/// A service key or token, never from the command line, which everybody on the machine can read.
-pub(crate) fn key(file: Option<&Path>) -> anyhow::Result<Option<String>> {
-    let key = match file {
-        Some(path) => Some(std::fs::read_to_string(path).with_context(|| path.display().to_string())?),
-        None => std::env::var("ENTOURAGE_KEY").ok(),
-    };
-    Ok(key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()))
 }
 
 /// An id as a part of a path or query.

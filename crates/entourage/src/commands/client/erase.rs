@@ -1,7 +1,5 @@
 //! `erase`: the end of a person, by the server that runs or in a data folder that no server has open.
 
-use std::time::Duration;
-
 use clap::Args;
 use entourage_model::{Error, UserId};
 use entourage_server::{
@@ -20,9 +18,6 @@ use crate::{
     commands::{import::in_use, offline, progress},
     settings::DataArguments,
 };
-
-/// Dropping what is on the disk takes as long as writing a checkpoint does.
-const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -48,7 +43,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn ask(id: &str, now: bool, connection: &Connection) -> anyhow::Result<Value> {
     let started = connection.ask(Method::DELETE, &format!("/users/{}", part(id)), None)?;
     if now {
-        connection.ask_patiently(Method::POST, "/admin/erase-now", PATIENCE)?;
+        connection.ask_patiently("/admin/erase-now", None)?;
     }
     Ok(json!({ "id": id, "erased": true, "job": started["job"]["id"], "off_the_disk": now }))
 }

@@ -1,5 +1,6 @@
 //! Verbs for a running server: one request each, its answer as a table for people or as JSON.
 
+mod access;
 mod connection;
 mod edges;
 mod erase;
@@ -15,7 +16,10 @@ mod watch;
 
 use clap::Subcommand;
 
-pub(crate) use self::connection::{key, part};
+pub(crate) use self::{
+    access::{Access, Authorities, is_https, unreachable},
+    connection::{Connection, part},
+};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
