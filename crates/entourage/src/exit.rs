@@ -40,9 +40,10 @@ fn number(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
         return USAGE;
     }
-    // Whatever is wrong with a folder of this machine, nothing is unreachable.
-    if error.chain().any(|cause| cause.is::<Fault>()) {
-        return FAILURE;
+    // A folder that another process has open is out of reach until that ends; whatever else is wrong with a folder of
+    // this machine is a failure.
+    if let Some(fault) = error.chain().find_map(|cause| cause.downcast_ref::<Fault>()) {
+        return if matches!(fault, Fault::InUse(_)) { UNREACHABLE } else { FAILURE };
     }
     match error.downcast_ref::<entourage_model::Error>().map(entourage_model::Error::code) {
         Some(Code::InvalidRequest | Code::InvalidId) => USAGE,
@@ -69,8 +70,10 @@ mod tests {
         let unknown = ConfigError::Unknown { name: "x".to_owned(), origin: "y".to_owned() };
         assert_eq!(number(&anyhow::Error::from(unknown)), USAGE);
         let in_use = || anyhow::Error::from(entourage_model::Error::from(Fault::InUse("data".to_owned())));
-        assert_eq!(number(&in_use()), FAILURE);
-        assert_eq!(number(&in_use().context("opening the store")), FAILURE);
+        assert_eq!(number(&in_use()), UNREACHABLE);
+        assert_eq!(number(&in_use().context("opening the store")), UNREACHABLE);
+        let broken = entourage_model::Error::from(Fault::from(std::io::Error::other("no luck")));
+        assert_eq!(number(&anyhow::Error::from(broken)), FAILURE);
     }
 
     #[test]

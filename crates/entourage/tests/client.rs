@@ -86,8 +86,8 @@ fn doctor_says_what_is_wrong_and_what_to_do() {
     let (code, report) = look(&["--http", &address]);
     assert_eq!(code, Some(0), "{report}");
     assert!(report.to_string().contains("answers at") && report.to_string().contains("open in a running server"));
-    let (_, report) = look(&["--http", "127.0.0.1:0"]);
-    assert_eq!(verdict(&report, "store"), "warn", "{report}");
+    let (code, report) = look(&["--http", "127.0.0.1:0"]);
+    assert_eq!((code, verdict(&report, "store").as_str()), (Some(1), "fail"), "{report}");
     drop(server);
     let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, report) = look(&["--http", &busy.local_addr().unwrap().to_string()]);

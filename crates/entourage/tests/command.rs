@@ -167,7 +167,7 @@ fn serving_starts_with_a_banner_stops_on_a_signal_and_keeps_what_it_acked() {
         if round == 1 {
             let second = run(&["serve", "--data", &data, "--http", "127.0.0.1:0"]);
             let wanted = format!("error: {data} is in use by another process; stop it first, or choose another --data");
-            check_output(&["a second process"], second, 1, &[], &[&wanted]);
+            check_output(&["a second process"], second, 4, &[], &[&wanted]);
         }
         let (code, log) = server.stop(signal);
         match signal {

@@ -309,7 +309,7 @@ fn unknown_users_caps_and_blocks_refuse_edges() {
     assert_eq!(client.ask("PUT", "/api/v1/users/alice/blocks/1", "").unwrap().status, 201);
     check(
         &["import", "--data", text(&data), text(&edges)],
-        1,
+        4,
         &[],
         &["a server is running", "in use by another process"],
     );

@@ -51,7 +51,7 @@ fn verify_says_what_it_saw_and_makes_nothing() {
     check(&["verify", "--data", text(&empty)], 3, &[], &["there is no store in", "--data"]);
     assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
     let server = Serving::start(&data);
-    check(&["verify", "--data", text(&data)], 1, &[], &["in use by another process", "stop it first"]);
+    check(&["verify", "--data", text(&data)], 4, &[], &["in use by another process", "stop it first"]);
     drop(server);
     check(&["verify", "--data", text(&data)], 0, &["clean"], &[]);
 }
@@ -87,7 +87,7 @@ fn reconcile_compares_and_recounts_what_is_there() {
     assert_eq!((&report["healed"], &report["unclear"]), (&0.into(), &0.into()));
     assert_eq!(report["edges"], json(&["verify", "--json", "--data", text(&data)], 0)["edges"]);
     let server = Serving::start(&data);
-    check(&["reconcile", "--data", text(&data)], 1, &[], &["in use by another process"]);
+    check(&["reconcile", "--data", text(&data)], 4, &[], &["in use by another process"]);
     let client = Client::new(&server.base);
     for route in ["recount", "heal"] {
         let heard = client.ask("POST", &format!("/api/v1/admin/{route}"), "").unwrap();
@@ -144,7 +144,7 @@ fn a_running_server_is_copied_by_asking_it() {
     let client = Client::new(&server.base);
     fill(&client);
     let in_use = ["in use by another process", "--server"];
-    check(&["backup", "--data", text(&data), "--to", text(&folder.join("no"))], 1, &[], &in_use);
+    check(&["backup", "--data", text(&data), "--to", text(&folder.join("no"))], 4, &[], &in_use);
     check(&["backup", "--server", &server.base, "--to", text(&to)], 0, &["bytes copied to", text(&to)], &[]);
     let again = ["backup", "--json", "--server", &server.base, "--to", text(&to)];
     check(&again, 2, &[], &["is not empty; choose an empty or a new folder"]);
@@ -154,7 +154,7 @@ fn a_running_server_is_copied_by_asking_it() {
     let base = server.base.clone();
     drop(server);
     check(&["restore", "--from", text(&to), "--data", text(&back)], 0, &["clean: 6 users, "], &[]);
-    let unreachable = ["no server answers at", "--data"];
+    let unreachable = ["no server answers at", "--server"];
     check(&["backup", "--server", &base, "--to", text(&folder.join("no"))], 4, &[], &unreachable);
     check(&["backup", "--server", &base, "--data", "x", "--to", "y"], 2, &[], &["--server", "--data"]);
 }

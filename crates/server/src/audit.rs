@@ -56,6 +56,16 @@ impl Audit {
         Ok(Self { file: Some((path.to_owned(), Mutex::new(file))), strangers: Strangers::default() })
     }
 
+    /// Whether it could be opened. A file that is there for that alone goes again.
+    pub(crate) fn check(path: Option<&Path>) -> Result<(), ConfigError> {
+        let was_there = path.is_none_or(Path::exists);
+        Self::open(path)?;
+        if let Some(path) = path.filter(|_| !was_there) {
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(())
+    }
+
     /// After the file was moved away.
     pub(crate) fn reopen(&self) {
         let Some((path, file)) = &self.file else { return };

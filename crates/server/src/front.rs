@@ -1,7 +1,7 @@
 //! What stands before the routes: who may connect and ask, over what, and where that is written down.
 
 use std::{
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
 
@@ -34,6 +34,8 @@ pub struct Front {
     pub audit: Audit,
     pub tls: Option<Tls>,
     pub connections: Connections,
+    /// Sites whose pages may call.
+    pub cors_origins: Vec<String>,
     pub resp: RespLimits,
     pub clock: Arc<dyn Clock>,
 }
@@ -45,16 +47,36 @@ impl Front {
             audit: Audit::open(settings.audit_file.as_deref())?,
             tls: settings.tls.as_ref().map(Tls::open).transpose()?,
             connections: Connections { max: settings.connections_max, per_address: settings.connections_per_address },
+            cors_origins: settings.cors_origins.clone(),
             resp: settings.resp,
             clock,
         })
+    }
+
+    /// Refuses what `open` refuses, and leaves no file behind.
+    pub fn check(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
+        Audit::check(settings.audit_file.as_deref())?;
+        Self::open(&Settings { audit_file: None, ..settings.clone() }, clock)
+    }
+
+    /// Without credentials anybody who can connect may do anything, so only this machine may connect.
+    pub fn may_listen(&self, address: SocketAddr, flag: &str) -> Result<(), String> {
+        if !self.access.is_development() || is_this_machine(address.ip()) {
+            return Ok(());
+        }
+        Err(format!(
+            "refusing to listen on {address}: no credentials are configured, so anybody who can connect could act for \
+             everybody. Make a service key (entourage key new NAME --file keys) and set auth.service_keys_file, or set \
+             auth.jwt.algorithm, key_file, issuer and audience; or listen on loopback ({flag} 127.0.0.1:{})",
+            address.port()
+        ))
     }
 
     /// Nothing is configured: everybody on this machine may do everything.
     pub fn development(clock: Arc<dyn Clock>) -> Self {
         let access = Access::development(Arc::clone(&clock));
         let (connections, resp) = (Connections::default(), RespLimits::default());
-        Self { access, audit: Audit::default(), tls: None, connections, resp, clock }
+        Self { access, audit: Audit::default(), tls: None, connections, cors_origins: Vec::new(), resp, clock }
     }
 
     /// Reads keys and certificates again, and opens the audit log anew.

@@ -20,7 +20,7 @@ use tower::Service as _;
 
 use crate::{
     addresses::Addresses,
-    front::{Front, is_this_machine},
+    front::Front,
     http::{self, Peer},
     metrics,
     patience::Patience,
@@ -70,20 +70,8 @@ pub async fn bind_resp(address: SocketAddr, front: &Front) -> io::Result<TcpList
     bind_for(address, front, "--resp").await
 }
 
-/// Without credentials anybody who can connect may do anything, so only this machine may connect.
 async fn bind_for(address: SocketAddr, front: &Front, flag: &str) -> io::Result<TcpListener> {
-    if front.access.is_development() && !is_this_machine(address.ip()) {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "refusing to listen on {address}: no credentials are configured, so anybody who can connect could act \
-                 for everybody. Make a service key (entourage key new NAME --file keys) and set auth.service_keys_file, \
-                 or set auth.jwt.algorithm, key_file, issuer and audience; or listen on loopback \
-                 ({flag} 127.0.0.1:{})",
-                address.port()
-            ),
-        ));
-    }
+    front.may_listen(address, flag).map_err(|refusal| io::Error::new(io::ErrorKind::PermissionDenied, refusal))?;
     let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
     TcpListener::bind(address).await.map_err(named)
 }

@@ -87,14 +87,23 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             let store = Arc::new(store);
             Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place, is_remote: true })
         }
-        // The rest of the text may hold a password.
-        other => {
-            let scheme = other.map_or("", |(scheme, _)| scheme);
-            Err(Error::invalid(format!(
-                "store.url: there is no store {scheme}:; use embedded:, postgres://… or memory:"
-            )))
-        }
+        other => Err(no_store(other)),
     }
+}
+
+/// A store that is not in a folder, in words, without changing anything in it; the same errors as opening it has.
+pub async fn look(settings: &Settings) -> Result<String> {
+    match settings.store_url.split_once(':') {
+        Some(("memory", "")) => Ok("memory: what is written is gone when the process ends".to_owned()),
+        Some(("postgres" | "postgresql", _)) => postgres::look(&settings.store_url, POSTGRES_SCHEMA).await,
+        other => Err(no_store(other)),
+    }
+}
+
+/// The rest of the text may hold a password.
+fn no_store(url: Option<(&str, &str)>) -> Error {
+    let scheme = url.map_or("", |(scheme, _)| scheme);
+    Error::invalid(format!("store.url: there is no store {scheme}:; use embedded:, postgres://… or memory:"))
 }
 
 async fn with_cache(settings: &Settings, store: Arc<dyn Store>) -> Arc<dyn Store> {

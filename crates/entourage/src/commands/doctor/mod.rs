@@ -4,20 +4,30 @@ mod machine;
 mod place;
 mod server;
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use anyhow::bail;
 use clap::Args;
-use entourage_server::config::Settings;
+use entourage_server::{
+    Front,
+    config::{ConfigError, Settings},
+};
+use entourage_store::SystemClock;
 use serde::Serialize;
 use serde_json::json;
 
+use super::client::Authorities;
 use crate::settings::SettingsArguments;
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     settings: SettingsArguments,
+    /// Look also whether a server answers at the address that its clients use.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    #[command(flatten)]
+    authorities: Authorities,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -58,13 +68,11 @@ impl Finding {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let findings = match arguments.settings.raw().and_then(|raw| Settings::check(&raw)) {
+    let mut findings = match arguments.settings.raw().and_then(|raw| Settings::check(&raw)) {
         Ok(settings) => look(&settings),
-        Err(error) => {
-            let next = "put the setting right; `entourage config print --origin` shows where each comes from";
-            vec![Finding::fail("configuration", error.to_string(), next)]
-        }
+        Err(error) => vec![configuration(&error)],
     };
+    findings.extend(arguments.server.as_deref().map(|server| server::ask(server, &arguments.authorities)));
     let failed = findings.iter().filter(|finding| finding.verdict == Verdict::Fail).count();
     let mut out = std::io::stdout();
     if arguments.json {
@@ -78,18 +86,30 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Everything that `serve` looks at before it answers, by the same code.
 fn look(settings: &Settings) -> Vec<Finding> {
-    let mut findings = vec![Finding::ok("configuration", "every setting is valid")];
-    let (server, is_running) = server::look(settings.http_listen);
+    let front = match Front::check(settings, Arc::new(SystemClock)) {
+        Ok(front) => front,
+        Err(error) => return vec![configuration(&error)],
+    };
+    let mut findings = vec![Finding::ok("configuration", "every setting is valid, and the files it names can be used")];
+    let addresses = server::Addresses::look(settings, &front);
     if settings.store_url == "embedded:" {
-        findings.extend(place::look(settings, is_running));
+        findings.extend(place::look(settings, addresses.is_running()));
     } else {
         findings.push(server::store(settings));
     }
     findings.extend(machine::look(settings));
-    findings.push(server);
-    findings.extend(settings.resp_listen.map(|address| server::look_resp(address, is_running)));
+    findings.extend(addresses.findings);
     findings
+}
+
+fn configuration(error: &ConfigError) -> Finding {
+    let next = match error {
+        ConfigError::File { .. } => "put the file right, or the setting that names it",
+        _ => "put the setting right; `entourage config print --origin` shows where each comes from",
+    };
+    Finding::fail("configuration", error.to_string(), next)
 }
 
 fn write_text(finding: &Finding, out: &mut impl Write) -> std::io::Result<()> {

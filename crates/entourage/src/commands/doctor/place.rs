@@ -23,8 +23,9 @@ const MIB: u64 = 1 << 20;
 pub(super) fn look(settings: &Settings, is_running: bool) -> Vec<Finding> {
     let folder = &settings.data_dir;
     let name = folder.display();
-    if !folder.exists() {
-        let parent = folder.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
+    if folder.symlink_metadata().is_err() {
+        let is_there = |path: &&Path| path.symlink_metadata().is_ok();
+        let parent = folder.ancestors().find(is_there).unwrap_or(Path::new("."));
         let mut findings = vec![match sync_time(parent) {
             Ok(_) => Finding::ok("data folder", format!("{name} is not there yet; the first start makes it")),
             Err(error) => Finding::fail(
@@ -34,6 +35,7 @@ pub(super) fn look(settings: &Settings, is_running: bool) -> Vec<Finding> {
             ),
         }];
         findings.push(space(parent));
+        findings.extend(is_running.then(|| elsewhere(folder)));
         return findings;
     }
     let mut findings = Vec::new();
@@ -107,10 +109,15 @@ fn store(settings: &Settings, is_running: bool) -> Finding {
         entries.flatten().all(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) || entry.file_name() == "LOCK")
     });
     if is_new {
-        return Finding::ok("store", "none yet; the first start makes it");
+        return if is_running {
+            elsewhere(&settings.data_dir)
+        } else {
+            Finding::ok("store", "none yet; the first start makes it")
+        };
     }
     let began = Instant::now();
     match offline::open(settings) {
+        Ok(_) if is_running => elsewhere(&settings.data_dir),
         Ok(_) => Finding::ok(
             "store",
             format!("opens in {:.1} s; `entourage verify` looks at all of it", began.elapsed().as_secs_f64()),
@@ -118,11 +125,20 @@ fn store(settings: &Settings, is_running: bool) -> Finding {
         Err(error) if offline::is_in_use(&error) && is_running => {
             Finding::ok("store", format!("{name} is open in a running server"))
         }
-        Err(error) if offline::is_in_use(&error) => Finding::warn(
+        Err(error) if offline::is_in_use(&error) => Finding::fail(
             "store",
             format!("{name} is open in another process, and no server answers at http.listen"),
-            "find that process; or name its address with --http",
+            "stop that process; or, if it is a server, name its address with --http",
         ),
         Err(error) => Finding::fail("store", format!("{error:#}"), "restore the last backup that verifies"),
     }
+}
+
+/// The address is taken by a server that has nothing to do with this folder.
+fn elsewhere(folder: &Path) -> Finding {
+    Finding::fail(
+        "store",
+        format!("the server that answers at http.listen has another folder open than {}", folder.display()),
+        "name its folder with --data; for a second server choose another address with --http",
+    )
 }

@@ -10,6 +10,7 @@ mod events;
 mod forget;
 mod lease;
 mod lock;
+mod look;
 mod options;
 mod read;
 mod records;
@@ -38,12 +39,12 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
-pub use self::options::Options;
 use self::{
     error::{Failure, answering, retrying},
     lease::Lease,
     lock::Locks,
 };
+pub use self::{look::look, options::Options};
 use crate::{Answer, Health, Identity, Profile, Progress, Report};
 
 const CONNECTIONS_MAX: usize = 16;
@@ -55,6 +56,11 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 /// What every session is told: where the tables are, and limits on waiting.
 const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock_timeout=10s \
      -c idle_in_transaction_session_timeout=60s";
+
+fn parse(url: &str) -> Result<tokio_postgres::Config> {
+    let wrong = |error| Error::invalid("store.url is not a PostgreSQL URL").caused_by(error);
+    url.parse().map_err(wrong)
+}
 
 /// A graph in one PostgreSQL schema.
 pub struct Store {
@@ -76,9 +82,7 @@ impl Store {
     /// Opens the store in `schema`, making and migrating it as needed.
     pub async fn connect(url: &str, schema: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         schema::check_name(schema)?;
-        let mut config = url
-            .parse::<tokio_postgres::Config>()
-            .map_err(|error| Error::invalid("store.url is not a PostgreSQL URL").caused_by(error))?;
+        let mut config = parse(url)?;
         let asked = config.get_options().unwrap_or_default();
         let session = format!("{asked} {SESSION} -c search_path={schema}");
         config.options(session).application_name(format!("entourage {schema}")).connect_timeout(CONNECTION_WAIT);

@@ -76,18 +76,43 @@ fn known() -> Result<Vec<Migration>> {
 async fn migrate(client: &mut Client, schema: &str, migrations: &[Migration]) -> Result<()> {
     let mut runner = Runner::new(migrations).set_grouped(true).set_abort_missing(true);
     runner.set_migration_table_name(HISTORY);
-    let newest_known = migrations.iter().map(Migration::version).max().unwrap_or_default();
     match runner.run_async(client).await {
         Ok(_) => Ok(()),
-        Err(error) => match error.kind() {
-            Kind::MissingVersion(newer) if newer.version() > newest_known => Err(Error::unavailable(format!(
-                "the schema {schema:?} has version {}, written by a newer Entourage; this one knows versions up to \
-                 {newest_known}: upgrade it, or use another schema",
-                newer.version()
-            ))),
-            _ => Err(broken("not applied", error)),
-        },
+        Err(error) => {
+            if let Kind::MissingVersion(newer) = error.kind() {
+                must_be_known(schema, newer.version())?;
+            }
+            Err(broken("not applied", error))
+        }
     }
+}
+
+/// The version this code brings a schema to.
+pub(super) fn newest() -> Result<i32> {
+    Ok(known()?.iter().map(Migration::version).max().unwrap_or_default())
+}
+
+/// The version a schema has; `None` where nothing was migrated yet.
+pub(super) async fn version(client: &Client, schema: &str) -> Result<Option<i32>> {
+    let table = format!("\"{schema}\".{HISTORY}");
+    let is_there = client.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await.map_err(translate)?;
+    if !is_there.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client.query_one(&format!("SELECT max(version) FROM {table}"), &[]).await.map_err(translate)?;
+    Ok(row.get(0))
+}
+
+/// Refuses what a newer program has written.
+pub(super) fn must_be_known(schema: &str, version: i32) -> Result<()> {
+    let newest = newest()?;
+    if version <= newest {
+        return Ok(());
+    }
+    Err(Error::unavailable(format!(
+        "the schema {schema:?} has version {version}, written by a newer Entourage; this one knows versions up to \
+         {newest}: upgrade it, or use another schema"
+    )))
 }
 
 fn broken(how: &str, source: refinery::Error) -> Error {

@@ -1,0 +1,49 @@
+//! What opening a store would find, without making or migrating anything.
+
+use entourage_model::{Error, Result};
+use tokio_postgres::{Client, NoTls};
+
+use super::{CONNECTION_WAIT, error::translate, parse, schema};
+
+/// Says what is there, or why a store could not be opened.
+pub async fn look(url: &str, schema: &str) -> Result<String> {
+    schema::check_name(schema)?;
+    let mut config = parse(url)?;
+    config.connect_timeout(CONNECTION_WAIT);
+    let (client, connection) = config.connect(NoTls).await.map_err(translate)?;
+    let driver = tokio::spawn(connection);
+    let found = look_with(&client, schema).await;
+    drop(client);
+    // What it has to say was said by the answers.
+    let _ = driver.await;
+    found
+}
+
+async fn look_with(client: &Client, schema: &str) -> Result<String> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version'), current_setting('transaction_read_only') = 'on', \
+             EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), \
+             has_database_privilege(current_database(), 'CREATE')",
+            &[&schema],
+        )
+        .await
+        .map_err(translate)?;
+    let (server, read_only, is_there, may_create): (&str, bool, bool, bool) =
+        (row.get(0), row.get(1), row.get(2), row.get(3));
+    if read_only {
+        return Err(Error::unavailable("PostgreSQL takes no writes here: it is a replica, or read-only"));
+    }
+    if !is_there && !may_create {
+        let detail = format!("there is no schema {schema}, and this user may not make it: GRANT CREATE ON DATABASE");
+        return Err(Error::unavailable(detail));
+    }
+    let place = format!("PostgreSQL {server} answers");
+    match schema::version(client, schema).await? {
+        None => Ok(format!("{place}; the first start makes the schema {schema}")),
+        Some(version) if version < schema::newest()? => {
+            Ok(format!("{place}; the next start brings the schema {schema} to version {}", schema::newest()?))
+        }
+        Some(version) => schema::must_be_known(schema, version).map(|()| format!("{place}, schema {schema}")),
+    }
+}
