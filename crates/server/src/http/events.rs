@@ -18,7 +18,7 @@ use super::{
     lists::links,
     openapi::{
         Access, Group, get,
-        schema::{Cursor, Id, PageLimit, State as EdgeState, Time, Version},
+        schema::{Cursor, Id, PageLimit, PostBody, State as EdgeState, Time, Version},
     },
     sse,
 };
@@ -41,6 +41,25 @@ struct StreamQuery {
     #[allow(dead_code, reason = "described here, taken before a handler is asked")]
     ticket: Option<String>,
 }
+
+const EDGE_TYPES: &[&str] = &[
+    "follow.created",
+    "follow.removed",
+    "follow.requested",
+    "follow.cancelled",
+    "follow.accepted",
+    "follow.rejected",
+    "follow.parked",
+    "follow.updated",
+    "block.created",
+    "block.removed",
+    "mute.created",
+    "mute.updated",
+    "mute.removed",
+];
+const USER_TYPES: &[&str] = &["user.created", "user.updated", "user.suspended", "user.restored", "user.erased"];
+const GROUP_TYPES: &[&str] =
+    &["group.created", "group.updated", "group.removed", "group.member_added", "group.member_removed"];
 
 #[derive(Serialize, JsonSchema)]
 struct EventsJson<'a> {
@@ -66,6 +85,7 @@ struct EventJson<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum FieldsJson<'a> {
+    #[schemars(title = "EdgeEvent", extend("x-types" = EDGE_TYPES))]
     Edge {
         #[schemars(with = "Option<Id>")]
         follower: Option<&'a str>,
@@ -77,9 +97,9 @@ enum FieldsJson<'a> {
         after: Option<&'static str>,
         quiet: bool,
     },
-    User {
-        user: Option<UserJson<'a>>,
-    },
+    #[schemars(title = "UserEvent", extend("x-types" = USER_TYPES))]
+    User { user: Option<UserJson<'a>> },
+    #[schemars(title = "GroupEvent", extend("x-types" = GROUP_TYPES))]
     Group {
         #[schemars(with = "Option<Id>")]
         owner: Option<&'a str>,
@@ -87,16 +107,16 @@ enum FieldsJson<'a> {
         #[schemars(with = "Option<Id>")]
         member: Option<&'a str>,
     },
-    Import {
-        import: ImportJson,
-    },
+    #[schemars(title = "ImportEvent", extend("x-types" = ["import.finished"]))]
+    Import { import: ImportJson },
+    #[schemars(title = "PostEvent", extend("x-types" = ["post.created", "post.updated", "post.deleted"]))]
     Post {
         #[schemars(with = "Version")]
         post_id: String,
         #[schemars(with = "Option<Id>")]
         author: Option<&'a str>,
         /// As it was sent; nothing of a post that was deleted.
-        #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+        #[schemars(with = "Option<PostBody>")]
         body: Option<&'a RawValue>,
     },
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use axum::http::HeaderName;
 use entourage_model::Code;
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -10,6 +11,7 @@ use super::{
     operation::{Access, Answered, Described, Group, Operation},
     problems,
     schema::{Id, Version},
+    shape::{split_unions, without_null_defaults},
 };
 use crate::http::answer::Problem;
 
@@ -63,6 +65,10 @@ pub(in crate::http) fn document(groups: &[Group]) -> Value {
         "x-codes": problems::table(),
     });
     shorten_names(&mut document);
+    if let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) {
+        split_unions(schemas);
+    }
+    without_null_defaults(&mut document);
     document
 }
 
@@ -208,6 +214,15 @@ fn answer_headers() -> Value {
         "WWW-Authenticate": text("`Bearer`"),
         "Retry-After": number("Seconds after which the same request may succeed"),
     })
+}
+
+/// Headers of requests and of answers.
+pub(in crate::http) fn header_names() -> (Vec<HeaderName>, Vec<HeaderName>) {
+    let names = |headers: &Value| {
+        let names = headers.as_object().into_iter().flat_map(Map::keys);
+        names.filter_map(|name| HeaderName::try_from(name).ok()).collect()
+    };
+    (names(&request_headers()), names(&answer_headers()))
 }
 
 fn request_headers() -> Value {

@@ -4,6 +4,7 @@ mod document;
 mod operation;
 mod problems;
 pub(super) mod schema;
+mod shape;
 
-pub(super) use document::document;
+pub(super) use document::{document, header_names};
 pub(super) use operation::{Access, Group, Operation, delete, get, patch, post, put};

@@ -98,6 +98,7 @@ values! {
     /// What a post says.
     PostBody {
         "type": "object",
+        "additionalProperties": true,
         "description": "Any JSON object of at most 10,240 bytes, which comes back byte for byte as it was sent",
         "examples": [{ "text": "Hello" }],
     };
