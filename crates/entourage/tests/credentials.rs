@@ -3,7 +3,12 @@
 
 mod server_kit;
 
-use std::{io::Write, os::unix::fs::PermissionsExt, process::Command, time::Duration};
+use std::{
+    io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+    process::Command,
+    time::Duration,
+};
 
 use server_kit::{Folder, Serving, check, command, run, text};
 
@@ -45,6 +50,63 @@ fn keys_are_made_listed_and_revoked() {
     let config = folder.join("entourage.toml");
     std::fs::write(&config, format!("[auth]\nservice_keys_file = {:?}\n", text(&folder.join("others")))).unwrap();
     check(&["key", "new", "web", "--config", text(&config)], 0, &["eg_"], &["others"]);
+}
+
+/// A container needs no file: hashes are settings.
+#[test]
+fn keys_can_be_settings() {
+    let folder = Folder::new();
+    let made = run(&["key", "new", "web", "--print"]);
+    let lines = String::from_utf8(made.stdout).unwrap();
+    let (secret, entry) = lines.trim().split_once('\n').unwrap();
+    assert!(secret.starts_with("eg_") && entry.starts_with("web sha256:") && entry.contains(" service "), "{lines}");
+    let made: serde_json::Value =
+        serde_json::from_slice(&run(&["key", "new", "boss", "--admin", "--print", "--json"]).stdout).unwrap();
+    let both = format!("{entry}, {}", made["entry"].as_str().unwrap());
+    let with_both = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.env("ENTOURAGE_AUTH__SERVICE_KEYS", &both);
+        command
+    };
+    let (keys, data) = (folder.join("keys"), folder.join("data"));
+    let server = Serving::start_as(&mut with_both(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]));
+    for (key, path, wanted) in [
+        (Some(secret), "/api/v1/users/nobody", 404),
+        (made["key"].as_str(), "/api/v1/admin/jobs", 200),
+        (Some(secret), "/api/v1/admin/jobs", 403),
+        (Some(&entry[4..]), "/api/v1/users/nobody", 401),
+        (None, "/api/v1/users/nobody", 401),
+    ] {
+        assert_eq!(status(&server.base, key, path), wanted, "{path}");
+    }
+    let mut resp = std::net::TcpStream::connect(&server.resp).unwrap();
+    write!(resp, "AUTH {secret}\r\n").unwrap();
+    let mut answer = [0; 5];
+    resp.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+OK\r\n");
+    let said = |arguments: &[&str]| {
+        let output = with_both(arguments).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), text)
+    };
+    let (code, listed) = said(&["key", "list"]);
+    assert!(
+        code == Some(0) && listed.contains("web") && listed.contains("boss") && listed.contains("settings"),
+        "{listed}"
+    );
+    assert!(!listed.contains("sha256"), "{listed}");
+    let (code, refused) = said(&["key", "revoke", "web"]);
+    assert!(code == Some(2) && refused.contains("auth.service_keys"), "{refused}");
+    let (code, refused) = said(&["key", "new", "web", "--file", text(&keys)]);
+    assert!(code == Some(2) && refused.contains("there is a key web already"), "{refused}");
+    let (code, made) = said(&["key", "new", "app", "--file", text(&keys)]);
+    assert!(code == Some(0) && made.contains("eg_"), "{made}");
+    let (_, listed) = said(&["key", "list", "--json", "--file", text(&keys)]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let from: Vec<_> = listed.as_array().unwrap().iter().map(|key| (&key["name"], &key["from"])).collect();
+    let wanted = ["web", "boss", "app"].into_iter().zip(["settings", "settings", "file"]);
+    assert!(from.iter().map(|(name, from)| (name.as_str().unwrap(), from.as_str().unwrap())).eq(wanted), "{listed}");
+    check(&["key", "new", "web", "--print", "--file", "keys"], 2, &[], &["--print"]);
 }
 
 #[test]

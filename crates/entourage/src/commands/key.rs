@@ -62,6 +62,9 @@ struct NewArguments {
     /// The key may also use admin routes and read metrics.
     #[arg(long)]
     admin: bool,
+    /// Write no file: print the key, and below it what goes into auth.service_keys.
+    #[arg(long, conflicts_with = "file")]
+    print: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -74,44 +77,64 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn make(arguments: &NewArguments) -> anyhow::Result<()> {
     let NamedArguments { name, file } = &arguments.named;
-    let path = file.path()?;
-    let (text, keys) = read(&path)?;
-    if keys.iter().any(|key| key.name == *name) {
+    let set = file.set()?;
+    let target = if arguments.print { None } else { Some(file.path()?) };
+    let (text, keys) = target.as_deref().map(read).transpose()?.unwrap_or_default();
+    if set.iter().chain(&keys).any(|key| key.name == *name) {
         return Err(Error::invalid(format!("there is a key {name} already; revoke it, or choose another name")).into());
     }
     let (key, secret) = ServiceKey::generate(name, arguments.admin, SystemClock.now()).map_err(Error::invalid)?;
-    let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    replace(&path, &format!("{text}{line_end}{key}\n"))?;
+    if let Some(path) = &target {
+        let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        replace(path, &format!("{text}{line_end}{key}\n"))?;
+    }
     let mut out = std::io::stdout();
     if file.json {
-        writeln!(out, "{}", json!({ "name": key.name, "admin": key.admin, "key": secret }))?;
+        let entry = key.to_string();
+        writeln!(out, "{}", json!({ "name": key.name, "admin": key.admin, "key": secret, "entry": entry }))?;
     } else {
         writeln!(out, "{secret}")?;
+        if target.is_none() {
+            writeln!(out, "{key}")?;
+        }
     }
-    writeln!(std::io::stderr(), "{} has the hash of {name}; the key itself is shown only now", path.display())?;
+    let said = match &target {
+        Some(path) => format!("{} has the hash of {name}", path.display()),
+        None => format!("put the line with the hash of {name} into auth.service_keys"),
+    };
+    writeln!(std::io::stderr(), "{said}; the key itself is shown only now")?;
     Ok(())
 }
 
 fn list(arguments: &FileArguments) -> anyhow::Result<()> {
-    let (_, keys) = read(&arguments.path()?)?;
+    let set = arguments.set()?;
+    // Keys that are settings need no file.
+    let keys = match arguments.path() {
+        Err(_) if !set.is_empty() => Vec::new(),
+        path => read(&path?)?.1,
+    };
+    let rows = || set.iter().map(|key| (key, "settings")).chain(keys.iter().map(|key| (key, "file")));
     let mut out = std::io::stdout();
     let scope = |key: &ServiceKey| if key.admin { "admin" } else { "service" };
     if arguments.json {
-        let row =
-            |key: &ServiceKey| json!({ "name": key.name, "scope": scope(key), "created_at": key.created.to_string() });
-        writeln!(out, "{}", json!(keys.iter().map(row).collect::<Vec<_>>()))?;
+        let row = |(key, from): (&ServiceKey, &str)| json!({ "name": key.name, "scope": scope(key), "created_at": key.created.to_string(), "from": from });
+        writeln!(out, "{}", json!(rows().map(row).collect::<Vec<_>>()))?;
         return Ok(());
     }
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_header(["name", "scope", "created_at"]);
-    for key in &keys {
-        table.add_row([key.name.clone(), scope(key).to_owned(), key.created.to_string()]);
+    table.load_style(comfy_table::presets::NOTHING).set_header(["name", "scope", "created_at", "from"]);
+    for (key, from) in rows() {
+        table.add_row([key.name.clone(), scope(key).to_owned(), key.created.to_string(), from.to_owned()]);
     }
     writeln!(out, "{table}")?;
     Ok(())
 }
 
 fn revoke(arguments: &NamedArguments) -> anyhow::Result<()> {
+    if arguments.file.set()?.iter().any(|key| key.name == arguments.name) {
+        let detail = "is in auth.service_keys: take it out there, and start the server anew";
+        return Err(Error::invalid(format!("{} {detail}", arguments.name)).into());
+    }
     let path = arguments.file.path()?;
     let (text, keys) = read(&path)?;
     if !keys.iter().any(|key| key.name == arguments.name) {
@@ -130,6 +153,11 @@ impl FileArguments {
         let configured = Settings::check(&self.settings.raw()?)?.auth.service_keys_file;
         let none = || Error::invalid("name the file of keys with --file, or set auth.service_keys_file");
         Ok(self.file.clone().or(configured).ok_or_else(none)?)
+    }
+
+    /// Keys that stand in the configuration itself.
+    fn set(&self) -> anyhow::Result<Vec<ServiceKey>> {
+        Ok(Settings::check(&self.settings.raw()?)?.auth.service_keys)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Service keys: a file of lines, each a name and the hash of a key that was shown once.
+//! Service keys: lines of a file or of a setting, each a name and the hash of a key that was shown once.
 
 use std::{fmt, path::Path};
 
@@ -6,7 +6,10 @@ use entourage_model::Millis;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::{config::ConfigError, watched::Watched};
+use crate::{
+    config::{AuthSettings, ConfigError},
+    watched::Watched,
+};
 
 /// How a service key begins; no token of a user does.
 pub(super) const PREFIX: &str = "eg_";
@@ -75,37 +78,53 @@ pub fn parse_keys(text: &str) -> Result<Vec<ServiceKey>, String> {
     Ok(keys)
 }
 
-pub(super) struct Keys(Watched<Vec<ServiceKey>>);
+/// Those of the settings, and those of a file, which is read again when it changes.
+pub(super) struct Keys {
+    set: Vec<ServiceKey>,
+    file: Option<Watched<Vec<ServiceKey>>>,
+}
 
 impl Keys {
-    pub(super) fn open(file: &Path) -> Result<Self, ConfigError> {
-        let parse = |files: &[Vec<u8>]| {
-            let texts = files.iter().map(|file| String::from_utf8_lossy(file)).collect::<Vec<_>>();
-            parse_keys(&texts.concat())
-        };
-        Ok(Self(Watched::open(vec![file.to_owned()], parse)?))
+    /// `None` where there are neither settings nor a file.
+    pub(super) fn open(settings: &AuthSettings) -> Result<Option<Self>, ConfigError> {
+        let set = settings.service_keys.clone();
+        let file = settings.service_keys_file.as_deref().map(|file| watch(file, set.clone())).transpose()?;
+        Ok((file.is_some() || !set.is_empty()).then_some(Self { set, file }))
     }
 
     pub(super) fn reload(&self) {
-        self.0.reload();
+        self.file.as_ref().inspect(|file| file.reload());
     }
 
     pub(super) fn hold(&self, key: &ServiceKey) -> bool {
-        self.0.get().contains(key)
+        self.set.contains(key) || self.file.as_ref().is_some_and(|file| file.get().contains(key))
     }
 
     /// Compares with every key, each in constant time.
     pub(super) fn find(&self, secret: &str) -> Option<ServiceKey> {
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        let keys = self.0.get();
+        let file = self.file.as_ref().map(Watched::get);
         let mut found = None;
-        for key in keys.iter() {
+        for key in self.set.iter().chain(file.iter().flat_map(|keys| keys.iter())) {
             if bool::from(key.hash.ct_eq(&hash)) {
                 found = Some(key);
             }
         }
         found.cloned()
     }
+}
+
+/// A name that is set already is refused: a key that is taken out of one place must not go on in the other.
+fn watch(file: &Path, set: Vec<ServiceKey>) -> Result<Watched<Vec<ServiceKey>>, ConfigError> {
+    let parse = move |files: &[Vec<u8>]| {
+        let texts = files.iter().map(|file| String::from_utf8_lossy(file)).collect::<Vec<_>>();
+        let keys = parse_keys(&texts.concat())?;
+        match keys.iter().find(|key| set.iter().any(|other| other.name == key.name)) {
+            Some(twice) => Err(format!("the name {} stands in auth.service_keys as well", twice.name)),
+            None => Ok(keys),
+        }
+    };
+    Watched::open(vec![file.to_owned()], parse)
 }
 
 fn check_name(name: &str) -> Result<(), String> {

@@ -40,7 +40,7 @@ impl Access {
     pub fn open(settings: &AuthSettings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
         Ok(Self {
             tokens: settings.jwt.as_ref().map(Tokens::open).transpose()?,
-            keys: settings.service_keys_file.as_deref().map(Keys::open).transpose()?,
+            keys: Keys::open(settings)?,
             challenges: settings.challenge_key_file.as_deref().map(Challenges::open).transpose()?,
             tickets: Tickets::default(),
             clock,

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use axum::http::Uri;
 use entourage_service::{FeedRules, Limits};
 use tracing::level_filters::LevelFilter;
 
@@ -9,11 +10,13 @@ use crate::{Connections, RespLimits};
 
 use super::{
     AuthSettings, ConfigError, Raw, TlsSettings, credentials,
-    units::{bytes, duration},
+    units::{bytes, duration, list},
 };
 
 /// Where the machine's memory cannot be asked for.
 const MEMORY_BUDGET_FALLBACK_BYTES: u64 = 2 << 30;
+
+const ORIGINS: &str = "sites such as https://app.example or http://localhost:5173, without a path, a default port or *";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -34,6 +37,8 @@ pub struct Settings {
     pub limits: Limits,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
+    /// Sites whose pages may call, as browsers name them.
+    pub cors_origins: Vec<String>,
     pub connections_max: usize,
     /// `None` is no limit.
     pub connections_per_address: Option<usize>,
@@ -85,6 +90,7 @@ impl Settings {
         Ok(Self {
             limits: limits(raw, &auth)?,
             auth,
+            cors_origins: raw.checked("http.cors_origins", ORIGINS, origins)?,
             connections_max: connections("http.connections_max")?,
             connections_per_address: per_address("http.connections_per_address")?,
             resp_listen: raw.checked("resp.listen", "an address such as 127.0.0.1:7071, or nothing", |text| {
@@ -148,6 +154,21 @@ impl Settings {
             memory_budget_bytes,
         })
     }
+}
+
+/// As browsers write them, or they would never match: in lower case, without what goes without saying.
+fn origins(text: &str) -> Option<Vec<String>> {
+    let is_origin = |text: &str| {
+        let uri: Uri = text.parse().ok()?;
+        let (scheme, host) = (uri.scheme_str()?, uri.host()?);
+        let written = match (scheme, uri.port_u16()) {
+            ("http", Some(80)) | ("https", Some(443)) => return None,
+            (_, Some(port)) => format!("{scheme}://{host}:{port}"),
+            (_, None) => format!("{scheme}://{host}"),
+        };
+        (written == text && text == text.to_ascii_lowercase() && !text.contains('*')).then_some(())
+    };
+    list(text).map(|origin| is_origin(origin).map(|()| origin.to_owned())).collect()
 }
 
 /// Nobody can solve a challenge whose proof nobody can check.
@@ -231,6 +252,15 @@ mod tests {
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),
+            ("http.cors_origins", "*"),
+            ("http.cors_origins", "null"),
+            ("http.cors_origins", "app.example"),
+            ("http.cors_origins", "https://*.example"),
+            ("http.cors_origins", "https://app.example/"),
+            ("http.cors_origins", "https://App.example"),
+            ("http.cors_origins", "https://app.example:443"),
+            ("http.cors_origins", "https://me@app.example"),
+            ("http.cors_origins", "https://app.example, http://"),
             ("resp.listen", "7071"),
             ("resp.connections_max", "0"),
             ("resp.idle_timeout", "10"),
@@ -266,6 +296,21 @@ mod tests {
             let error = Settings::check(&raw).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("a.toml"), "{error}");
         }
+    }
+
+    #[test]
+    fn origins_are_those_that_browsers_send() {
+        let mut raw = Raw::default();
+        assert_eq!(Settings::check(&raw).unwrap().cors_origins, [""; 0]);
+        let toml =
+            "[http]\ncors_origins = [\"https://app.example\", \"http://localhost:5173\", \"capacitor://localhost\"]";
+        raw.read_toml(toml, "a.toml").unwrap();
+        let wanted = ["https://app.example", "http://localhost:5173", "capacitor://localhost"];
+        assert_eq!(Settings::check(&raw).unwrap().cors_origins, wanted);
+        raw.set("http.cors_origins", "https://app.example,http://[::1]:80443", Origin::Flag("--set")).unwrap();
+        assert!(Settings::check(&raw).is_err(), "there is no such port");
+        raw.set("http.cors_origins", "https://app.example,https://[::1]:8443", Origin::Flag("--set")).unwrap();
+        assert_eq!(Settings::check(&raw).unwrap().cors_origins, ["https://app.example", "https://[::1]:8443"]);
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use super::{ConfigError, Raw};
-use crate::auth::JwtSettings;
+use super::{ConfigError, Raw, units::list};
+use crate::auth::{JwtSettings, ServiceKey, parse_keys};
 
 /// Without tokens and without keys it is development mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthSettings {
     pub jwt: Option<JwtSettings>,
     pub service_keys_file: Option<PathBuf>,
+    /// Those that are settings themselves.
+    pub service_keys: Vec<ServiceKey>,
     pub challenge_key_file: Option<PathBuf>,
 }
 
@@ -24,9 +26,16 @@ impl AuthSettings {
         Ok(Self {
             jwt: jwt(raw)?,
             service_keys_file: file(raw, "auth.service_keys_file")?,
+            service_keys: service_keys(raw)?,
             challenge_key_file: file(raw, "limits.challenge_key_file")?,
         })
     }
+}
+
+/// Lines of the file, one beside the other.
+fn service_keys(raw: &Raw) -> Result<Vec<ServiceKey>, ConfigError> {
+    let expected = "what `entourage key new --print` prints, each name once, with commas between";
+    raw.checked("auth.service_keys", expected, |text| parse_keys(&list(text).collect::<Vec<_>>().join("\n")).ok())
 }
 
 fn jwt(raw: &Raw) -> Result<Option<JwtSettings>, ConfigError> {
@@ -75,6 +84,8 @@ pub(super) fn file(raw: &Raw, name: &'static str) -> Result<Option<PathBuf>, Con
 
 #[cfg(test)]
 mod tests {
+    use entourage_model::Millis;
+
     use super::*;
     use crate::config::Origin;
 
@@ -108,6 +119,25 @@ mod tests {
             wrong.push((name, text));
             let error = AuthSettings::check(&with(&wrong)).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn service_keys_can_be_settings() {
+        let [web, boss] = [("web", false), ("boss", true)]
+            .map(|(name, admin)| ServiceKey::generate(name, admin, Millis::from_since_2000(5_000)).unwrap().0);
+        let keys = |text: String| {
+            AuthSettings::check(&with(&[("auth.service_keys", &text)])).map(|settings| settings.service_keys)
+        };
+        assert_eq!(keys(String::new()).unwrap(), []);
+        assert_eq!(keys(format!("{web}, {boss}")).unwrap(), [web.clone(), boss.clone()]);
+        assert_eq!(keys(format!("{web}\n{boss}\n")).unwrap(), [web.clone(), boss.clone()]);
+        let mut raw = Raw::default();
+        raw.read_toml(&format!("[auth]\nservice_keys = [\"{web}\", \"{boss}\"]\n"), "a.toml").unwrap();
+        assert_eq!(AuthSettings::check(&raw).unwrap().service_keys, [web.clone(), boss]);
+        for wrong in [format!("{web}, {web}"), "web".to_owned(), format!("{web} {web}")] {
+            let error = keys(wrong).unwrap_err().to_string();
+            assert!(error.contains("auth.service_keys") && error.contains("entourage key new --print"), "{error}");
         }
     }
 

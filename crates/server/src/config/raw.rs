@@ -120,12 +120,20 @@ fn flatten(name: String, value: Value, found: &mut Vec<(String, String)>) -> Res
         ValueKind::Table(table) => {
             table.into_iter().try_for_each(|(part, value)| flatten(format!("{name}.{part}"), value, found))
         }
+        ValueKind::Array(values) if find(&name).is_some_and(|setting| setting.is_list) => {
+            let texts = values.into_iter().map(|value| text(&name, value)).collect::<Result<Vec<_>, _>>()?;
+            found.push((name, texts.join(", ")));
+            Ok(())
+        }
         _ => {
-            let text = value.into_string().map_err(|_| format!("{name} is neither text, number nor boolean"))?;
-            found.push((name, text));
+            found.push((name.clone(), text(&name, value)?));
             Ok(())
         }
     }
+}
+
+fn text(name: &str, value: Value) -> Result<String, String> {
+    value.into_string().map_err(|_| format!("{name} is neither text, number nor boolean"))
 }
 
 #[cfg(test)]
@@ -166,6 +174,7 @@ mod tests {
         let error = raw.read_toml("[surprise.deep]\nkey = 1\n", "a.toml").unwrap_err().to_string();
         assert!(error.contains("surprise.deep.key"), "{error}");
         assert!(raw.read_toml("[http]\nlisten = [1]\n", "a.toml").is_err());
+        assert!(raw.read_toml("[http]\ncors_origins = [[\"https://a.example\"]]\n", "a.toml").is_err());
         assert!(raw.read_toml("[http\n", "a.toml").is_err());
         let variable = [("ENTOURAGE_HTTP__LISTN".to_owned(), "x".to_owned())];
         let error = raw.read_environment(variable.into_iter()).unwrap_err().to_string();

@@ -6,10 +6,16 @@ pub struct Setting {
     pub name: &'static str,
     pub default: &'static str,
     pub help: &'static str,
+    /// Several values: an array in TOML, or text with commas between.
+    pub is_list: bool,
 }
 
 const fn setting(name: &'static str, default: &'static str, help: &'static str) -> Setting {
-    Setting { name, default, help }
+    Setting { name, default, help, is_list: false }
+}
+
+const fn list(name: &'static str, help: &'static str) -> Setting {
+    Setting { name, default: "", help, is_list: true }
 }
 
 /// Only what has an effect.
@@ -24,11 +30,13 @@ pub const SETTINGS: &[Setting] = &[
     setting("limits.challenge_key_file", "", "secret that proofs of solved challenges are signed with; empty is none"),
     setting("limits.flips_per_day", "3", "how often an edge may be followed and unfollowed a day; 0 is no limit"),
     setting("auth.jwt.algorithm", "", "how users' tokens are signed, such as RS256; empty is no tokens"),
-    setting("auth.jwt.key_file", "", "secret or public keys of tokens; several files with commas between"),
+    list("auth.jwt.key_file", "secret or public keys of tokens; several files with commas between"),
     setting("auth.jwt.issuer", "", "the claim iss of every token"),
     setting("auth.jwt.audience", "", "what the claim aud of every token must name"),
     setting("auth.service_keys_file", "", "service keys as `entourage key` writes them; empty is none"),
+    list("auth.service_keys", "service keys as `entourage key new --print` prints them, besides those of the file"),
     setting("http.listen", "127.0.0.1:7070", "where HTTP listens; loopback only while there are no credentials"),
+    list("http.cors_origins", "sites whose pages may call, such as https://app.example; empty is none"),
     setting("http.connections_max", "8192", "open connections; more of them wait"),
     setting("http.connections_per_address", "256", "open connections of one address, loopback apart; 0 is no limit"),
     setting("resp.listen", "127.0.0.1:7071", "where RESP listens, as http.listen; empty is nowhere"),

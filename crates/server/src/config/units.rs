@@ -1,4 +1,4 @@
-//! Durations such as `7d` and sizes such as `16GiB`.
+//! Durations such as `7d`, sizes such as `16GiB`, and lists with commas between.
 
 use std::time::Duration;
 
@@ -12,6 +12,11 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 
 pub(super) fn bytes(text: &str) -> Option<u64> {
     in_units(text, SIZES)
+}
+
+/// Nothing is an empty list; a comma or a line's end is between two.
+pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty())
 }
 
 fn in_units(text: &str, units: &[(&str, u64)]) -> Option<u64> {

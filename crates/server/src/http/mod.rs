@@ -7,6 +7,8 @@ mod batch;
 mod blocks;
 mod body;
 mod checks;
+mod compression;
+mod cors;
 mod derived;
 mod docs;
 mod escapes;
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use axum::Router;
 use entourage_model::{Code, Error};
 use entourage_service::Service;
+use tower::util::option_layer;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub(crate) use self::gate::Peer;
@@ -86,7 +89,7 @@ pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
     let gate = Gate { front: Arc::clone(&front), service: Arc::clone(&service) };
     let operations: Vec<_> = groups().into_iter().flat_map(|group| group.operations).collect();
     let routes = Routes::new(operations.iter().map(|operation| (operation.path, operation.method.clone())));
-    let receiver = Receiver { front: Arc::clone(&front), routes: Arc::new(routes) };
+    let receiver = Receiver { routes: Arc::new(routes) };
     operations
         .into_iter()
         .fold(Router::new(), |router, operation| router.route(operation.path, operation.route))
@@ -97,6 +100,9 @@ pub fn router(service: Arc<Service>, front: Arc<Front>) -> Router {
         .layer(axum::middleware::from_fn(receive::collect_body))
         .layer(CatchPanicLayer::custom(receive::answer_panic))
         .layer(axum::middleware::from_fn_with_state(gate, gate::admit))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&front), receive::bound))
+        .layer(compression::layer())
+        .layer(option_layer(cors::layer(&front.cors_origins)))
         .layer(axum::Extension(front))
         .layer(axum::middleware::from_fn_with_state(receiver, receive::observe))
         .with_state(service)

@@ -35,7 +35,6 @@ use crate::{
 /// What is known of all requests.
 #[derive(Clone)]
 pub(super) struct Receiver {
-    pub(super) front: Arc<Front>,
     pub(super) routes: Arc<Routes>,
 }
 
@@ -56,30 +55,14 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Outermost: turns whatever happened inside into an answer with an id, and measures it.
 pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Request, next: Next) -> Response {
-    let Receiver { front, routes } = &receiver;
     let started = Instant::now();
     let trace = Trace::of(request.headers());
     request.extensions_mut().insert(RequestId(Arc::clone(&trace.request_id)));
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     let method = request.method().clone();
-    let in_flight = routes.enter(route, &method);
-    let mut response = if uri_bytes(request.uri()) > URI_MAX_BYTES {
-        Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response()
-    } else if front.access.is_development() && !request.headers().get_all(header::HOST).iter().all(is_loopback) {
-        Failure(Error::new(
-            Code::Forbidden,
-            "development mode answers to loopback names only, such as localhost or 127.0.0.1",
-        ))
-        .into_response()
-    } else {
-        let takes_its_time = admin::LONG.contains(&route) || upkeep::LONG.contains(&route);
-        let deadline = if takes_its_time { LONG_DEADLINE } else { DEADLINE };
-        timeout(deadline, next.run(request))
-            .instrument(trace.span(&method, route))
-            .await
-            .unwrap_or_else(|_| late(&method))
-    };
+    let in_flight = receiver.routes.enter(route, &method);
+    let mut response = next.run(request).instrument(trace.span(&method, route)).await;
     if let Some(error) = response.extensions_mut().remove::<Error>() {
         // An error on its way out has no body yet, but may have headers.
         let mut kept = std::mem::take(response.headers_mut());
@@ -100,6 +83,22 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
     in_flight.answered(response.status(), elapsed);
     trace.log_answer(&method, route, response.status(), elapsed);
     response
+}
+
+/// Refuses what is too long or meant for another host, and ends what takes too long.
+pub(super) async fn bound(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
+    if uri_bytes(request.uri()) > URI_MAX_BYTES {
+        return Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response();
+    }
+    if front.access.is_development() && !request.headers().get_all(header::HOST).iter().all(is_loopback) {
+        let detail = "development mode answers to loopback names only, such as localhost or 127.0.0.1";
+        return Failure(Error::new(Code::Forbidden, detail)).into_response();
+    }
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let takes_its_time = route.is_some_and(|route| admin::LONG.contains(&route) || upkeep::LONG.contains(&route));
+    let deadline = if takes_its_time { LONG_DEADLINE } else { DEADLINE };
+    let method = request.method().clone();
+    timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
 }
 
 /// Whether a `Host` names this machine. A page of the web that got a name of its own to resolve to loopback must not

@@ -47,6 +47,7 @@ impl Credentials {
         let settings = AuthSettings {
             jwt: Some(JwtSettings { algorithm, key_files, issuer: ISSUER.to_owned(), audience: AUDIENCE.to_owned() }),
             service_keys_file: Some(write("service-keys", format!("# for tests\n{web}\n{boss}\n").as_bytes())),
+            service_keys: Vec::new(),
             challenge_key_file: Some(write("challenge", CHALLENGE_SECRET)),
         };
         Self { folder, clock, settings, service_key, admin_key }
