@@ -5,7 +5,7 @@
 //! is a header that a program sets, never a cookie that a browser adds by itself, and the one credential that goes
 //! into an address, a ticket, is good once and for streams only, which are not compressed. Nor is there anything to
 //! guess at: answers hold no credential but a new ticket, which is too short to be compressed; tokens are in headers,
-//! which HTTP/1 does not compress; and cursors are different each time.
+//! which HTTP/1 does not compress; and cursors are ciphertext that opens nothing without a credential.
 
 use tower_http::{
     CompressionLevel,
