@@ -291,9 +291,7 @@ fn put_user(
         (None, Overwrite::Merge) => return Err(Refusal::UserNotFound),
         (Some(user), Overwrite::Merge) => (user, true),
         (Some(user), Overwrite::Replace) => (User { name: None, avatar_url: None, ..user }, true),
-        (None, _) if !view.edges_of(key, 1).is_empty() || posts::are_left(view, key) => {
-            return Err(Refusal::BeingErased);
-        }
+        (None, _) if erase::is_unfinished(view, key) => return Err(Refusal::BeingErased),
         (None, _) => (new_user(key, id, version), false),
     };
     if let Some(name) = &patch.name {
@@ -309,7 +307,7 @@ fn put_user(
         return Ok(same);
     }
     user.version = version;
-    let change = UserChange { key, existed, after: Some(Box::new(user)) };
+    let change = UserChange::put(key, existed, Box::new(user));
     Ok(Decision { reply: Reply::User { created: !existed, changed: true }, changes: smallvec![Change::User(change)] })
 }
 
@@ -319,7 +317,8 @@ fn suspend(view: &impl View, key: Key, suspended: bool, version: Version) -> Res
     let mut changes = SmallVec::new();
     if changed {
         let after = User { follow_suspended: suspended, version, ..user };
-        changes.push(Change::User(UserChange { key, existed: true, after: Some(Box::new(after)) }));
+        let change = UserChange { is_suspension: true, ..UserChange::put(key, true, Box::new(after)) };
+        changes.push(Change::User(change));
     }
     Ok(Decision { reply: Reply::User { created: false, changed }, changes })
 }

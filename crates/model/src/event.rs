@@ -1,6 +1,9 @@
 //! Events: one for each change, derived from it alone, so that no change can miss its event.
 
-use crate::{Cause, Change, Code, Error, Key, Kind, RecordId, Result, Sealer, Sequence, Space, State, User, Version};
+use crate::{
+    Cause, Change, Code, Error, Expiry, Key, Kind, RecordId, Result, Sealer, Sequence, Space, State, User, UserId,
+    Version,
+};
 
 const FORMAT: u8 = 2;
 const PURPOSE: &[u8] = b"event";
@@ -23,20 +26,13 @@ pub enum EventBody {
         before: Option<State>,
         after: Option<State>,
         quiet: bool,
+        /// When a mute ends.
+        expires: Option<Expiry>,
     },
-    User {
-        key: Key,
-        existed: bool,
-        after: Option<Box<User>>,
-    },
+    /// `erased` is the id of a user who is gone; stores of earlier versions did not keep it.
+    User { key: Key, existed: bool, after: Option<Box<User>>, is_suspension: bool, erased: Option<UserId> },
     /// `after` is the record's value, of public spaces only.
-    Record {
-        space: Space,
-        owner: Key,
-        id: RecordId,
-        existed: bool,
-        after: Option<Box<[u8]>>,
-    },
+    Record { space: Space, owner: Key, id: RecordId, existed: bool, after: Option<Box<[u8]>> },
 }
 
 impl Event {
@@ -50,8 +46,15 @@ impl Event {
                 before: edge.before.map(|value| value.state),
                 after: edge.after.is_live().then_some(edge.after.state),
                 quiet: edge.after.quiet,
+                expires: edge.after.expires,
             },
-            Change::User(user) => EventBody::User { key: user.key, existed: user.existed, after: user.after.clone() },
+            Change::User(user) => EventBody::User {
+                key: user.key,
+                existed: user.existed,
+                after: user.after.clone(),
+                is_suspension: user.is_suspension,
+                erased: user.erased.clone(),
+            },
             Change::Record(record) => EventBody::Record {
                 space: record.space,
                 owner: record.owner,
@@ -74,14 +77,19 @@ impl Event {
         }
     }
 
-    /// The `type` of the envelope. A changed `quiet` flag is a `follow.created` from active to active.
+    /// The `type` of the envelope.
     pub const fn name(&self) -> &'static str {
         match &self.body {
             EventBody::User { existed: false, .. } => "user.created",
+            EventBody::User { after: Some(user), is_suspension: true, .. } => match user.follow_suspended {
+                true => "user.suspended",
+                false => "user.restored",
+            },
             EventBody::User { after: Some(_), .. } => "user.updated",
             EventBody::User { after: None, .. } => "user.erased",
             EventBody::Edge { kind: Kind::Block, after: Some(_), .. } => "block.created",
             EventBody::Edge { kind: Kind::Block, after: None, .. } => "block.removed",
+            EventBody::Edge { kind: Kind::Mute, before: Some(_), after: Some(_), .. } => "mute.updated",
             EventBody::Edge { kind: Kind::Mute, after: Some(_), .. } => "mute.created",
             EventBody::Edge { kind: Kind::Mute, after: None, .. } => "mute.removed",
             EventBody::Edge { kind: Kind::Follow, before, after, cause, .. } => follow_name(*before, *after, *cause),
@@ -104,6 +112,8 @@ const fn follow_name(before: Option<State>, after: Option<State>, cause: Cause) 
         (_, Some(State::Pending)) => "follow.requested",
         (_, Some(State::Parked)) => "follow.parked",
         (Some(State::Pending | State::Parked), Some(_)) => "follow.accepted",
+        // An edge that stays active has nothing to change but its flag.
+        (Some(_), Some(_)) => "follow.updated",
         (_, Some(_)) => "follow.created",
         (Some(State::Pending), None) => match cause {
             Cause::Target | Cause::Block => "follow.rejected",
@@ -175,7 +185,9 @@ mod tests {
             (Some(Pending), None, Cause::Block, "follow.rejected"),
             (Some(Active), None, Cause::Follower, "follow.removed"),
             (Some(Active), None, Cause::Block, "follow.removed"),
-            (Some(Active), Some(Active), Cause::Follower, "follow.created"),
+            (Some(Active), Some(Active), Cause::Follower, "follow.updated"),
+            (Some(Active), Some(Pending), Cause::Follower, "follow.requested"),
+            (Some(Parked), Some(Active), Cause::Target, "follow.accepted"),
         ];
         for (before, after, cause, name) in cases {
             assert_eq!(follow_name(before, after, cause), name, "{before:?} {after:?} {cause:?}");

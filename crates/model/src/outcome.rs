@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::{Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, RecordChange, Sequence, User, Version};
+use crate::{Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, RecordChange, Sequence, User, UserId, Version};
 
 /// A user as it became (`None`: erased).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +11,18 @@ pub struct UserChange {
     pub key: Key,
     pub existed: bool,
     pub after: Option<Box<User>>,
+    /// The right to follow was taken or given back, and nothing else changed.
+    #[serde(default)]
+    pub is_suspension: bool,
+    /// The id of a user who is erased: with the user goes the only other place that leads from the key to it.
+    #[serde(default)]
+    pub erased: Option<UserId>,
+}
+
+impl UserChange {
+    pub const fn put(key: Key, existed: bool, after: Box<User>) -> Self {
+        Self { key, existed, after: Some(after), is_suspension: false, erased: None }
+    }
 }
 
 /// One change; each has a sequence number and an event of its own.
@@ -19,6 +31,16 @@ pub enum Change {
     Edge(EdgeChange),
     User(UserChange),
     Record(RecordChange),
+}
+
+impl Change {
+    /// Whether readers of events hear of it.
+    pub const fn is_public(&self) -> bool {
+        match self {
+            Self::Record(record) => record.space.is_public(),
+            Self::Edge(_) | Self::User(_) => true,
+        }
+    }
 }
 
 /// What the caller is told, short enough to be kept with an idempotency key.

@@ -28,10 +28,13 @@ pub enum Space {
     Fanout = 8,
     /// The server's: what is still on its way to readers.
     FanoutQueue = 9,
+    /// The server's: the id of each named user who was erased, for as long as events name them by their key. Ids are those
+    /// of [`RecordId::of_key`]; made by `Operation::Erase` alone.
+    Erased = 10,
 }
 
 impl Space {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Group,
         Self::GroupMember,
         Self::Seen,
@@ -42,6 +45,7 @@ impl Space {
         Self::PostAuthor,
         Self::Fanout,
         Self::FanoutQueue,
+        Self::Erased,
     ];
 
     pub fn from_number(number: u8) -> Option<Self> {

@@ -1,24 +1,34 @@
-//! Events as services read them: ids instead of keys, and a cursor to go on from.
+//! Events as services read them: ids instead of keys, nothing that an erased person said of themselves, and a cursor to
+//! go on from.
 
-use entourage_model::{Code, Error, Event, EventBody, EventCursor, Key, Post, Result, Sequence, Space, UserId};
+use std::collections::HashMap;
 
-use crate::{Call, Limit, Service, ids::shown_id, import::Tally};
+use entourage_model::{
+    Code, Error, Event, EventBody, EventCursor, Key, Post, RecordId, Result, Sequence, Space, User, UserId, Version,
+};
+
+use crate::{Call, Limit, Service, group, ids::shown_id, import::Tally};
 
 /// How many pages of the store's own events one call reads past; after that the caller goes on from there.
 const PRIVATE_PAGES_MAX: usize = 50;
+/// How often a reader without a cursor begins anew because the oldest events went meanwhile.
+const BEGINNINGS_MAX: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
     pub cursor: String,
+    /// Without name, picture, body or group name of whoever was erased since.
     pub event: Event,
-    /// The ends of an edge, a group's owner and member, or a post's author as the first of two; `None` for other
-    /// events, and for users that were erased.
+    /// The user; the ends of an edge, a group's owner and member, or a post's author as the first of two. `None` where
+    /// there is none, and for users whom an earlier version of this program erased.
     pub follower: Option<UserId>,
     pub target: Option<UserId>,
     /// What an import that ended came to.
     pub import: Option<Tally>,
     /// A post as it was written or replaced.
     pub post: Option<Post>,
+    /// The name of a group: as it was written, or, where a member came or went, as it is now.
+    pub group: Option<Box<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +40,36 @@ pub struct EventPage {
 }
 
 impl Service {
+    /// Without a cursor from the oldest event that is kept.
     pub async fn events(&self, call: &Call, after: Option<&str>, limit: Limit) -> Result<EventPage> {
         call.must_be_service()?;
         self.catch_up(call).await?;
-        let start = match after {
-            Some(text) => EventCursor::decode(text, &self.sealer, self.epoch())?.sequence,
-            None => Sequence::ZERO,
-        };
+        if let Some(text) = after {
+            let start = EventCursor::decode(text, &self.sealer, self.epoch())?.sequence;
+            let found = self.public_events(start, limit).await;
+            let (events, read_to, has_more) = found.map_err(|error| self.with_signed_resume(error))?;
+            let next_cursor = Some(if read_to == start { text.to_owned() } else { self.event_cursor(read_to) });
+            return Ok(EventPage { rows: self.rows_of(events).await?, next_cursor, has_more });
+        }
+        let mut start = Sequence::ZERO;
+        for _ in 0..BEGINNINGS_MAX {
+            match self.public_events(start, limit).await {
+                Err(error) if error.code() == Code::EventsExpired => start = kept_after(&error).ok_or(error)?,
+                other => {
+                    let (events, read_to, has_more) = other?;
+                    let next_cursor = (read_to > Sequence::ZERO).then(|| self.event_cursor(read_to));
+                    return Ok(EventPage { rows: self.rows_of(events).await?, next_cursor, has_more });
+                }
+            }
+        }
+        Err(Error::unavailable("the oldest events are being dropped; try again"))
+    }
+
+    /// The next events that readers are shown, how far that is read, and whether more may follow.
+    async fn public_events(&self, start: Sequence, limit: Limit) -> Result<(Vec<Event>, Sequence, bool)> {
         let (mut events, mut read_to, mut has_more) = (Vec::new(), start, true);
         for _ in 0..PRIVATE_PAGES_MAX {
-            let read = self.log.read(read_to, limit.get() + 1).await;
-            let page = read.map_err(|error| self.with_signed_resume(error))?;
+            let page = self.log.read(read_to, limit.get() + 1).await?;
             has_more = page.len() > limit.get();
             read_to = page.last().map_or(read_to, |event| event.sequence);
             events.extend(page.into_iter().filter(Event::is_public));
@@ -53,30 +82,60 @@ impl Service {
             events.truncate(limit.get());
             read_to = events.last().map_or(read_to, |event| event.sequence);
         }
-        let rows = self.rows_of(events).await?;
-        let next_cursor = if read_to == start { after.map(str::to_owned) } else { Some(self.event_cursor(read_to)) };
-        Ok(EventPage { rows, next_cursor, has_more })
+        Ok((events, read_to, has_more))
     }
 
     async fn rows_of(&self, events: Vec<Event>) -> Result<Vec<EventRow>> {
-        let ends = |event: &Event| match &event.body {
-            EventBody::Edge { follower, target, .. } => [Some(*follower), Some(*target)],
-            EventBody::Record { space: Space::Import, .. } => [None, None],
-            EventBody::Record { space: Space::Post, owner, .. } => [Some(*owner), None],
-            EventBody::Record { owner, id, .. } => [Some(*owner), id.member().map(|(_, member)| member)],
-            EventBody::User { .. } => [None, None],
+        let people = self.people_of(&events).await?;
+        let groups = self.group_names(&events).await?;
+        let row = |mut event: Event| {
+            people.redact(&mut event);
+            let [follower, target] = ends(&event).map(|key| key.and_then(|key| people.id(key, event.version)));
+            let (import, post) = (Tally::of(&event), post_of(&event));
+            let group = match group_of(&event) {
+                Some(GroupName::Written(name)) => name,
+                Some(GroupName::Of(group)) => groups.get(&group).cloned(),
+                None => None,
+            };
+            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target, import, post, group }
         };
+        Ok(events.into_iter().map(row).collect())
+    }
+
+    async fn people_of(&self, events: &[Event]) -> Result<People> {
         let mut keys: Vec<Key> = events.iter().flat_map(ends).flatten().collect();
         keys.sort_unstable();
         keys.dedup();
         let users = self.users_by_key(&keys).await?;
-        let id_of = |key: Option<Key>| key.and_then(|key| shown_id(key, users.get(&key)));
-        let row = |event: Event| {
-            let [follower, target] = ends(&event).map(id_of);
-            let (import, post) = (Tally::of(&event), post_of(&event));
-            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target, import, post }
+        // Whoever has a number for an id is named by the key; others may have gone, or be others than they were.
+        let named: Vec<(Key, RecordId)> =
+            keys.iter().filter(|key| **key < Key(0)).map(|key| (Key::SERVER, RecordId::of_key(*key))).collect();
+        let mut erased = HashMap::new();
+        for record in self.store.get_records(Space::Erased, &named).await?.into_iter().flatten() {
+            let id = std::str::from_utf8(&record.value).ok().and_then(|text| UserId::try_from(text).ok());
+            erased.extend(record.id.key().zip(id));
+        }
+        Ok(People { users, erased })
+    }
+
+    /// Names of the groups whose members came or went, as they are now.
+    async fn group_names(&self, events: &[Event]) -> Result<HashMap<(Key, RecordId), Box<str>>> {
+        let mut wanted: Vec<(Key, RecordId)> = Vec::new();
+        for event in events {
+            if let Some(GroupName::Of(group)) = group_of(event)
+                && !wanted.contains(&group)
+            {
+                wanted.push(group);
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.store.get_records(Space::Group, &wanted).await?;
+        let named = |(group, record): ((Key, RecordId), Option<entourage_model::Record>)| {
+            Some((group, group::name_in(&record?.value)?))
         };
-        Ok(events.into_iter().map(row).collect())
+        Ok(wanted.into_iter().zip(found).filter_map(named).collect())
     }
 
     pub(crate) fn event_cursor(&self, sequence: Sequence) -> String {
@@ -85,11 +144,69 @@ impl Service {
 
     /// Stores name the sequence to resume from as a number; readers get it as a cursor.
     fn with_signed_resume(&self, error: Error) -> Error {
-        match error.resume().map(str::parse) {
-            Some(Ok(sequence)) if error.code() == Code::EventsExpired => {
-                error.resume_from(self.event_cursor(Sequence(sequence)))
-            }
+        match kept_after(&error) {
+            Some(sequence) if error.code() == Code::EventsExpired => error.resume_from(self.event_cursor(sequence)),
             _ => error,
+        }
+    }
+
+    /// The version of the oldest event that is kept, `None` when none is.
+    pub(crate) async fn oldest_event(&self) -> Result<Option<Version>> {
+        let read = match self.log.read(Sequence::ZERO, 1).await {
+            Err(error) if error.code() == Code::EventsExpired => {
+                self.log.read(kept_after(&error).ok_or(error)?, 1).await
+            }
+            other => other,
+        };
+        Ok(read?.first().map(|event| event.version))
+    }
+}
+
+fn kept_after(error: &Error) -> Option<Sequence> {
+    error.resume()?.parse().ok().map(Sequence)
+}
+
+/// Whom an event is about.
+fn ends(event: &Event) -> [Option<Key>; 2] {
+    match &event.body {
+        EventBody::Edge { follower, target, .. } => [Some(*follower), Some(*target)],
+        EventBody::User { key, .. } => [Some(*key), None],
+        EventBody::Record { space: Space::Import, .. } => [None, None],
+        EventBody::Record { space: Space::Post, owner, .. } => [Some(*owner), None],
+        EventBody::Record { owner, id, .. } => [Some(*owner), id.member().map(|(_, member)| member)],
+    }
+}
+
+/// Those whom some events name, as they are now.
+struct People {
+    users: HashMap<Key, User>,
+    erased: HashMap<Key, UserId>,
+}
+
+impl People {
+    /// Whoever had this key at that version. An id that was created again is another person.
+    fn user_at(&self, key: Key, version: Version) -> Option<&User> {
+        self.users.get(&key).filter(|user| user.created <= version)
+    }
+
+    fn id(&self, key: Key, version: Version) -> Option<UserId> {
+        let there = self.user_at(key, version).map(|user| user.id.clone());
+        there.or_else(|| self.erased.get(&key).cloned()).or_else(|| shown_id(key, self.users.get(&key)))
+    }
+
+    /// Takes away what somebody who is erased by now said: events name ids and are for good, this is not.
+    fn redact(&self, event: &mut Event) {
+        let version = event.version;
+        match &mut event.body {
+            EventBody::User { key, after: Some(user), .. } if self.user_at(*key, version).is_none() => {
+                (user.name, user.avatar_url) = (None, None);
+            }
+            EventBody::Record { space: Space::Post | Space::Group, owner, after: Some(value), .. }
+                if self.user_at(*owner, version).is_none() =>
+            {
+                *value = Box::default();
+            }
+            _ => {}
         }
     }
 }
@@ -97,6 +214,23 @@ impl Service {
 fn post_of(event: &Event) -> Option<Post> {
     match &event.body {
         EventBody::Record { space: Space::Post, after: Some(value), .. } => Post::decode(value).ok(),
+        _ => None,
+    }
+}
+
+enum GroupName {
+    Written(Option<Box<str>>),
+    Of((Key, RecordId)),
+}
+
+fn group_of(event: &Event) -> Option<GroupName> {
+    match &event.body {
+        EventBody::Record { space: Space::Group, after, .. } => {
+            Some(GroupName::Written(after.as_deref().and_then(group::name_in)))
+        }
+        EventBody::Record { space: Space::GroupMember, owner, id, .. } => {
+            id.member().map(|(group, _)| GroupName::Of((*owner, group)))
+        }
         _ => None,
     }
 }

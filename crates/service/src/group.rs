@@ -221,6 +221,11 @@ fn read(record: &Record) -> Result<UserGroup> {
     Ok(UserGroup { id, name })
 }
 
+/// The name in a group's record.
+pub(crate) fn name_in(value: &[u8]) -> Option<Box<str>> {
+    serde_json::from_slice(value).ok().map(|Document { name }| name)
+}
+
 pub(crate) fn document(name: &str) -> Result<Box<[u8]>> {
     let count = name.chars().count();
     if count == 0 || count > GROUP_NAME_MAX_CHARS || name.chars().any(char::is_control) {

@@ -193,7 +193,7 @@ impl Tail {
 
 /// Whom an event may be told, and as what.
 fn hint(event: &Event) -> Option<(Key, Hint)> {
-    let EventBody::Edge { kind: Kind::Follow, follower, target, cause, before, after, quiet: false } = event.body
+    let EventBody::Edge { kind: Kind::Follow, follower, target, cause, before, after, quiet: false, .. } = event.body
     else {
         return None;
     };

@@ -16,6 +16,7 @@ pub struct Report {
     pub users: u64,
     pub edges: u64,
     pub records: u64,
+    /// Those that are kept and that readers of events are shown.
     pub events: u64,
     pub problems: Vec<Problem>,
 }

@@ -101,7 +101,8 @@ pub struct Progress {
 ///   ([`Event::is_public`]) and has no value. Whoever shows events leaves those out and goes on behind them.
 /// - **C17** `scan_history` shows each follow and each request of a user that ended within `history.retention`, once,
 ///   newest first, and nothing from before the user was created. It follows from the edges' changes alone.
-/// - **C18** An erased user is gone with the commit: no user, no records, no history, one `user.erased`. Edges and posts
+/// - **C18** An erased user is gone with the commit: no user, no records, no history, one `user.erased`, which has the
+///   id. That of a named user is also kept in [`Space::Erased`], where events lead that have the key alone. Edges and posts
 ///   stay, and are read like others, until they are erased in chunks, each with its event. Until the last one is gone
 ///   nobody can be created under that key; whoever is created then has nothing of the one before.
 /// - **C19** `get_records` is `get_record` of each in the order asked, and `scan_each` is `scan_records` of each owner in

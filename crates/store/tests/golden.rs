@@ -11,7 +11,7 @@ use std::{
 
 use embedded_kit::{
     TemporaryFolder, open_on, open_real,
-    portrait::{first_portrait, portrait},
+    portrait::{first_portrait, portrait, second_portrait},
 };
 use entourage_model::{
     Condition, IdempotencyKey, Key, Millis, Operation, Overwrite, RecordId, Space, UserId, UserPatch, Write,
@@ -178,7 +178,11 @@ fn load(version: &str, name: &str, change: impl Fn(&str, &mut Vec<u8>)) -> Crash
 
 async fn compare(store: &Store, version: &str, name: &str) {
     let expected = fs::read_to_string(folder(version).join("portrait")).unwrap();
-    let drawn = if version == "v1" { first_portrait(store).await } else { portrait(store).await };
+    let drawn = match version {
+        "v1" => first_portrait(store).await,
+        "v2" => second_portrait(store).await,
+        _ => portrait(store).await,
+    };
     assert_eq!(drawn.unwrap(), expected, "{version} {name}");
     let report = store.verify().await.unwrap();
     assert!(report.is_clean(), "{version} {name}: {:#?}", report.problems);

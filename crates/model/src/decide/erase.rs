@@ -5,24 +5,35 @@ use smallvec::{SmallVec, smallvec};
 use super::{View, posts};
 use crate::{
     CHUNK_MAX, Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Key, RecordChange, RecordId, Reply, Space, State,
-    UserChange, Version,
+    User, UserChange, Version,
 };
 
 pub(super) fn user(view: &impl View, key: Key, created: Option<Version>) -> Decision {
-    let is_meant = match created {
-        Some(created) => view.user(key).is_some_and(|user| user.created == created),
-        None => view.user_exists(key),
-    };
-    if !is_meant {
+    let is_meant = |user: &User| created.is_none_or(|created| user.created == created);
+    let Some(user) = view.user(key).filter(is_meant) else {
         return Decision { reply: Reply::Gone { changed: false }, changes: SmallVec::new() };
-    }
-    let mut changes = smallvec![Change::User(UserChange { key, existed: true, after: None })];
+    };
+    let is_named = user.id.as_number() != Some(key.0);
+    let value: Box<[u8]> = user.id.as_str().as_bytes().into();
+    let gone = UserChange { key, existed: true, after: None, is_suspension: false, erased: Some(user.id) };
+    let mut changes = smallvec![Change::User(gone)];
+    let (owner, id) = (Key::SERVER, RecordId::of_key(key));
     // The server's own record of them goes at once: none is written of whoever is no user.
-    let (space, owner, id) = (Space::Fanout, Key::SERVER, RecordId::of_key(key));
-    if let Some(record) = view.record(space, owner, &id) {
-        changes.push(Change::Record(RecordChange { space, owner, id, before: Some(record.version), after: None }));
+    if let Some(record) = view.record(Space::Fanout, owner, &id) {
+        let (space, id, before) = (Space::Fanout, id.clone(), Some(record.version));
+        changes.push(Change::Record(RecordChange { space, owner, id, before, after: None }));
+    }
+    // Events name them by their key, which leads nowhere any more.
+    if is_named {
+        let before = view.record(Space::Erased, owner, &id).map(|record| record.version);
+        changes.push(Change::Record(RecordChange { space: Space::Erased, owner, id, before, after: Some(value) }));
     }
     Decision { reply: Reply::Gone { changed: true }, changes }
+}
+
+/// Whether the key is nobody's and something is left of whoever had it last.
+pub(super) fn is_unfinished(view: &impl View, key: Key) -> bool {
+    !view.user_exists(key) && (!view.edges_of(key, 1).is_empty() || posts::are_left(view, key))
 }
 
 pub(super) fn edges(view: &impl View, key: Key, limit: usize, version: Version) -> Decision {
@@ -35,8 +46,9 @@ pub(super) fn edges(view: &impl View, key: Key, limit: usize, version: Version) 
     if found.is_empty() {
         return erase_posts(view, key, limit);
     }
-    let changes: SmallVec<[Change; 1]> = found.iter().take(limit).map(|edge| removal(edge, version)).collect();
+    let mut changes: SmallVec<[Change; 1]> = found.iter().take(limit).map(|edge| removal(edge, version)).collect();
     let (removed, left) = (changes.len() as u32, found.len() > limit || posts::are_left(view, key));
+    changes.extend(ended(view, key, left));
     Decision { reply: Reply::EdgesErased { removed, left }, changes }
 }
 
@@ -45,9 +57,19 @@ fn erase_posts(view: &impl View, key: Key, limit: usize) -> Decision {
     let limit = limit.div_ceil(2);
     let found = view.records(Space::Post, key, &[], limit + 1);
     let going = found.iter().take(limit);
-    let changes = going.flat_map(|(id, known)| posts::removal(key, id, *known)).collect();
+    let mut changes: SmallVec<[Change; 1]> = going.flat_map(|(id, known)| posts::removal(key, id, *known)).collect();
     let (removed, left) = (found.len().min(limit) as u32, found.len() > limit);
+    if removed > 0 {
+        changes.extend(ended(view, key, left));
+    }
     Decision { reply: Reply::EdgesErased { removed, left }, changes }
+}
+
+/// With the last of it the id is written again: it is kept from now on for as long as the events of this commit.
+fn ended(view: &impl View, key: Key, left: bool) -> Option<Change> {
+    let (space, owner, id) = (Space::Erased, Key::SERVER, RecordId::of_key(key));
+    let record = view.record(space, owner, &id).filter(|_| !left)?;
+    Some(Change::Record(RecordChange { space, owner, id, before: Some(record.version), after: Some(record.value) }))
 }
 
 fn removal(edge: &Edge, version: Version) -> Change {

@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{View, actor, posts};
+use super::{View, actor, erase, posts};
 use crate::{
     CHUNK_MAX, Change, Condition, Decision, GROUP_MEMBERS_MAX, Key, Kind, RECORD_MAX_BYTES, RecordChange, RecordId,
     Refusal, Reply, Space, State, Version, member_value,
@@ -23,6 +23,8 @@ pub(super) fn put(
         Space::GroupMember | Space::PostAuthor => false,
         Space::Group => id.as_bytes().len() <= RecordId::GROUP_MAX_BYTES,
         Space::Fanout => owner == Key::SERVER && id.key().is_some(),
+        // It can only be let go of.
+        Space::Erased => owner == Key::SERVER && id.key().is_some() && value.is_none(),
         _ => true,
     };
     if !is_writable {
@@ -34,6 +36,9 @@ pub(super) fn put(
     let is_about_nobody = || !id.key().is_some_and(|author| view.user_exists(author));
     if space == Space::Fanout && value.is_some() && is_about_nobody() {
         return Err(Refusal::UserNotFound);
+    }
+    if space == Space::Erased && id.key().is_some_and(|key| erase::is_unfinished(view, key)) {
+        return Err(Refusal::BeingErased);
     }
     let before = view.record(space, owner, id);
     let known = before.as_ref().map(|record| record.version);
@@ -76,7 +81,7 @@ pub(super) fn add(
     cap: Option<u32>,
     version: Version,
 ) -> Result<Decision, Refusal> {
-    if matches!(space, Space::GroupMember | Space::Post | Space::PostAuthor | Space::Fanout) {
+    if matches!(space, Space::GroupMember | Space::Post | Space::PostAuthor | Space::Fanout | Space::Erased) {
         return Err(Refusal::RecordNotWritable);
     }
     if owner != Key::SERVER {

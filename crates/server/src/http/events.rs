@@ -6,7 +6,7 @@ use axum::{
     extract::State,
     http::{StatusCode, header},
 };
-use entourage_model::{Code, EventBody, RecordId, Space, User};
+use entourage_model::{Code, EventBody, Kind, RecordId, Space, User, UserId};
 use entourage_service::{EventRow, Limit, Service, import::Tally};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,14 +96,20 @@ enum FieldsJson<'a> {
         #[schemars(with = "Option<EdgeState>")]
         after: Option<&'static str>,
         quiet: bool,
+        /// When a mute ends by itself; of mutes alone.
+        #[schemars(with = "Option<Time>")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Option<String>>,
     },
     #[schemars(title = "UserEvent", extend("x-types" = USER_TYPES))]
-    User { user: Option<UserJson<'a>> },
+    User { user: UserJson<'a> },
     #[schemars(title = "GroupEvent", extend("x-types" = GROUP_TYPES))]
     Group {
         #[schemars(with = "Option<Id>")]
         owner: Option<&'a str>,
         group: String,
+        /// As it was given; with a member who comes or goes, as it is now. Nothing of a group that is gone.
+        name: Option<&'a str>,
         #[schemars(with = "Option<Id>")]
         member: Option<&'a str>,
     },
@@ -138,22 +144,32 @@ struct ImportJson {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "UserOfEvent")]
 struct UserJson<'a> {
-    #[schemars(with = "Id")]
-    id: &'a str,
+    /// `null` only where an earlier version erased the user and did not keep it.
+    #[schemars(with = "Option<Id>")]
+    id: Option<&'a str>,
+    /// `null` also once the user is erased, as is the picture.
     name: Option<&'a str>,
     avatar_url: Option<&'a str>,
-    private: bool,
-    hide_lists: bool,
-    #[schemars(with = "Time")]
-    registered_at: String,
-    #[schemars(with = "Time")]
-    created_at: String,
+    /// This and what follows is left out of `user.erased`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    private: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hide_lists: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follow_suspended: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    registered_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    created_at: Option<String>,
 }
 
 pub(super) fn group() -> Group {
     let operations = vec![
         get("/api/v1/events", list)
             .named("list_events", "What changed, oldest first")
+            .about("Without `after` from the oldest event that is kept.")
             .access(Access::Service)
             .pages::<EventsQuery>()
             .answers::<EventsJson>(StatusCode::OK, "A page")
@@ -169,7 +185,9 @@ pub(super) fn group() -> Group {
             .answers_as(sse::MEDIA, "A stream that does not end")
             .refuses(&[Code::EventsExpired, Code::InvalidCursor]),
     ];
-    Group::new("Events", "One event for each change, none for requests that changed nothing.", operations)
+    let about = "One event for each change, none for requests that changed nothing. Events name ids; what people said of \
+                 themselves is gone from them once they are erased.";
+    Group::new("Events", about, operations)
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
@@ -201,14 +219,18 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) ->
 fn event(row: &EventRow) -> EventJson<'_> {
     let fields = match (&row.event.body, &row.import) {
         (_, Some(tally)) => FieldsJson::Import { import: import(tally) },
-        (EventBody::Edge { before, after, quiet, .. }, None) => FieldsJson::Edge {
+        (EventBody::Edge { kind, before, after, quiet, expires, .. }, None) => FieldsJson::Edge {
             follower: row.follower.as_ref().map(|id| id.as_str()),
             target: row.target.as_ref().map(|id| id.as_str()),
             before: before.map(|state| state.as_str()),
             after: after.map(|state| state.as_str()),
             quiet: *quiet,
+            expires_at: (*kind == Kind::Mute).then(|| expires.map(|expires| expires.time().to_rfc3339())),
         },
-        (EventBody::User { after, .. }, None) => FieldsJson::User { user: after.as_deref().map(user) },
+        (EventBody::User { after, erased, .. }, None) => {
+            let id = after.as_ref().map(|user| &user.id).or(erased.as_ref()).or(row.follower.as_ref());
+            FieldsJson::User { user: user(id, after.as_deref()) }
+        }
         (EventBody::Record { space: Space::Post, id, .. }, None) => FieldsJson::Post {
             post_id: record_name(id),
             author: row.follower.as_ref().map(|id| id.as_str()),
@@ -217,6 +239,7 @@ fn event(row: &EventRow) -> EventJson<'_> {
         (EventBody::Record { id, .. }, None) => FieldsJson::Group {
             owner: row.follower.as_ref().map(|id| id.as_str()),
             group: record_name(&id.member().map_or_else(|| id.clone(), |(group, _)| group)),
+            name: row.group.as_deref(),
             member: row.target.as_ref().map(|id| id.as_str()),
         },
     };
@@ -246,15 +269,16 @@ fn record_name(id: &RecordId) -> String {
     id.version().map_or_else(|| id.as_bytes().escape_ascii().to_string(), |version| version.to_string())
 }
 
-fn user(user: &User) -> UserJson<'_> {
+fn user<'a>(id: Option<&'a UserId>, after: Option<&'a User>) -> UserJson<'a> {
     UserJson {
-        id: user.id.as_str(),
-        name: user.name.as_deref(),
-        avatar_url: user.avatar_url.as_deref(),
-        private: user.private,
-        hide_lists: user.hide_lists,
-        registered_at: user.registered_at.to_rfc3339(),
-        created_at: user.created.millis().to_rfc3339(),
+        id: id.map(|id| id.as_str()),
+        name: after.and_then(|user| user.name.as_deref()),
+        avatar_url: after.and_then(|user| user.avatar_url.as_deref()),
+        private: after.map(|user| user.private),
+        hide_lists: after.map(|user| user.hide_lists),
+        follow_suspended: after.map(|user| user.follow_suspended),
+        registered_at: after.map(|user| user.registered_at.to_rfc3339()),
+        created_at: after.map(|user| user.created.millis().to_rfc3339()),
     }
 }
 
@@ -275,7 +299,7 @@ mod tests {
             let body = EventBody::Record { space: Space::Post, owner: Key(1), id, existed, after };
             let event = Event { sequence: Sequence(1), version, body };
             let (cursor, follower) = (String::from("here"), Some(1.into()));
-            let row = EventRow { cursor, event, follower, target: None, import: None, post: written };
+            let row = EventRow { cursor, event, follower, target: None, import: None, post: written, group: None };
             serde_json::to_string(&super::event(&row)).unwrap()
         };
         let named = |name: &str, body: &str| {

@@ -69,10 +69,15 @@ fn unknown_to_memory_is_not_a_no() {
 #[test]
 fn expired_events_name_the_cursor_to_resume_from() {
     let (store, server) = faulty();
-    store.set(Fault::Expired(1));
-    let reply = server.check("GET /events", "410 events_expired");
+    let beginning = server.check("GET /events?limit=1", "200 {}").body["next_cursor"].as_str().unwrap().to_owned();
+    store.set(Fault::Expired(2));
+    server.check("PUT /users/c", "201");
+    let reply = server.check(&format!("GET /events?after={beginning}"), "410 events_expired");
     let cursor = reply.body["resume_cursor"].as_str().unwrap();
-    server.check(&format!("GET /events?after={cursor}"), r#"200 {"data": [{"user": {"id": "b"}}]}"#);
+    let left = r#"200 {"data": [{"user": {"id": "c"}}]}"#;
+    server.check(&format!("GET /events?after={cursor}"), left);
+    // Who has no cursor begins at the oldest one that is kept.
+    server.check("GET /events", left);
 }
 
 #[test]

@@ -41,6 +41,8 @@ mod random;
 mod recorded;
 mod refused;
 mod relationships;
+mod replayed;
+mod replays;
 mod requests;
 #[path = "../../../service/tests/rules/mod.rs"]
 mod rules;

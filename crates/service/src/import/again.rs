@@ -45,7 +45,7 @@ impl Again {
                     EventBody::Edge { follower, target, cause: Cause::Import, .. } => {
                         again.edges.insert((follower, target));
                     }
-                    EventBody::User { key, existed, after: Some(user) } => {
+                    EventBody::User { key, existed, after: Some(user), is_suspension: false, .. } => {
                         again.users.entry(key).or_default().push_back((existed, user));
                     }
                     _ => {}

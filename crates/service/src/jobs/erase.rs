@@ -28,6 +28,8 @@ impl Service {
         call.must_be_admin()?;
         let maintenance = self.maintenance()?;
         while self.work().await? {}
+        // With them goes every event that needs them.
+        self.let_go_of_ids(None).await?;
         maintenance.erase_now().await
     }
 

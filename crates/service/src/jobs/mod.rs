@@ -4,8 +4,11 @@
 mod accept;
 mod due;
 mod erase;
+mod erased_ids;
 mod stored;
 mod work;
+
+use std::sync::atomic::AtomicU64;
 
 use entourage_model::{Code, Cursor};
 use entourage_model::{
@@ -85,6 +88,8 @@ pub struct JobPage {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     wake: Notify,
+    /// When ids of the erased were looked at last, in milliseconds since 2000.
+    ids_looked_at: AtomicU64,
 }
 
 const SCOPE: CursorScope = CursorScope { list: List::following(Key::SERVER), selection: Selection::Jobs, viewer: None };

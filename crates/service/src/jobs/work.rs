@@ -24,6 +24,7 @@ impl Service {
     /// again while it says so has done all of it.
     pub async fn work(&self) -> Result<bool> {
         let mut worked = self.end_mutes().await?;
+        self.let_go_of_old_ids().await?;
         let running = self.unfinished_jobs().await?;
         metrics::gauge!("entourage_jobs_running").set(running.len() as f64);
         let mut failed = None;

@@ -1,6 +1,8 @@
 //! The end of a user: gone at once, edges in chunks, and nothing of it left for whoever has the id next.
 
-use entourage_model::{Cause, Code, EventBody, Key, List, Operation, Overwrite, Plane, Reply, Side, Space, UserPatch};
+use entourage_model::{
+    Cause, Code, EventBody, Key, List, Operation, Overwrite, Plane, RecordId, Reply, Side, Space, UserPatch,
+};
 
 use super::{operations::*, pages, world::World};
 
@@ -184,4 +186,52 @@ pub(super) async fn only_the_person_who_is_meant_is_erased(world: World) {
     assert_eq!(world.done(meant(first)).await.reply, Reply::Gone { changed: false });
     assert!(world.store.get_users(&[key]).await.expect("users can be read")[0].is_some());
     assert_eq!(world.done(meant(second)).await.reply, Reply::Gone { changed: true });
+}
+
+/// Events that name somebody by their key outlive the user: the id of a named one is kept beside them, and goes when it
+/// is asked to, but not before everything else of that user has gone.
+pub(super) async fn the_erased_are_named_until_their_id_is_let_go_of(world: World) {
+    for _ in 0..2 {
+        let (_, mark) = world.user_at_mark().await;
+        let (key, id) = world.own_id();
+        let (patch, overwrite) = (UserPatch::default(), Overwrite::Replace);
+        let put = Operation::PutUser { key, id: id.clone(), patch, overwrite };
+        world.done(put.clone()).await;
+        let others = world.many_users(3).await;
+        for &other in &others {
+            world.done(follow(other, key)).await;
+        }
+        world.done(post(key, b"a post")).await;
+        let about = RecordId::of_key(key);
+        let known = async || world.store.get_record(Space::Erased, Key::SERVER, &about).await.expect("it can be read");
+        let let_go = || remove_record(Space::Erased, Key::SERVER, about.as_bytes());
+        world.refused(put_record(Space::Erased, Key::SERVER, about.as_bytes(), b"x"), Code::InvalidRequest).await;
+        assert_eq!(known().await, None);
+        world.done(erase(key)).await;
+        let events = world.events(mark, &[key]).await;
+        let erased = events.iter().find(|event| event.name() == "user.erased").expect("an event");
+        assert!(matches!(&erased.body, EventBody::User { erased: Some(told), .. } if *told == id), "{erased:?}");
+        let is_named = id.as_number().is_none();
+        let first = known().await;
+        assert_eq!(first.as_ref().map(|record| &*record.value), is_named.then_some(id.as_str().as_bytes()));
+        while let Reply::EdgesErased { left: true, .. } = world.done(erase_edges(key, 2)).await.reply {
+            assert_eq!(known().await, first);
+            world.refused(let_go(), Code::RequestInProgress).await;
+        }
+        let last = known().await;
+        assert_eq!(last.as_ref().map(|record| &record.value), first.as_ref().map(|record| &record.value));
+        let version = |record: &Option<entourage_model::Record>| record.as_ref().map(|record| record.version);
+        assert!(
+            !is_named || version(&last) > version(&first),
+            "kept for as long as the last event: {first:?} {last:?}"
+        );
+        assert_eq!(world.done(let_go()).await.reply, Reply::Gone { changed: is_named });
+        assert_eq!(known().await, None);
+        // Whoever is there again has an id, and is erased like anybody else.
+        world.done(put).await;
+        world.done(follow(key, others[0])).await;
+        assert_eq!(world.done(let_go()).await.reply, Reply::Gone { changed: false });
+        world.done(erase(key)).await;
+        assert_eq!(known().await.is_some(), is_named);
+    }
 }

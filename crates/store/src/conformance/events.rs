@@ -38,7 +38,7 @@ pub(super) async fn each_change_has_its_event_in_order(world: World) {
         (unfollow(a, b), &["follow.cancelled"]),
         (put(false), &["user.updated"]),
         (follow(a, b), &["follow.created"]),
-        (follow_quietly(a, b), &["follow.created"]),
+        (follow_quietly(a, b), &["follow.updated"]),
         (unfollow(a, b), &["follow.removed"]),
         (import(a, b, at), &["follow.created"]),
         (follow(b, a), &["follow.created"]),
@@ -72,6 +72,7 @@ pub(super) async fn each_change_has_its_event_in_order(world: World) {
         before: active,
         after: active,
         quiet: true,
+        expires: None,
     };
     assert_eq!(flag, &expected, "a changed flag goes from active to active");
 }

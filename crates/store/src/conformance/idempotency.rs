@@ -21,7 +21,7 @@ pub(super) async fn a_retry_replays_the_first_reply(world: World) {
     }
     assert!(world.edge(Kind::Follow, a, b).await.is_some_and(|value| value.quiet), "the retry did not follow again");
     let names = world.event_names(world.end_of(&first).await, &[a, b]).await;
-    assert_eq!(names, ["follow.created"], "the changed flag alone");
+    assert_eq!(names, ["follow.updated"], "the changed flag alone");
 }
 
 pub(super) async fn another_body_is_refused(world: World) {

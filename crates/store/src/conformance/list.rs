@@ -156,6 +156,7 @@ macro_rules! conformance_cases {
                 a_user_is_gone_at_once_and_edges_in_chunks [C12 C17 C18];
                 whoever_comes_next_is_a_new_person [C18];
                 only_the_person_who_is_meant_is_erased [C3 C18];
+                the_erased_are_named_until_their_id_is_let_go_of [C12 C16 C18];
                 erasing_against_follows_leaves_no_edge_behind [C3 C11 C18];
                 erasing_survives_reopening [C14 C18] if durable;
             }

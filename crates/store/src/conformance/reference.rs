@@ -39,20 +39,20 @@ pub struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    Link { link: Link, before: Option<State>, after: Option<State>, quiet: bool },
+    Link { link: Link, before: Option<State>, after: Option<State>, quiet: bool, expires: Option<Expiry> },
     User(Box<User>),
-    Erased(Key),
+    Erased(Key, Option<UserId>),
     Record { space: Space, owner: Key, id: RecordId, existed: bool, after: Option<Box<[u8]>> },
 }
 
 impl Entry {
     pub fn of(event: &Event) -> Self {
         let subject = match &event.body {
-            &EventBody::Edge { kind, follower, target, before, after, quiet, .. } => {
-                Subject::Link { link: (kind, follower, target), before, after, quiet }
+            &EventBody::Edge { kind, follower, target, before, after, quiet, expires, .. } => {
+                Subject::Link { link: (kind, follower, target), before, after, quiet, expires }
             }
             EventBody::User { after: Some(after), .. } => Subject::User(after.clone()),
-            EventBody::User { key, after: None, .. } => Subject::Erased(*key),
+            EventBody::User { key, after: None, erased, .. } => Subject::Erased(*key, erased.clone()),
             EventBody::Record { space, owner, id, existed, after } => {
                 let (id, after) = (id.clone(), after.clone());
                 Subject::Record { space: *space, owner: *owner, id, existed: *existed, after }
@@ -66,7 +66,7 @@ impl Entry {
 enum Effect {
     Link { event: &'static str, link: Link, cause: Cause, becomes: Option<Becomes> },
     User { event: &'static str, user: Box<User> },
-    Erase { key: Key },
+    Erase { key: Key, id: UserId },
     Record { event: &'static str, space: Space, owner: Key, id: RecordId, value: Option<Box<[u8]>> },
 }
 
@@ -203,9 +203,9 @@ impl Reference {
                 self.users.insert(user.key, (*user).clone());
                 Ok(Entry { name: event, version, subject: Subject::User(user) })
             }
-            Effect::Erase { key } => {
+            Effect::Erase { key, id } => {
                 self.forget(key);
-                Ok(Entry { name: "user.erased", version, subject: Subject::Erased(key) })
+                Ok(Entry { name: "user.erased", version, subject: Subject::Erased(key, Some(id)) })
             }
             Effect::Record { event, space, owner, id, value } => {
                 Ok(self.apply_record(event, space, owner, id, value, version))
@@ -216,10 +216,11 @@ impl Reference {
                 }
                 let before = self.links.remove(&link);
                 let mut quiet = before.is_some_and(|value| value.quiet);
+                let mut ends = before.and_then(|value| value.expires);
                 let after = becomes.as_ref().map(|becomes| becomes.state);
                 match (becomes, before) {
                     (Some(Becomes { state, quiet: flag, accepted, expires, position }), _) => {
-                        quiet = flag;
+                        (quiet, ends) = (flag, expires);
                         let position = position.unwrap_or(version);
                         self.links.insert(link, EdgeValue { state, quiet, accepted, expires, version, position });
                     }
@@ -227,7 +228,7 @@ impl Reference {
                     (None, None) => {}
                 }
                 let before = before.map(|value| value.state);
-                Ok(Entry { name: event, version, subject: Subject::Link { link, before, after, quiet } })
+                Ok(Entry { name: event, version, subject: Subject::Link { link, before, after, quiet, expires: ends } })
             }
         }
     }
@@ -324,7 +325,7 @@ impl Reference {
             Some(value) => {
                 let (state, accepted, position) = (value.state, value.accepted, Some(value.position));
                 let becomes = Becomes { state, quiet: !value.quiet, accepted, position, ..Becomes::ACTIVE };
-                Ok(begin(link, "follow.created", false, becomes))
+                Ok(begin(link, "follow.updated", false, becomes))
             }
             None if quiet == Some(true) && private => Err(Code::QuietPrivate),
             None => {
@@ -365,10 +366,11 @@ impl Reference {
             Some(value) if value.expires == expires => {
                 Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() })
             }
-            known => {
-                let position = known.map(|value| value.position);
-                Ok(begin(link, event, known.is_none(), Becomes { expires, position, ..Becomes::ACTIVE }))
+            Some(value) => {
+                let position = Some(value.position);
+                Ok(begin(link, "mute.updated", false, Becomes { expires, position, ..Becomes::ACTIVE }))
             }
+            None => Ok(begin(link, event, true, Becomes { expires, ..Becomes::ACTIVE })),
         }
     }
 
@@ -387,8 +389,7 @@ impl Reference {
         if known.is_some_and(|user| user.id != *id) {
             return Err(Code::IdTaken);
         }
-        let has_links = || self.links.keys().any(|(_, from, to)| [*from, *to].contains(&key));
-        let being_erased = known.is_none() && (has_links() || !self.list_records(Space::Post, key).is_empty());
+        let being_erased = self.is_unfinished(key);
         let nothing = Expected { told: Told::User { created: false }, effects: Vec::new() };
         match (known, overwrite) {
             (None, Overwrite::Merge) => return Err(Code::UserNotFound),

@@ -165,5 +165,5 @@ pub(super) async fn the_suspended_may_not_follow(world: World) {
     world.refused(follow(c, b), Code::FollowSuspended).await;
     world.done(suspend(c, false)).await;
     world.done(follow(c, b)).await;
-    assert_eq!(world.event_names(mark, &[c]).await, ["user.updated"; 3]);
+    assert_eq!(world.event_names(mark, &[c]).await, ["user.suspended", "user.updated", "user.restored"]);
 }

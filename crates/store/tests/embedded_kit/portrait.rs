@@ -14,8 +14,25 @@ pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
 
 /// What stores of the first format could say, in the words of that time.
 pub(crate) async fn first_portrait(store: &dyn Store) -> Result<String> {
-    let text = graph(store).await? + &events(store).await?;
+    let text = graph(store).await? + &earlier_events(store).await?;
     Ok(text.replace("accepted: false, expires: None, ", "").replace("follow_suspended: false, ", ""))
+}
+
+/// The same of the second format.
+pub(crate) async fn second_portrait(store: &dyn Store) -> Result<String> {
+    Ok(graph(store).await? + &beyond(store).await? + &earlier_events(store).await?)
+}
+
+/// Before the third format events did not say when a mute ends, nor who was erased or suspended.
+async fn earlier_events(store: &dyn Store) -> Result<String> {
+    let mut text = String::new();
+    for line in events(store).await?.lines() {
+        match line.rsplit_once(", expires: ") {
+            Some((before, _)) if line.contains("body: Edge") => text += &format!("{before} }} }}\n"),
+            _ => text += &format!("{}\n", line.replace(", is_suspension: false, erased: None", "")),
+        }
+    }
+    Ok(text)
 }
 
 async fn events(store: &dyn Store) -> Result<String> {

@@ -31,7 +31,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn line(event: &Value) -> String {
-    let ends = [&event["user"]["id"], &event["follower"], &event["target"]];
-    let ends: Vec<&str> = ends.into_iter().filter_map(Value::as_str).collect();
-    format!("{} {} {}", table::text(&event["time"]), table::text(&event["type"]), ends.join(" "))
+    let names = ["follower", "target", "owner", "group", "name", "member", "author", "post_id"];
+    let ends = [&event["user"]["id"]].into_iter().chain(names.iter().map(|name| &event[*name]));
+    let ends: Vec<&str> = ends.filter_map(Value::as_str).collect();
+    let until = event["expires_at"].as_str().map(|time| format!(" until {time}")).unwrap_or_default();
+    format!("{} {} {}{until}", table::text(&event["time"]), table::text(&event["type"]), ends.join(" "))
 }

@@ -70,7 +70,11 @@ impl State {
             self.ask_for_checkpoint();
         }
         self.count(1, 0);
-        if record.space == Space::Post && record.after.is_none() && self.ordinal(record.owner).is_none() {
+        let is_of_erased = match record.space {
+            Space::Post => self.ordinal(record.owner).is_none(),
+            space => space == Space::Erased,
+        };
+        if is_of_erased && record.after.is_none() {
             self.erased().left_traces();
         }
     }

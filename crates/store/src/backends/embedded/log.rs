@@ -21,8 +21,9 @@ use super::{
 };
 use crate::disk::{Disk, DiskFile, read_exact_at};
 
-/// 2: users, replies and records have tags of their own.
-pub(super) const FORMAT: u16 = 2;
+/// 2: users, replies and records have tags of their own. 3: changes of users say whether they are a suspension, and an
+/// erasure whose it is.
+pub(super) const FORMAT: u16 = 3;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
 pub(super) const SEGMENT_HEADER: u64 = 40;
@@ -266,6 +267,13 @@ pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Res
         return Err(Fault::damaged(name, found, format!("the file ends here and should have {size} bytes")));
     }
     Ok(size)
+}
+
+/// Whether a segment that was checked has the format of this version: one of an earlier version takes no more frames.
+pub(super) fn is_current(file: &dyn DiskFile) -> io::Result<bool> {
+    let mut format = [0; 2];
+    file.read_at(&mut format, 4)?;
+    Ok(u16::from_le_bytes(format) == FORMAT)
 }
 
 /// What is known of a segment without reading it.

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::disk::{Disk, DiskFile, read_all};
 
-/// 2: documents; users may be erased; blocks of edges have more flags. 3: quiet follows lie apart.
+/// 2: documents; users may be erased; blocks of edges have more flags. 3: quiet follows lie apart; documents with the ids
+/// of the erased.
 pub(super) const FORMAT: u16 = 3;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";

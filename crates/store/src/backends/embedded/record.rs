@@ -139,21 +139,38 @@ fn decode_value(reader: &mut Reader<'_>, version: Version) -> Result<EdgeValue, 
 
 fn encode_user(bytes: &mut Vec<u8>, user: &UserChange) {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-    bytes.push(flag(user.existed, BEFORE) | flag(user.after.is_some(), AFTER));
+    bytes.push(
+        flag(user.existed, BEFORE)
+            | flag(user.after.is_some(), AFTER)
+            | flag(user.is_suspension, SUSPENSION)
+            | flag(user.erased.is_some(), ERASED_ID),
+    );
     put_signed(bytes, user.key.0);
     if let Some(after) = &user.after {
         put_bytes(bytes, &profile::encode(after));
+    }
+    if let Some(id) = &user.erased {
+        put_bytes(bytes, id.as_str().as_bytes());
     }
 }
 
 const BEFORE: u8 = 1;
 const AFTER: u8 = 1 << 1;
+/// Of users, since format 3.
+const SUSPENSION: u8 = 1 << 2;
+const ERASED_ID: u8 = 1 << 3;
 
 fn decode_user(reader: &mut Reader<'_>) -> Result<UserChange, Corrupt> {
     let head = reader.byte()?;
     let key = Key(reader.signed()?);
     let after = if head & AFTER != 0 { Some(Box::new(profile::decode(key, reader.bytes()?)?)) } else { None };
-    Ok(UserChange { key, existed: head & BEFORE != 0, after })
+    let erased = if head & ERASED_ID != 0 { Some(decode_id(reader)?) } else { None };
+    Ok(UserChange { key, existed: head & BEFORE != 0, after, is_suspension: head & SUSPENSION != 0, erased })
+}
+
+fn decode_id(reader: &mut Reader<'_>) -> Result<UserId, Corrupt> {
+    let text = std::str::from_utf8(reader.bytes()?).map_err(|_| Corrupt("user id"))?;
+    UserId::try_from(text).map_err(|_| Corrupt("user id"))
 }
 
 fn encode_record(bytes: &mut Vec<u8>, record: &RecordChange, version: Version) {
@@ -221,7 +238,7 @@ fn decode_user_1(reader: &mut Reader<'_>) -> Result<UserChange, Corrupt> {
             version,
         })
     });
-    Ok(UserChange { key: change.key, existed: change.existed, after })
+    Ok(UserChange { key: change.key, existed: change.existed, after, is_suspension: false, erased: None })
 }
 
 pub(super) fn encode_idempotency(bytes: &mut Vec<u8>, record: &IdempotencyRecord) {

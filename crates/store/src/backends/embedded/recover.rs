@@ -134,6 +134,12 @@ fn replay(engine: &Engine, head: &Head, names: &[String]) -> Result<(Sequence, V
     }
     engine.disk.sync_folder()?;
     let (last, version) = (replay.last, replay.version);
+    if let Some(active) = segments.last_mut()
+        && !log::is_current(&*active.file)?
+    {
+        // Full as far as writers know: what an earlier version could not read belongs into a segment that says so.
+        active.size = active.end;
+    }
     engine.state.publish(last);
     engine.segments.lock().all.extend(segments);
     Ok((last, version))

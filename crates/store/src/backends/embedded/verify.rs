@@ -225,7 +225,8 @@ fn log_is_whole(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
                 report.problem("events", format!("sequence {} follows {last:?}", frame.last));
             }
             let outcomes = frame.outcomes().map_err(|c| Fault::corrupt(log::segment_name(segment.number), 0, c))?;
-            report.events += outcomes.iter().map(|outcome| outcome.changes.len() as u64).sum::<u64>();
+            let changes = outcomes.iter().flat_map(|outcome| &outcome.changes);
+            report.events += changes.filter(|change| change.is_public()).count() as u64;
             last = Some(frame.last.plus(u64::from(frame.changes)));
         }
     }

@@ -8,7 +8,8 @@ use super::Graph;
 use crate::Report;
 
 pub(super) fn verify(graph: &Graph, events: &[Event]) -> Report {
-    let mut report = Report { events: events.len() as u64, ..Report::default() };
+    let mut report =
+        Report { events: events.iter().filter(|event| event.is_public()).count() as u64, ..Report::default() };
     report.users = graph.users_above(None).count() as u64;
     let mut expected = HashSet::new();
     for edge in graph.edges() {

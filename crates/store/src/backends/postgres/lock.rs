@@ -114,10 +114,10 @@ impl Locks {
     }
 }
 
-/// The user whom a record of the server is about, if that one must exist.
+/// The user whom a record of the server is about, where that matters.
 pub(super) fn subject(operation: &Operation) -> Option<Key> {
     match operation {
-        Operation::PutRecord { space: Space::Fanout, id, .. } => id.key(),
+        Operation::PutRecord { space: Space::Fanout | Space::Erased, id, .. } => id.key(),
         _ => None,
     }
 }

@@ -183,6 +183,9 @@ async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Fo
             if cap.is_some() {
                 found.count = load_count(transaction, *space, *owner).await?;
             }
+            if let (Space::Erased, Some(key)) = (space, id.key()) {
+                found.listed = load_listed(transaction, Space::Post, key, &[], 1).await?;
+            }
             if *space == Space::Group {
                 let limit = if value.is_some() { 1 } else { CHUNK_MAX };
                 let prefix = RecordId::member_prefix(id);
@@ -193,11 +196,18 @@ async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Fo
         // Later than the last one of the author, whichever server took that.
         Operation::Post { author, .. } => load_posts(transaction, *author, 1).await,
         Operation::Erase { key, .. } => {
-            let record = load_record(transaction, Space::Fanout, Key::SERVER, &RecordId::of_key(*key)).await?;
-            Ok(Found { records: record.into_iter().collect(), ..Found::default() })
+            let mut found = Found::default();
+            for space in [Space::Fanout, Space::Erased] {
+                let record = load_record(transaction, space, Key::SERVER, &RecordId::of_key(*key)).await?;
+                found.records.extend(record);
+            }
+            Ok(found)
         }
         Operation::EraseEdges { key, limit } => {
-            load_posts(transaction, *key, (*limit).min(CHUNK_MAX).div_ceil(2) + 1).await
+            let mut found = load_posts(transaction, *key, (*limit).min(CHUNK_MAX).div_ceil(2) + 1).await?;
+            let id = RecordId::of_key(*key);
+            found.records.extend(load_record(transaction, Space::Erased, Key::SERVER, &id).await?);
+            Ok(found)
         }
         Operation::PutUser { key, overwrite: Overwrite::Replace | Overwrite::Keep, .. } => {
             load_posts(transaction, *key, 1).await
@@ -265,6 +275,10 @@ async fn load_edges_of(transaction: &Transaction<'_>, write: &Write) -> Result<V
     let (key, limit) = match write.operation {
         Operation::EraseEdges { key, limit } => (key, limit.min(CHUNK_MAX) + 1),
         Operation::PutUser { key, overwrite: Overwrite::Replace | Overwrite::Keep, .. } => (key, 1),
+        Operation::PutRecord { space: Space::Erased, ref id, .. } => match id.key() {
+            Some(key) => (key, 1),
+            None => return Ok(Vec::new()),
+        },
         _ => return Ok(Vec::new()),
     };
     let statement = transaction.prepare_cached(EDGES_OF).await?;

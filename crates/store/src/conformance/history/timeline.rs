@@ -33,7 +33,9 @@ impl Timeline {
                 timeline.end_block(block.take(), problems);
             }
             timeline.last = event.sequence;
-            let EventBody::Edge { kind, follower, target, cause, before, after, quiet } = event.body else { continue };
+            let EventBody::Edge { kind, follower, target, cause, before, after, quiet, .. } = event.body else {
+                continue;
+            };
             if !users.contains(&follower) || !users.contains(&target) || kind == Kind::Mute {
                 continue;
             }

@@ -149,8 +149,10 @@ impl Comparison {
                 }
             }
         }
-        let about = self.everyone.iter().map(|key| RecordId::of_key(*key)).collect();
-        for (space, ids) in [(Space::PostAuthor, reference.indexes()), (Space::Fanout, about)] {
+        let about: Vec<RecordId> = self.everyone.iter().map(|key| RecordId::of_key(*key)).collect();
+        for (space, ids) in
+            [(Space::PostAuthor, reference.indexes()), (Space::Erased, about.clone()), (Space::Fanout, about)]
+        {
             let ids: Vec<(Key, RecordId)> = ids.into_iter().map(|id| (Key::SERVER, id)).collect();
             let seen = store.get_records(space, &ids).await.map_err(|error| error.to_string())?;
             let expected: Vec<_> = ids.iter().map(|(owner, id)| reference.record(space, *owner, id).cloned()).collect();
@@ -193,7 +195,7 @@ impl Comparison {
             EventBody::Edge { follower, .. } => is_own(follower),
             EventBody::User { key, .. } => is_own(key),
             // Of the server's records those that are about these people.
-            EventBody::Record { space: Space::Fanout, id, .. } => id.key().as_ref().is_some_and(is_own),
+            EventBody::Record { space: Space::Fanout | Space::Erased, id, .. } => id.key().as_ref().is_some_and(is_own),
             EventBody::Record { space: Space::PostAuthor, id, .. } => indexes.contains(id),
             EventBody::Record { owner, .. } => is_own(owner),
         });

@@ -153,7 +153,7 @@ impl Draw {
     /// What is beside the graph. Few ids and few values, so that they meet.
     fn beyond(&mut self) -> Operation {
         let (a, b) = (self.someone(), self.someone());
-        match self.rng.random_range(0..125) {
+        match self.rng.random_range(0..128) {
             0..6 => Operation::Suspend { key: a, suspended: self.one_in(4) },
             6..52 => self.record(a),
             52..82 => Operation::GroupMember { owner: a, group: self.group(), member: b, present: !self.one_in(5) },
@@ -166,6 +166,12 @@ impl Draw {
             100..105 => {
                 let (space, owner, id) = (Space::Fanout, Key::SERVER, RecordId::of_key(b));
                 let value = (!self.one_in(4)).then(|| Box::from([self.rng.random_range(0..3)]));
+                Operation::PutRecord { space, owner, id, value, condition: Condition::Any, cap: None }
+            }
+            125.. => {
+                let key = self.erased.choose(&mut self.rng).copied().unwrap_or(b);
+                let (space, owner, id) = (Space::Erased, Key::SERVER, RecordId::of_key(key));
+                let value = self.one_in(4).then(Box::default);
                 Operation::PutRecord { space, owner, id, value, condition: Condition::Any, cap: None }
             }
             105..113 if !self.posts.is_empty() => {

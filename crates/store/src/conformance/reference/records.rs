@@ -20,15 +20,20 @@ impl Reference {
                     return Ok(nothing(Told::User { created: false }));
                 }
                 let user = Box::new(User { follow_suspended: suspended, ..user.clone() });
-                let effects = vec![Effect::User { event: "user.updated", user }];
+                let event = if suspended { "user.suspended" } else { "user.restored" };
+                let effects = vec![Effect::User { event, user }];
                 Ok(Expected { told: Told::User { created: false }, effects })
             }
             Operation::Erase { key, .. } => {
-                let mut effects: Vec<Effect> =
-                    self.users.get(&key).map(|_| Effect::Erase { key }).into_iter().collect();
+                let Some(user) = self.users.get(&key) else { return Ok(nothing(Told::Gone)) };
+                let mut effects = vec![Effect::Erase { key, id: user.id.clone() }];
                 let about = RecordId::of_key(key);
-                if !effects.is_empty() && self.record(Space::Fanout, Key::SERVER, &about).is_some() {
-                    effects.push(removed(Space::Fanout, Key::SERVER, about));
+                if self.record(Space::Fanout, Key::SERVER, &about).is_some() {
+                    effects.push(removed(Space::Fanout, Key::SERVER, about.clone()));
+                }
+                if user.id.as_str() != key.to_string() {
+                    let id = user.id.as_str().as_bytes().into();
+                    effects.extend(written(Space::Erased, Key::SERVER, about, true, id).effects);
                 }
                 Ok(Expected { told: Told::Gone, effects })
             }
@@ -53,6 +58,7 @@ impl Reference {
             Space::GroupMember | Space::PostAuthor => true,
             Space::Group => id.as_bytes().len() > 23,
             Space::Fanout => owner != Key::SERVER || id.as_bytes().len() != 8,
+            Space::Erased => owner != Key::SERVER || id.as_bytes().len() != 8 || value.is_some(),
             _ => false,
         };
         if forbidden {
@@ -64,6 +70,9 @@ impl Reference {
         let about_nobody = || id.key().is_none_or(|key| !self.users.contains_key(&key));
         if space == Space::Fanout && value.is_some() && about_nobody() {
             return Err(Code::UserNotFound);
+        }
+        if space == Space::Erased && id.key().is_some_and(|key| self.is_unfinished(key)) {
+            return Err(Code::RequestInProgress);
         }
         let known = self.record(space, owner, id);
         let holds = match condition {
@@ -158,7 +167,11 @@ impl Reference {
         let expected = left.len().min(limit).min(1_000);
         let mut effects = Vec::new();
         for change in &outcome.changes {
-            let Change::Edge(edge) = change else { return Err(format!("{change:?} is no edge")) };
+            let edge = match change {
+                Change::Edge(edge) => edge,
+                Change::Record(record) if record.space == Space::Erased => continue,
+                _ => return Err(format!("{change:?} is no edge")),
+            };
             let link = (edge.kind, edge.follower, edge.target);
             let at = left.iter().position(|known| *known == link).ok_or_else(|| format!("{link:?} is not to erase"))?;
             left.swap_remove(at);
@@ -172,8 +185,22 @@ impl Reference {
         if effects.len() != expected {
             return Err(format!("{expected} edges must be erased, not {}", effects.len()));
         }
-        let left = !left.is_empty() || !self.list_records(Space::Post, key).is_empty();
-        Ok(Expected { told: Told::EdgesErased { removed: effects.len() as u32, left }, effects })
+        let (removed, left) =
+            (effects.len() as u32, !left.is_empty() || !self.list_records(Space::Post, key).is_empty());
+        effects.extend(self.id_again(key, removed, left));
+        Ok(Expected { told: Told::EdgesErased { removed, left }, effects })
+    }
+
+    /// The id of the erased, written once more with the last of what went.
+    fn id_again(&self, key: Key, removed: u32, left: bool) -> Option<Effect> {
+        let id = RecordId::of_key(key);
+        let known = self.record(Space::Erased, Key::SERVER, &id).filter(|_| removed > 0 && !left)?;
+        written(Space::Erased, Key::SERVER, id, false, known.value.clone()).effects.pop()
+    }
+
+    pub(super) fn is_unfinished(&self, key: Key) -> bool {
+        let has_links = || self.links.keys().any(|(_, from, to)| [*from, *to].contains(&key));
+        !self.users.contains_key(&key) && (has_links() || !self.list_records(Space::Post, key).is_empty())
     }
 
     /// The same with posts, half as many of them: with each goes the record of its author.
@@ -186,7 +213,7 @@ impl Reference {
         let mut effects = Vec::new();
         for change in &outcome.changes {
             let Change::Record(record) = change else { return Err(format!("{change:?} is no post")) };
-            if record.space == Space::PostAuthor {
+            if matches!(record.space, Space::PostAuthor | Space::Erased) {
                 continue;
             }
             let at = left.iter().position(|known| known.id == record.id && record.space == Space::Post);
@@ -196,7 +223,9 @@ impl Reference {
         if effects.len() != expected * 2 {
             return Err(format!("{expected} posts must be erased, not {}", effects.len() / 2));
         }
-        Ok(Expected { told: Told::EdgesErased { removed: expected as u32, left: !left.is_empty() }, effects })
+        let (removed, left) = (expected as u32, !left.is_empty());
+        effects.extend(self.id_again(key, removed, left));
+        Ok(Expected { told: Told::EdgesErased { removed, left }, effects })
     }
 
     pub(super) fn forget(&mut self, key: Key) {
