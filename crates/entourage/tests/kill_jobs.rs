@@ -44,9 +44,10 @@ fn batch(client: &Client, operations: &[Value]) {
     assert_eq!(refused, None);
 }
 
-/// Starts the server on the folder and kills it again and again, each time a little later, until no job runs.
-fn finish_under_fire(data: &Path) {
-    let began = Instant::now();
+/// Starts the server on the folder and kills it again and again, each time a little later, until no job runs. How far
+/// the jobs have come is exact at every look, and never less than before.
+fn finish_under_fire(data: &Path, expected: u64) {
+    let (began, mut before) = (Instant::now(), 0);
     for round in 0u64.. {
         assert!(began.elapsed() < PATIENCE, "the jobs do not come to an end");
         let mut server = Serving::start(data);
@@ -55,7 +56,11 @@ fn finish_under_fire(data: &Path) {
         let jobs = client.get("/api/v1/admin/jobs").body["data"].as_array().unwrap().clone();
         server.kill();
         assert!(jobs.iter().all(|job| job["state"] != "failed"), "{jobs:?}");
+        let edges = jobs.iter().map(|job| job["edges"].as_u64().unwrap()).sum();
+        assert!((before..=expected).contains(&edges), "{edges} edges after {before}: {jobs:?}");
+        before = edges;
         if !jobs.is_empty() && jobs.iter().all(|job| job["state"] == "done") {
+            assert_eq!(edges, expected, "{jobs:?}");
             return;
         }
     }
@@ -89,7 +94,7 @@ fn accepting_all_and_going_public_end_though_the_server_is_killed() {
         assert_eq!(counts(&client, "star"), [0, 0, PEOPLE as u64]);
         assert_eq!(client.ask(method, path, body).expect("an answer").status, status);
         server.kill();
-        finish_under_fire(&data);
+        finish_under_fire(&data, PEOPLE as u64);
         check(&["verify", "--data", text(&data)], 0, &["clean"], &[]);
         let server = starts(&data);
         let client = Client::new(&server.base);
@@ -111,7 +116,7 @@ fn erasing_ends_though_the_server_is_killed_and_leaves_nothing() {
     assert_eq!(client.ask("DELETE", "/api/v1/users/star", "").expect("an answer").status, 202);
     assert_eq!(client.get("/api/v1/users/star").status, 404);
     server.kill();
-    finish_under_fire(&data);
+    finish_under_fire(&data, 2 * PEOPLE as u64);
     check(&["verify", "--data", text(&data)], 0, &["clean", "0 edges"], &[]);
     let server = starts(&data);
     let client = Client::new(&server.base);

@@ -51,7 +51,8 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
         let idempotency = Some(Box::new(record));
         return Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: true });
     }
-    let Decision { reply, changes } = decide(view, &write.operation, version)?;
+    let Decision { reply, mut changes } = decide(view, &write.operation, version)?;
+    changes.extend(write.tally.as_ref().and_then(|id| records::count(view, id, &reply)));
     let watermark = last.plus(changes.len() as u64);
     let idempotency = write.idempotency.map(|key| Box::new(IdempotencyRecord { key, version, reply }));
     Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
@@ -113,6 +114,7 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
         }
         Operation::Erase { key, created } => Ok(erase::user(view, key, created)),
         Operation::EraseEdges { key, limit } => Ok(erase::edges(view, key, limit, version)),
+        Operation::Nothing => Ok(Decision { reply: Reply::Gone { changed: false }, changes: SmallVec::new() }),
     }
 }
 
@@ -220,7 +222,7 @@ fn mark(
     version: Version,
 ) -> Result<Decision, Refusal> {
     if by == target {
-        return Err(Refusal::SelfBlock);
+        return Err(if kind == Kind::Mute { Refusal::SelfMute } else { Refusal::SelfBlock });
     }
     actor(view, by)?;
     if !view.user_exists(target) {

@@ -39,7 +39,7 @@ pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, 
 pub use post::{POST_BODY_MAX_BYTES, Post, post_author, post_author_value};
 pub use record::{
     CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,
-    member_value,
+    member_value, tally,
 };
 pub use retry::RetryHasher;
 pub use secret::{Sealer, Secret};

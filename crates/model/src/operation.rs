@@ -166,6 +166,8 @@ pub enum Operation {
         key: Key,
         limit: usize,
     },
+    /// Changes nothing: what is kept is the idempotency key it comes with.
+    Nothing,
 }
 
 /// Recognises a retry: hashes made by the front from (credential, actor, method, path, key) and from the body.
@@ -182,11 +184,13 @@ pub struct Write {
     pub idempotency: Option<IdempotencyKey>,
     /// The commit's version will be greater.
     pub floor: Version,
+    /// A record of the server's in [`Space::Job`] that counts, in this very commit, the edges and posts it changes.
+    pub tally: Option<RecordId>,
 }
 
 impl From<Operation> for Write {
     fn from(operation: Operation) -> Self {
-        Self { operation, idempotency: None, floor: Version::ZERO }
+        Self { operation, idempotency: None, floor: Version::ZERO, tally: None }
     }
 }
 
@@ -201,6 +205,7 @@ impl Operation {
             | Self::Post { author: key, .. }
             | Self::Erase { key, .. }
             | Self::EraseEdges { key, .. } => (key, None),
+            Self::Nothing => (Key::SERVER, None),
             Self::GroupMember { owner, member, .. } => (owner, Some(member)),
             Self::Follow { follower, target, .. }
             | Self::Unfollow { follower, target }

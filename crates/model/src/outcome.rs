@@ -52,8 +52,14 @@ pub enum Reply {
     Edge { value: EdgeValue, created: bool, changed: bool },
     /// The edge, the record or the user is gone; `changed` when there was one.
     Gone { changed: bool },
-    /// The record stands as of `version`.
-    Record { version: Version, created: bool, changed: bool },
+    /// The record stands as of `version`. Replies that an earlier version kept do not say whose it is.
+    Record {
+        version: Version,
+        created: bool,
+        changed: bool,
+        #[serde(default)]
+        owner: Option<Key>,
+    },
     /// So many edges or posts of an erased user are gone with this write, and whether any are left.
     EdgesErased { removed: u32, left: bool },
 }
@@ -118,6 +124,7 @@ impl Outcome {
 pub enum Refusal {
     SelfFollow,
     SelfBlock,
+    SelfMute,
     UserNotFound,
     ActorNotFound,
     Blocked,
@@ -156,9 +163,11 @@ impl Refusal {
             Self::BeingErased | Self::GroupBeingRemoved | Self::RecordChanged => Code::RequestInProgress,
             Self::GroupNotFound => Code::GroupNotFound,
             Self::GroupLimit | Self::GroupMemberLimit => Code::GroupLimit,
-            Self::NotConnected | Self::RecordLimit | Self::RecordTooLarge | Self::RecordNotWritable => {
-                Code::InvalidRequest
-            }
+            Self::SelfMute
+            | Self::NotConnected
+            | Self::RecordLimit
+            | Self::RecordTooLarge
+            | Self::RecordNotWritable => Code::InvalidRequest,
         }
     }
 
@@ -166,6 +175,7 @@ impl Refusal {
         match self {
             Self::SelfFollow => "follower and target are the same user",
             Self::SelfBlock => "actor and target are the same user",
+            Self::SelfMute => "nobody can mute themselves: the two ids are the same user",
             Self::UserNotFound => "no user with this id; create it with PUT /api/v1/users/{id}",
             Self::ActorNotFound => "the acting user was never created; create it with PUT /api/v1/users/{id}",
             Self::Blocked => "one of the two users blocks the other",

@@ -166,6 +166,11 @@ pub fn is_member(value: &[u8], user: &User) -> bool {
     *value == *member_value(user)
 }
 
+/// The number in the value of a record that counts.
+pub fn tally(value: &[u8]) -> u64 {
+    value.try_into().map_or(0, u64::from_be_bytes)
+}
+
 /// What must be so for a record to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {

@@ -60,6 +60,11 @@ impl Service {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
         let whole = call.retry.as_ref().map(|retry| self.retry_key(call, retry, None));
         let _running = whole.map(|key| self.running.enter(key.scope)).transpose()?;
+        // Before anything is done: the key belongs to this body and to no other.
+        if let Some(key) = whole {
+            let claim = Write { idempotency: Some(key), ..Write::from(Operation::Nothing) };
+            self.store.commit(claim).await?;
+        }
         let ends: Vec<&UserId> = operations.iter().flat_map(BatchOperation::ends).collect();
         let keys = self.own_keys(&ends).await?;
         if self.rules.auto_create {
@@ -76,7 +81,7 @@ impl Service {
                     };
                     // Each has a record of its own: a retry repeats what was refused and replays the rest.
                     let idempotency = call.retry.as_ref().map(|retry| self.retry_key(call, retry, Some(index)));
-                    Ok(Write { operation, idempotency, floor })
+                    Ok(Write { idempotency, floor, ..Write::from(operation) })
                 }
                 [None, _] => Err(actor_not_found()),
                 _ => Err(user_not_found()),

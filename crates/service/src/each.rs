@@ -79,7 +79,7 @@ impl Service {
                 [None, _] => Err(actor_not_found()),
                 _ => Err(user_not_found()),
             });
-            results.push(operation.map(|operation| writes.push(Write { operation, idempotency: None, floor })));
+            results.push(operation.map(|operation| writes.push(Write { floor, ..Write::from(operation) })));
         }
         let outcomes = self.commit_each(call, &writes).await;
         let mut outcomes = writes.iter().zip(outcomes);

@@ -82,7 +82,12 @@ impl Service {
         check_body(body)?;
         let mut written = Err(post_not_found());
         for _ in 0..ROUNDS_MAX {
-            let (author, record) = self.own_post(call, id).await?;
+            let (author, record) = match self.own_post(call, id).await {
+                Err(error) if error.code() == Code::PostNotFound => {
+                    return self.replaced_before(call, id, body).await?.ok_or(error);
+                }
+                other => other?,
+            };
             let value = Post { body: body.into(), ..Post::decode(&record.value)? }.encode();
             let condition = Condition::Version(record.version);
             let (space, owner) = (Space::Post, author.key);
@@ -105,6 +110,23 @@ impl Service {
             }
             (_, (other, _)) => Err(unexpected(&other)),
         }
+    }
+
+    /// What a repeated request did when it was made first; the post is gone since.
+    async fn replaced_before(&self, call: &Call, id: Version, body: &str) -> Result<Option<PostWritten>> {
+        let Some((Reply::Record { version, changed, owner: Some(owner), .. }, receipt)) = self.replay(call).await?
+        else {
+            return Ok(None);
+        };
+        // Whoever is erased has no posts, and never had any.
+        let author = self.users_by_key(&[owner]).await?.remove(&owner);
+        let edited_at = (version != id).then(|| version.millis());
+        let written = |author: User| PostWritten {
+            post: PostView { id, author: author.id, edited_at, body: body.into() },
+            changed,
+            receipt,
+        };
+        Ok(author.map(written))
     }
 
     /// Gone at once from everywhere; the author's to do.

@@ -1,6 +1,7 @@
 //! One value that every front holds: the store, the rules' settings, and what is derived from the store's secret.
 
 use std::{
+    collections::HashSet,
     hash::{BuildHasher, RandomState},
     path::Path,
     sync::Arc,
@@ -74,7 +75,7 @@ pub struct Service {
     retries: RetryHasher,
     pub(crate) running: Running,
     pub(crate) leaderboard: Leaderboard,
-    limiter: Limiter,
+    limiter: Arc<Limiter>,
     pub(crate) jobs: Jobs,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tail: Arc<Tail>,
@@ -91,7 +92,7 @@ impl Service {
             (Sealer::new(secret, nonce_seed()), KeyHasher::new(secret), RetryHasher::new(secret));
         let (running, leaderboard) = (Running::default(), Leaderboard::default());
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
-        let limiter = Limiter::new(rules.limits, &uptime);
+        let limiter = Arc::new(Limiter::new(rules.limits, &uptime));
         let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
         let (tail, auditor, healer) = (Arc::default(), Auditor::default(), Healer::default());
         let maintenance = None;
@@ -129,7 +130,7 @@ impl Service {
     /// With another measure of how time passes for the limits.
     #[must_use]
     pub fn with_uptime(self, uptime: &Arc<dyn Uptime>) -> Self {
-        Self { limiter: Limiter::new(self.rules.limits, uptime), ..self }
+        Self { limiter: Arc::new(Limiter::new(self.rules.limits, uptime)), ..self }
     }
 
     /// With another clock to tell what is over.
@@ -211,9 +212,9 @@ impl Service {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
         let idempotency = call.retry.as_ref().map(|retry| self.retry_key(call, retry, None));
         let _running = idempotency.map(|key| self.running.enter(key.scope)).transpose()?;
-        let mut write = Write { operation: operation.clone(), idempotency, floor };
+        let mut write = Write { idempotency, floor, ..Write::from(operation.clone()) };
         let limited = self.within_limits(call, &mut write);
-        let outcome = limited.end(self.commit_to_the_end(write).await)?;
+        let outcome = self.commit_to_the_end(write, |result| limited.end(result)).await?;
         let token = self.committed(&operation, &outcome).encode(&self.sealer);
         Ok((outcome.reply, Receipt { version: outcome.version, token, replayed: outcome.replayed }))
     }
@@ -235,23 +236,31 @@ impl Service {
     }
 
     /// What every write passes on its way to the store, alone or in a batch; `end` takes what came of it.
-    pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited<'_> {
+    pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited {
         let solver = call.challenge.as_ref().map(|solver| self.keys.key(solver));
         self.limiter.begin(&mut write.operation, |follower| solver == Some(follower))
     }
 
-    /// Commits each by itself, in order and within the limits. Quotas are held for all before it is known which of them
-    /// make a new edge; whoever was refused for a hold that came to nothing is tried again.
+    /// Commits each by itself, in order and within the limits.
     pub(crate) async fn commit_each(&self, call: &Call, writes: &[Write]) -> Vec<Result<Outcome>> {
+        let mut results = Vec::with_capacity(writes.len());
+        for stretch in stretches(writes) {
+            results.extend(self.commit_stretch(call, stretch).await);
+        }
+        results
+    }
+
+    /// Quotas are held for all before it is known which of them make a new edge; whoever was refused for a hold that came
+    /// to nothing is tried again.
+    async fn commit_stretch(&self, call: &Call, writes: &[Write]) -> Vec<Result<Outcome>> {
         let mut results: Vec<Option<Result<Outcome>>> = vec![None; writes.len()];
         let mut open: Vec<usize> = (0..writes.len()).collect();
         while !open.is_empty() {
             let mut tried: Vec<Write> = open.iter().filter_map(|&index| writes.get(index).cloned()).collect();
             let limited: Vec<_> = tried.iter_mut().map(|write| self.within_limits(call, write)).collect();
-            let outcomes = self.commit_all_to_the_end(tried).await;
+            let outcomes = self.commit_all_to_the_end(tried, limited).await;
             let (mut refused, mut is_given_back) = (Vec::new(), false);
-            for ((index, limited), outcome) in open.into_iter().zip(limited).zip(outcomes) {
-                let (result, hold) = limited.end_with_hold(outcome);
+            for (index, (result, hold)) in open.into_iter().zip(outcomes) {
                 is_given_back |= hold == Hold::GivenBack;
                 if hold == Hold::Refused && !is_written_later(writes, index) {
                     refused.push(index);
@@ -274,30 +283,47 @@ impl Service {
         self.retries.key(&scope, retry.body())
     }
 
-    /// Whoever asked may go away meanwhile; what is committed then is known to feeds all the same.
-    async fn commit_to_the_end(&self, write: Write) -> Result<Outcome> {
-        let (store, feed) = (Arc::clone(&self.store), Arc::clone(&self.feed));
+    /// Whoever asked may go away meanwhile; what is committed then is known to feeds and limits all the same.
+    async fn commit_to_the_end<T: Send + 'static>(
+        &self,
+        write: Write,
+        end: impl FnOnce(Result<Outcome>) -> T + Send + 'static,
+    ) -> T {
+        let (store, hearing) = (Arc::clone(&self.store), self.hearing());
         ToTheEnd::new(async move {
             let outcome = store.commit(write).await;
-            outcome.iter().for_each(|outcome| feed.saw(outcome));
-            outcome
+            outcome.iter().for_each(&hearing);
+            end(outcome)
         })
         .await
     }
 
-    async fn commit_all_to_the_end(&self, mut writes: Vec<Write>) -> Vec<Result<Outcome>> {
+    async fn commit_all_to_the_end(
+        &self,
+        mut writes: Vec<Write>,
+        mut limited: Vec<Limited>,
+    ) -> Vec<(Result<Outcome>, Hold)> {
         if writes.len() == 1
-            && let Some(write) = writes.pop()
+            && let (Some(write), Some(limited)) = (writes.pop(), limited.pop())
         {
-            return vec![self.commit_to_the_end(write).await];
+            return vec![self.commit_to_the_end(write, |result| limited.end_with_hold(result)).await];
         }
-        let (store, feed) = (Arc::clone(&self.store), Arc::clone(&self.feed));
+        let (store, hearing) = (Arc::clone(&self.store), self.hearing());
         ToTheEnd::new(async move {
             let outcomes = store.commit_all(writes).await;
-            outcomes.iter().flatten().for_each(|outcome| feed.saw(outcome));
-            outcomes
+            outcomes.iter().flatten().for_each(&hearing);
+            limited.into_iter().zip(outcomes).map(|(limited, outcome)| limited.end_with_hold(outcome)).collect()
         })
         .await
+    }
+
+    /// What hears of every outcome of this process.
+    pub(crate) fn hearing(&self) -> impl Fn(&Outcome) + Send + Sync + 'static {
+        let (feed, limiter) = (Arc::clone(&self.feed), Arc::clone(&self.limiter));
+        move |outcome| {
+            feed.saw(outcome);
+            limiter.saw(outcome);
+        }
     }
 
     /// Every outcome passes here before anybody hears of it; its token.
@@ -314,6 +340,25 @@ impl Service {
 /// Another one in each process: nonces are not to be used twice.
 fn nonce_seed() -> u64 {
     RandomState::new().hash_one(0)
+}
+
+/// Parts in which no edge is unfollowed and then followed again: what the limits say of that depends on the first.
+fn stretches(writes: &[Write]) -> impl Iterator<Item = &[Write]> {
+    let mut rest = writes;
+    std::iter::from_fn(move || {
+        let mut ended = HashSet::new();
+        let is_again = |write: &Write| match write.operation {
+            Operation::Unfollow { follower, target } => {
+                ended.insert((follower, target));
+                false
+            }
+            Operation::Follow { follower, target, .. } => ended.contains(&(follower, target)),
+            _ => false,
+        };
+        let (stretch, after) = rest.split_at(rest.iter().position(is_again).unwrap_or(rest.len()));
+        rest = after;
+        (!stretch.is_empty()).then_some(stretch)
+    })
 }
 
 /// Whether the same edge comes again: then trying this one again would change their order.
@@ -349,5 +394,6 @@ const fn operation_name(operation: &Operation) -> &'static str {
         Operation::GroupMember { .. } => "group_member",
         Operation::Erase { .. } => "erase",
         Operation::EraseEdges { .. } => "erase_edges",
+        Operation::Nothing => "nothing",
     }
 }

@@ -17,7 +17,8 @@ pub(super) fn publish(view: &impl View, author: Key, value: &[u8], version: Vers
     let post = made(Space::Post, author, RecordId::of_version(version), value.into());
     let id = RecordId::of_post_author(version);
     let index = made(Space::PostAuthor, Key::SERVER, id, post_author_value(author));
-    Ok(Decision { reply: Reply::Record { version, created: true, changed: true }, changes: smallvec![post, index] })
+    let reply = Reply::Record { version, created: true, changed: true, owner: Some(author) };
+    Ok(Decision { reply, changes: smallvec![post, index] })
 }
 
 /// The end of a post that stands as of `known`.

@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{View, actor, erase, posts};
 use crate::{
     CHUNK_MAX, Change, Condition, Decision, GROUP_MEMBERS_MAX, Key, Kind, RECORD_MAX_BYTES, RecordChange, RecordId,
-    Refusal, Reply, Space, State, Version, member_value,
+    Refusal, Reply, Space, State, Version, member_value, tally,
 };
 
 #[allow(clippy::too_many_arguments, reason = "the fields of one operation")]
@@ -58,7 +58,7 @@ pub(super) fn put(
         return Err(Refusal::RecordTooLarge);
     }
     if let Some(before) = before.filter(|before| *before.value == *value) {
-        let reply = Reply::Record { version: before.version, created: false, changed: false };
+        let reply = Reply::Record { version: before.version, created: false, changed: false, owner: Some(owner) };
         return Ok(Decision { reply, changes: SmallVec::new() });
     }
     let full = || cap.is_some_and(|cap| view.record_count(space, owner) >= u64::from(cap));
@@ -96,6 +96,19 @@ pub(super) fn add(
     Ok(write(space, owner, RecordId::of_version(version), None, value.into(), version))
 }
 
+/// Adds what a write changed to the number in a record of the server's.
+pub(super) fn count(view: &impl View, id: &RecordId, reply: &Reply) -> Option<Change> {
+    let changed = match reply {
+        Reply::EdgesErased { removed, .. } => u64::from(*removed),
+        other => u64::from(other.changed()),
+    };
+    let (space, owner) = (Space::Job, Key::SERVER);
+    let known = view.record(space, owner, id);
+    let sum = known.as_ref().map_or(0, |record| tally(&record.value)).saturating_add(changed);
+    let (before, after) = (known.map(|record| record.version), Some(Box::from(sum.to_be_bytes().as_slice())));
+    (changed > 0).then(|| Change::Record(RecordChange { space, owner, id: id.clone(), before, after }))
+}
+
 const fn over_cap(space: Space) -> Refusal {
     match space {
         Space::Group => Refusal::GroupLimit,
@@ -111,7 +124,7 @@ fn write(
     value: Box<[u8]>,
     version: Version,
 ) -> Decision {
-    let reply = Reply::Record { version, created: before.is_none(), changed: true };
+    let reply = Reply::Record { version, created: before.is_none(), changed: true, owner: Some(owner) };
     let change = RecordChange { space, owner, id, before, after: Some(value) };
     Decision { reply, changes: smallvec![Change::Record(change)] }
 }
@@ -149,7 +162,7 @@ pub(super) fn member(
     }
     let value = member_value(&view.user(member).ok_or(Refusal::UserNotFound)?);
     if let Some(before) = before.as_ref().filter(|before| before.value == value) {
-        let reply = Reply::Record { version: before.version, created: false, changed: false };
+        let reply = Reply::Record { version: before.version, created: false, changed: false, owner: Some(owner) };
         return Ok(Decision { reply, changes: SmallVec::new() });
     }
     let follow =

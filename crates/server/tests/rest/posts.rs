@@ -176,6 +176,15 @@ fn retries_of_writes_to_posts_have_one_effect() {
     }
     // What was answered once is answered so again, whatever became of the post.
     assert_eq!(server.check(make, "201").text, first.text);
+    for actor in ["@ann ", ""] {
+        let id = server.check(r#"@ann POST /posts {"body": {}}"#, "201").body["id"].as_str().unwrap().to_owned();
+        let patch = format!(r#"{actor}^idempotency-key=p PATCH /posts/{id} {{"body": {{"c": 3}}}}"#);
+        let first = server.check(&patch, "200");
+        server.check(&format!("@ann DELETE /posts/{id}"), "200");
+        let again = server.check(&patch, "200");
+        assert_eq!((again.header("idempotent-replayed"), &again.text), ("true", &first.text));
+        server.check(&format!(r#"{actor}^idempotency-key=q PATCH /posts/{id} {{"body": {{}}}}"#), "404 post_not_found");
+    }
 }
 
 #[test]

@@ -1,21 +1,51 @@
 //! Accepting all requests of an account: because it asks for that, or because it is private no longer.
 
 use entourage_model::{
-    CHUNK_MAX, Code, Edge, Key, List, Operation, Place, Plane, Result, Side, User, UserId, Version, Write,
+    CHUNK_MAX, Code, Edge, Key, List, Operation, Place, Plane, RecordId, Result, Side, User, UserId, Version, Write,
 };
 
-use super::{JobKind, JobStarted, stored::Stored, work::Step};
+use super::{
+    JobKind, JobStarted,
+    stored::{Stored, tally_id},
+    work::Step,
+};
 use crate::{Call, Service};
 
 /// How long an account that was to be opened may still be private: the request that opens it is under way.
 const OPENING_MILLIS: u64 = 60_000;
+/// How many pages of requests one step looks through, so that others come in between.
+const PLAN_PAGES: usize = 20;
+
+/// Where the chunks of a list begin, read from its newest row to its oldest; they are taken from the end. It is made
+/// anew after a restart.
+#[derive(Debug)]
+pub(super) struct Plan {
+    marks: Vec<Place>,
+    /// Where to go on looking; `None` when all of it was looked through.
+    open: Option<Place>,
+}
+
+impl Plan {
+    const fn below(before: Version) -> Self {
+        Self { marks: Vec::new(), open: Some(Place { position: before, key: Key::MIN }) }
+    }
+
+    const fn is_unfinished(&self) -> bool {
+        self.open.is_some() || !self.marks.is_empty()
+    }
+}
+
+const fn requests_of(target: Key) -> List {
+    List::new(target, Plane::Request, Side::Followers)
+}
 
 impl Service {
     /// Accepts every request that has been made so far. No quota counts, and whoever asked had room for it.
     pub async fn accept_all(&self, call: &Call, target: &UserId) -> Result<JobStarted> {
         call.may_change(target)?;
         let user = self.stored_user(target).await?;
-        let (id, receipt) = self.start_job(call, JobKind::AcceptAll, &user).await?;
+        let asked = self.above_requests(requests_of(user.key)).await?;
+        let (id, receipt) = self.start_job(call, JobKind::AcceptAll, &user, Some(asked)).await?;
         self.jobs.wake.notify_one();
         Ok(JobStarted { job: self.shown_job(id).await?, receipt })
     }
@@ -27,7 +57,7 @@ impl Service {
             return Ok(None);
         }
         let Some(user) = self.find_user(id).await?.filter(|user| user.private) else { return Ok(None) };
-        let (job, _) = self.start_job(&Call::default(), JobKind::GoingPublic, &user).await?;
+        let (job, _) = self.start_job(&Call::default(), JobKind::GoingPublic, &user, None).await?;
         Ok(Some(job))
     }
 
@@ -48,7 +78,7 @@ impl Service {
     pub(crate) async fn accept_overtaken(&self, id: &UserId) -> Result<()> {
         let Some(user) = self.find_user(id).await?.filter(|user| !user.private) else { return Ok(()) };
         if self.store.get_counts(user.key).await?.is_some_and(|counts| counts.requests > 0) {
-            self.start_job(&Call::default(), JobKind::GoingPublic, &user).await?;
+            self.start_job(&Call::default(), JobKind::GoingPublic, &user, None).await?;
             self.jobs.wake.notify_one();
         }
         Ok(())
@@ -57,30 +87,31 @@ impl Service {
     /// Accepts everybody who waits for an account that a file made public. Whoever imports waits for it: nobody else works
     /// on the store, and a run that is cut off comes here again.
     pub(crate) async fn accept_waiting(&self, target: Key) -> Result<()> {
-        let list = List::new(target, Plane::Request, Side::Followers);
-        loop {
-            let page = self.store.scan(list, None, CHUNK_MAX).await?;
-            let is_public = self.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
-            if page.edges.is_empty() || !is_public {
-                return Ok(());
-            }
-            self.accept_edges(target, &page.edges).await?;
+        let list = requests_of(target);
+        let is_public = self.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
+        let above = self.above_requests(list).await?;
+        if !is_public || above == Version::ZERO {
+            return Ok(());
         }
+        let mut plan = Plan::below(above);
+        while plan.is_unfinished() {
+            if let Some(requests) = self.next_requests(list, &mut plan).await? {
+                self.accept_edges(target, &requests, None).await?;
+            }
+        }
+        Ok(())
     }
 
-    /// How many of these requests were accepted.
-    async fn accept_edges(&self, target: Key, edges: &[Edge]) -> Result<u64> {
-        let accept = |follower| Write::from(Operation::Accept { target, follower });
-        // The oldest first, so that who asked last stands on top.
-        let writes: Vec<Write> = edges.iter().rev().map(|edge| accept(edge.follower)).collect();
+    /// How many of these requests were accepted, the oldest first, so that who asked last stands on top.
+    async fn accept_edges(&self, target: Key, edges: &[Edge], tally: Option<RecordId>) -> Result<u64> {
+        let accept = |edge: &Edge| {
+            let operation = Operation::Accept { target, follower: edge.follower };
+            Write { tally: tally.clone(), ..Write::from(operation) }
+        };
         let mut accepted = 0;
-        for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
+        for outcome in self.commit_of_job(edges.iter().rev().map(accept).collect()).await {
             match outcome {
-                Ok(outcome) => {
-                    self.feed.saw(&outcome);
-                    self.committed(&write.operation, &outcome);
-                    accepted += u64::from(outcome.reply.changed());
-                }
+                Ok(outcome) => accepted += u64::from(outcome.reply.changed()),
                 // The request was taken back, or the account is gone.
                 Err(error) if matches!(error.code(), Code::NotFound | Code::ActorNotFound) => {}
                 Err(error) => return Err(error),
@@ -89,27 +120,66 @@ impl Service {
         Ok(accepted)
     }
 
-    pub(super) async fn accept_chunk(&self, job: &mut Stored) -> Result<Step> {
-        let Some(target) = self.subject_of(job).await? else { return Ok(Step::Done) };
-        let before = match (job.before, job.kind) {
-            (Some(before), _) => before,
-            (None, JobKind::GoingPublic) if target.private => {
-                let waited = self.clock.now().since_2000().saturating_sub(job.id.millis().since_2000());
-                return Ok(if waited < OPENING_MILLIS { Step::Waits } else { Step::Done });
-            }
-            // Nobody had to ask since the account was opened.
-            (None, JobKind::GoingPublic) => target.version,
-            (None, _) => job.id,
-        };
-        job.before = Some(before);
-        let list = List::new(target.key, Plane::Request, Side::Followers);
-        let start = Place { position: before, key: Key::MIN };
-        let page = self.store.scan(list, Some(start), CHUNK_MAX).await?;
-        if page.edges.is_empty() {
-            return Ok(Step::Done);
+    /// The oldest requests first, so that the order of the list is the order of asking.
+    pub(super) async fn accept_chunk(&self, job: &mut Stored) -> Result<(Step, u64)> {
+        let Some(target) = self.subject_of(job).await? else { return Ok((Step::Done, 0)) };
+        if job.kind == JobKind::GoingPublic && job.before.is_none() && target.private {
+            let waited = self.clock.now().since_2000().saturating_sub(job.id.millis().since_2000());
+            return Ok((if waited < OPENING_MILLIS { Step::Waits } else { Step::Done }, 0));
         }
-        job.edges += self.accept_edges(target.key, &page.edges).await?;
-        Ok(if page.more { Step::More } else { Step::Done })
+        let list = requests_of(target.key);
+        // What was asked for when the job began, by whatever clock; of an account that is public whoever asked at all.
+        let before = match job.before {
+            Some(before) => before,
+            None => self.above_requests(list).await?,
+        };
+        let before = before.max(job.id);
+        job.before = Some(before);
+        let mut plan = self.jobs.plans.lock().remove(&job.id).unwrap_or_else(|| Plan::below(before));
+        let Some(requests) = self.next_requests(list, &mut plan).await? else {
+            self.jobs.plans.lock().insert(job.id, plan);
+            return Ok((Step::More, 0));
+        };
+        let accepted = self.accept_edges(target.key, &requests, Some(tally_id(job.id)?)).await?;
+        if plan.is_unfinished() {
+            self.jobs.plans.lock().insert(job.id, plan);
+            return Ok((Step::More, accepted));
+        }
+        // Nobody has to ask a public account: who asked meanwhile did so by another server's clock.
+        let above = self.above_requests(list).await?;
+        if job.kind == JobKind::GoingPublic && accepted > 0 && above > Version::ZERO && !target.private {
+            job.before = Some(above);
+            return Ok((Step::More, accepted));
+        }
+        Ok((Step::Done, accepted))
+    }
+
+    /// A version above all requests that have been made, whatever clock they were made by; zero without any.
+    async fn above_requests(&self, list: List) -> Result<Version> {
+        let page = self.store.scan(list, None, 1).await?;
+        let newest = page.edges.first().map(|edge| edge.value.position);
+        Ok(newest.map_or(Version::ZERO, |newest| Version::from_bits(newest.bits().saturating_add(1)).min(Version::MAX)))
+    }
+
+    /// The oldest requests that are left, newest first; `None` while the list is still being looked through.
+    async fn next_requests(&self, list: List, plan: &mut Plan) -> Result<Option<Vec<Edge>>> {
+        for _ in 0..PLAN_PAGES {
+            let Some(from) = plan.open.take() else { break };
+            let page = self.store.scan(list, Some(from), CHUNK_MAX).await?;
+            plan.marks.push(from);
+            plan.open = page.edges.last().filter(|_| page.more).map(|edge| list.place(edge));
+        }
+        if plan.open.is_some() {
+            return Ok(None);
+        }
+        let Some(mark) = plan.marks.pop() else { return Ok(Some(Vec::new())) };
+        let page = self.store.scan(list, Some(mark), CHUNK_MAX).await?;
+        if let Some(last) = page.edges.last().filter(|_| page.more) {
+            // More than when it was looked through: those below come first.
+            plan.marks.extend([mark, list.place(last)]);
+            return Ok(None);
+        }
+        Ok(Some(page.edges))
     }
 
     pub(super) async fn subject_of(&self, job: &Stored) -> Result<Option<User>> {

@@ -67,7 +67,7 @@ impl Service {
         }
         for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
             let outcome = outcome?;
-            self.feed.saw(&outcome);
+            self.hearing()(&outcome);
             self.committed(&write.operation, &outcome);
         }
         Ok(true)

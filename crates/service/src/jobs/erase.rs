@@ -1,15 +1,19 @@
 //! The end of a person: gone from every read at once, their edges in chunks.
 
-use entourage_model::{CHUNK_MAX, Error, Operation, Reply, Result, UserId, Version};
+use entourage_model::{CHUNK_MAX, Error, Operation, Reply, Result, UserId, Version, Write};
 
-use super::{JobKind, JobStarted, JobState, stored::Stored, work::Step};
+use super::{
+    JobKind, JobStarted, JobState,
+    stored::{Stored, tally_id},
+    work::Step,
+};
 use crate::{Call, Receipt, Service, ids::user_not_found, service::unexpected};
 
 impl Service {
     pub async fn erase(&self, call: &Call, id: &UserId) -> Result<JobStarted> {
         call.may_change(id)?;
         let (job, first) = match self.find_user(id).await? {
-            Some(user) => self.start_job(call, JobKind::Erase, &user).await?,
+            Some(user) => self.start_job(call, JobKind::Erase, &user, None).await?,
             None => self.started_before(call).await?.ok_or_else(user_not_found)?,
         };
         let stored = self.stored_job(job).await?;
@@ -48,23 +52,24 @@ impl Service {
         Ok(Some(self.commit(&Call::default(), operation).await?.1))
     }
 
-    pub(super) async fn erase_chunk(&self, job: &mut Stored) -> Result<Step> {
-        let Some(subject) = job.subject else { return Ok(Step::Done) };
+    pub(super) async fn erase_chunk(&self, job: &mut Stored) -> Result<(Step, u64)> {
+        let Some(subject) = job.subject else { return Ok((Step::Done, 0)) };
         if self.subject_of(job).await?.is_some() {
             self.erase_subject(job).await?;
         }
         let operation = Operation::EraseEdges { key: subject.key, limit: CHUNK_MAX };
-        match self.commit(&Call::default(), operation).await? {
-            (Reply::EdgesErased { removed, left }, _) => {
-                job.edges += u64::from(removed);
+        let write = Write { tally: Some(tally_id(job.id)?), ..Write::from(operation) };
+        let outcomes = self.commit_of_job(vec![write]).await;
+        match outcomes.into_iter().next().ok_or_else(|| Error::internal("the store left a result out"))??.reply {
+            Reply::EdgesErased { removed, left } => {
                 if left {
-                    return Ok(Step::More);
+                    return Ok((Step::More, removed.into()));
                 }
                 // Not even the job remembers them.
                 job.subject = None;
-                Ok(Step::Done)
+                Ok((Step::Done, removed.into()))
             }
-            (other, _) => Err(unexpected(&other)),
+            other => Err(unexpected(&other)),
         }
     }
 }

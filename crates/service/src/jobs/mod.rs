@@ -8,16 +8,17 @@ mod erased_ids;
 mod stored;
 mod work;
 
-use std::sync::atomic::AtomicU64;
+use std::{collections::HashMap, sync::atomic::AtomicU64};
 
 use entourage_model::{Code, Cursor};
 use entourage_model::{
     CursorScope, Error, Key, List, Millis, Operation, Place, RecordId, Reply, Result, Selection, Space, User, UserId,
     Version,
 };
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use self::stored::Stored;
+use self::{accept::Plan, stored::Stored};
 use crate::{Call, Limit, Receipt, Service, ids::shown_id, service::unexpected};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -90,6 +91,8 @@ pub(crate) struct Jobs {
     wake: Notify,
     /// When ids of the erased were looked at last, in milliseconds since 2000.
     ids_looked_at: AtomicU64,
+    /// In which order jobs that accept requests go through them.
+    plans: Mutex<HashMap<Version, Plan>>,
 }
 
 const SCOPE: CursorScope = CursorScope { list: List::following(Key::SERVER), selection: Selection::Jobs, viewer: None };
@@ -108,11 +111,12 @@ impl Service {
         let next_cursor = last.map(|place| Cursor(place).encode(&self.sealer, &SCOPE));
         let keys: Vec<Key> = jobs.iter().filter_map(|job| job.subject).map(|subject| subject.key).collect();
         let users = self.users_by_key(&keys).await?;
-        let shown = |job: Stored| {
+        let mut rows = Vec::with_capacity(jobs.len());
+        for job in jobs {
             let user = job.subject.and_then(|subject| users.get(&subject.key));
-            job.shown(user)
-        };
-        Ok(JobPage { rows: jobs.into_iter().map(shown).collect(), next_cursor })
+            rows.push(self.counted(job).await?.shown(user));
+        }
+        Ok(JobPage { rows, next_cursor })
     }
 
     pub async fn job(&self, call: &Call, id: Version) -> Result<Job> {
@@ -121,8 +125,16 @@ impl Service {
         self.shown_job(id).await
     }
 
+    /// With what it has changed so far.
+    async fn counted(&self, job: Stored) -> Result<Stored> {
+        match job.state {
+            JobState::Running => Ok(Stored { edges: job.edges + self.tally_of(job.id).await?, ..job }),
+            JobState::Done | JobState::Failed => Ok(job),
+        }
+    }
+
     async fn shown_job(&self, id: Version) -> Result<Job> {
-        let stored = self.stored_job(id).await?;
+        let stored = self.counted(self.stored_job(id).await?).await?;
         let keys: Vec<Key> = stored.subject.map(|subject| subject.key).into_iter().collect();
         let users = self.users_by_key(&keys).await?;
         let user = stored.subject.and_then(|subject| users.get(&subject.key));
@@ -136,8 +148,14 @@ impl Service {
     }
 
     /// The record is there before anything is done: whatever happens then, somebody goes on with it.
-    async fn start_job(&self, call: &Call, kind: JobKind, user: &User) -> Result<(Version, Receipt)> {
-        let value = stored::fresh(kind, user)?;
+    async fn start_job(
+        &self,
+        call: &Call,
+        kind: JobKind,
+        user: &User,
+        before: Option<Version>,
+    ) -> Result<(Version, Receipt)> {
+        let value = stored::fresh(kind, user, before)?;
         let operation = Operation::AddRecord { space: Space::Job, owner: Key::SERVER, value, cap: None };
         match self.commit(call, operation).await? {
             (Reply::Record { version, .. }, receipt) => Ok((version, receipt)),

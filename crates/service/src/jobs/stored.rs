@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{JobKind, JobState};
 
+/// What the ids of these records begin with; those of ends of mutes begin with less.
+const TALLY: u8 = b't';
+
 /// A person, not an id: who is created under it later is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subject {
@@ -31,13 +34,14 @@ pub(super) struct Stored {
     pub(super) state: JobState,
     pub(super) subject: Option<Subject>,
     pub(super) before: Option<Version>,
+    /// How many edges it had changed when it ended; while it runs they are counted elsewhere.
     pub(super) edges: u64,
     pub(super) error: Option<Box<str>>,
 }
 
-pub(super) fn fresh(kind: JobKind, user: &User) -> Result<Box<[u8]>> {
+pub(super) fn fresh(kind: JobKind, user: &User, before: Option<Version>) -> Result<Box<[u8]>> {
     let subject = Some(Subject { key: user.key, created: user.created });
-    write(&Document { kind, state: JobState::Running, subject, before: None, edges: 0, error: None })
+    write(&Document { kind, state: JobState::Running, subject, before, edges: 0, error: None })
 }
 
 impl Stored {
@@ -70,6 +74,14 @@ impl Stored {
             cap: None,
         }
     }
+}
+
+/// Where the edges are counted that a job changes, each in the commit that changes it: what is read there is exact
+/// wherever the server stops. Ids of jobs begin with more.
+pub(super) fn tally_id(job: Version) -> Result<RecordId> {
+    let mut bytes = vec![TALLY];
+    bytes.extend_from_slice(&job.bits().to_be_bytes());
+    RecordId::new(&bytes)
 }
 
 fn write(document: &Document) -> Result<Box<[u8]>> {

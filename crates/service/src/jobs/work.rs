@@ -1,9 +1,14 @@
 //! The work itself: one chunk of every job at a time, so that a large one keeps no small one waiting. Every step can
 //! be repeated, by whoever starts after a crash or by another server of the same store.
 
-use entourage_model::{Code, Error, RecordId, Result};
+use entourage_model::{
+    Code, Condition, Error, Key, Operation, Outcome, RecordId, Result, Space, Version, Write, tally,
+};
 
-use super::{JobKind, JobState, stored::Stored};
+use super::{
+    JobKind, JobState,
+    stored::{Stored, tally_id},
+};
 use crate::{Call, Service};
 
 const PAGE: usize = 1_000;
@@ -39,15 +44,15 @@ impl Service {
     }
 
     async fn work_on(&self, mut job: Stored) -> Result<bool> {
-        let edges = job.edges;
         let stepped = match job.kind {
             JobKind::AcceptAll | JobKind::GoingPublic => self.accept_chunk(&mut job).await,
             JobKind::Erase => self.erase_chunk(&mut job).await,
         };
+        let mut moved = 0;
         match stepped {
-            Ok(Step::Waits) => return Ok(false),
-            Ok(Step::More) => {}
-            Ok(Step::Done) => job.state = JobState::Done,
+            Ok((Step::Waits, _)) => return Ok(false),
+            Ok((Step::More, edges)) => moved = edges,
+            Ok((Step::Done, edges)) => (job.state, moved) = (JobState::Done, edges),
             // The store, or somebody else's write, stands in the way: later.
             Err(error) if error.code().is_retryable() => return Err(error),
             Err(error) => {
@@ -56,8 +61,10 @@ impl Service {
             }
         }
         let kind = job.kind.as_str();
-        metrics::counter!("entourage_job_edges_total", "kind" => kind).increment(job.edges - edges);
-        if job.state != JobState::Running {
+        metrics::counter!("entourage_job_edges_total", "kind" => kind).increment(moved);
+        let is_over = job.state != JobState::Running;
+        if is_over {
+            job.edges += self.tally_of(job.id).await?;
             metrics::counter!("entourage_jobs_finished_total", "kind" => kind, "state" => job.state.as_str())
                 .increment(1);
         }
@@ -65,8 +72,33 @@ impl Service {
             // Another server of this store has done the same.
             Err(error) if error.code() == Code::RequestInProgress => Ok(true),
             Err(error) => Err(error),
+            Ok(_) if is_over => self.drop_tally(job.id).await.map(|()| true),
             Ok(_) => Ok(true),
         }
+    }
+
+    /// Commits what a job does, each by itself; whatever becomes of it, the rest of this process hears of it.
+    pub(super) async fn commit_of_job(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let outcomes = self.store.commit_all(writes.clone()).await;
+        for (write, outcome) in writes.iter().zip(&outcomes) {
+            if let Ok(outcome) = outcome {
+                self.hearing()(outcome);
+                self.committed(&write.operation, outcome);
+            }
+        }
+        outcomes
+    }
+
+    /// How many edges a job that runs has changed.
+    pub(super) async fn tally_of(&self, job: Version) -> Result<u64> {
+        let record = self.store.get_record(Space::Job, Key::SERVER, &tally_id(job)?).await?;
+        Ok(record.map_or(0, |record| tally(&record.value)))
+    }
+
+    async fn drop_tally(&self, job: Version) -> Result<()> {
+        let (space, owner, id, condition) = (Space::Job, Key::SERVER, tally_id(job)?, Condition::Any);
+        let operation = Operation::PutRecord { space, owner, id, value: None, condition, cap: None };
+        self.commit(&Call::default(), operation).await.map(drop)
     }
 
     /// Jobs that run, newest first. What ended long ago is removed on the way.
@@ -91,6 +123,8 @@ impl Service {
     }
 
     async fn forget(&self, job: &Stored) -> Result<()> {
+        // Left where the server stopped at the very end of the job.
+        self.drop_tally(job.id).await?;
         match self.commit(&Call::default(), job.removal()).await {
             Err(error) if error.code() == Code::RequestInProgress => Ok::<(), Error>(()),
             other => other.map(drop),

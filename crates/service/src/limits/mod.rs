@@ -8,7 +8,7 @@ mod write;
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Code, Error, Key, Result, Uptime, UserId};
+use entourage_model::{Cause, Change, Code, Error, Key, Kind, Outcome, Result, State, Uptime, UserId};
 
 pub use self::quota::Standing;
 pub(crate) use self::write::{Hold, Limited};
@@ -31,7 +31,7 @@ pub struct Limits {
     pub follows_per_target_per_minute: u32,
     /// New follows of one actor in an hour after which more need a solved challenge.
     pub challenge_after: u32,
-    /// How often an edge may be followed and unfollowed.
+    /// How often an edge may end before it is followed once more.
     pub flips_per_day: u32,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Limiter {
     requests: Option<Quota<UserId>>,
     /// Successful follows of an actor.
     followed: Option<Window<Key>>,
-    /// Edges that were followed and unfollowed.
+    /// Edges that ended.
     flipped: Option<Window<(Key, Key)>>,
 }
 
@@ -95,14 +95,15 @@ impl Limiter {
 
     /// Whether a new follow may be made now. What is admitted is held back until it is settled, so that requests
     /// which run at the same time together stay within the limits.
-    fn admit(&self, follower: Key, target: Key, quiet: bool, has_proof: bool) -> Result<Admission<'_>> {
+    fn admit(self: &Arc<Self>, follower: Key, target: Key, quiet: bool, has_proof: bool) -> Result<Admission> {
         if let Some(flipped) = &self.flipped
             && let Some(wait) = flipped.wait(&(follower, target))
         {
-            let detail = "this edge was followed and unfollowed too often within a day";
+            let detail = "this follow was made and ended too often within a day";
             return Err(Error::new(Code::CoolingDown, detail).retry_after(wait));
         }
-        let mut admission = Admission { limiter: self, follower, target, held: Held::default(), open: true };
+        let limiter = Arc::clone(self);
+        let mut admission = Admission { limiter, follower, target, held: Held::default(), open: true };
         match admission.hold(quiet, has_proof) {
             Ok(()) => Ok(admission),
             Err(error) => {
@@ -112,10 +113,17 @@ impl Limiter {
         }
     }
 
-    /// An edge was unfollowed by its follower.
-    fn count_flip(&self, follower: Key, target: Key) {
-        if let Some(flipped) = &self.flipped {
-            flipped.count((follower, target));
+    /// Every outcome of this process passes here, however it was asked for and whoever is still there to hear of it.
+    /// Whatever ends a follow or a request flips its edge, but for the end of one of the two.
+    pub(crate) fn saw(&self, outcome: &Outcome) {
+        let Some(flipped) = &self.flipped else { return };
+        for change in &outcome.changes {
+            if let Change::Edge(edge) = change
+                && (edge.kind, edge.after.state) == (Kind::Follow, State::Removed)
+                && edge.cause != Cause::Erase
+            {
+                flipped.count((edge.follower, edge.target));
+            }
         }
     }
 }
@@ -127,19 +135,19 @@ struct Held {
     targets: bool,
 }
 
-/// A follow under way. One whose end nobody saw, because its client hung up, may have happened and is counted.
-pub(crate) struct Admission<'a> {
-    limiter: &'a Limiter,
+/// A follow under way. One whose end nobody saw may have happened and is counted.
+pub(crate) struct Admission {
+    limiter: Arc<Limiter>,
     follower: Key,
     target: Key,
     held: Held,
     open: bool,
 }
 
-impl Admission<'_> {
+impl Admission {
     /// Quiet follows do not count for their target: others would learn of them by being refused.
     fn hold(&mut self, quiet: bool, has_proof: bool) -> Result<()> {
-        let Limiter { followed, follows, targets, .. } = self.limiter;
+        let Limiter { followed, follows, targets, .. } = &*self.limiter;
         if let Some(followed) = followed {
             if !followed.hold(&self.follower, has_proof) {
                 return Err(challenge_required());
@@ -176,7 +184,7 @@ impl Admission<'_> {
     }
 }
 
-impl Drop for Admission<'_> {
+impl Drop for Admission {
     fn drop(&mut self) {
         if self.open {
             self.close(true);

@@ -1,22 +1,23 @@
 //! One write within the limits, from before its commit to after it. Every door that commits goes through here.
 
+use std::sync::Arc;
+
 use entourage_model::{Code, Error, Key, Operation, Outcome, Reply, Result};
 
 use super::{Admission, Limiter};
 
 /// What the limits have to do with a write that is under way.
-pub(crate) enum Limited<'a> {
+pub(crate) enum Limited {
     /// Nothing.
     Free,
-    Follow(Admission<'a>),
+    Follow(Admission),
     /// A follow over a limit. It is still decided, with room for no new edge: what is there already, what is replayed
     /// and what is wrong for another reason has nothing to do with limits.
     Over(Error),
-    Unfollow(&'a Limiter, Key, Key),
 }
 
 impl Limiter {
-    pub(crate) fn begin(&self, operation: &mut Operation, has_proof: impl FnOnce(Key) -> bool) -> Limited<'_> {
+    pub(crate) fn begin(self: &Arc<Self>, operation: &mut Operation, has_proof: impl FnOnce(Key) -> bool) -> Limited {
         match operation {
             Operation::Follow { follower, target, quiet, cap } => {
                 match self.admit(*follower, *target, *quiet == Some(true), has_proof(*follower)) {
@@ -27,7 +28,6 @@ impl Limiter {
                     }
                 }
             }
-            Operation::Unfollow { follower, target } => Limited::Unfollow(self, *follower, *target),
             _ => Limited::Free,
         }
     }
@@ -44,7 +44,7 @@ pub(crate) enum Hold {
     Refused,
 }
 
-impl Limited<'_> {
+impl Limited {
     pub(crate) fn end_with_hold(self, result: Result<Outcome>) -> (Result<Outcome>, Hold) {
         let is_held = matches!(self, Self::Follow(_));
         // Who flips an edge too often waits, whatever the others do.
@@ -70,10 +70,6 @@ impl Limited<'_> {
                 result
             }
             (Self::Over(over), None) if is_full(&result) => Err(over),
-            (Self::Unfollow(limiter, follower, target), Some(Reply::Gone { changed: true })) => {
-                limiter.count_flip(follower, target);
-                result
-            }
             _ => result,
         }
     }

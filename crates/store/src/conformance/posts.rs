@@ -40,7 +40,7 @@ pub(super) async fn written_under_an_id_of_their_own(world: World) {
     assert!(second.version > first.version);
     for outcome in [&first, &second] {
         let version = outcome.version;
-        assert_eq!(outcome.reply, Reply::Record { version, created: true, changed: true });
+        assert_eq!(outcome.reply, Reply::Record { version, created: true, changed: true, owner: Some(author) });
         assert_eq!(outcome.changes.len(), 2);
         assert_eq!(found_by_id(&world, version).await, Some(author));
     }
@@ -100,10 +100,10 @@ pub(super) async fn replaced_and_taken_away(world: World) {
     let made = world.done(post(author, b"one")).await.version;
     let kept = world.done(post(author, b"kept")).await.version;
     let same = world.done(replace(author, made, b"one", Condition::Version(made))).await;
-    assert_eq!(same.reply, Reply::Record { version: made, created: false, changed: false });
+    assert_eq!(same.reply, Reply::Record { version: made, created: false, changed: false, owner: Some(author) });
     let replaced = world.done(replace(author, made, b"two", Condition::Version(made))).await;
     let version = replaced.version;
-    assert_eq!(replaced.reply, Reply::Record { version, created: false, changed: true });
+    assert_eq!(replaced.reply, Reply::Record { version, created: false, changed: true, owner: Some(author) });
     world.refused(replace(author, made, b"three", Condition::Version(made)), Code::RequestInProgress).await;
     let id = RecordId::of_version(made);
     let stored = world.store.get_record(Space::Post, author, &id).await.expect("records can be read");

@@ -11,11 +11,17 @@ use super::{
 pub(super) async fn written_read_back_and_removed(world: World) {
     let (owner, mark) = world.user_at_mark().await;
     let first = world.done(put_record(Space::Seen, owner, b"a", b"one")).await;
-    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true });
+    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true, owner: Some(owner) });
     let second = world.done(put_record(Space::Seen, owner, b"a", b"two")).await;
-    assert_eq!(second.reply, Reply::Record { version: second.version, created: false, changed: true });
+    assert_eq!(
+        second.reply,
+        Reply::Record { version: second.version, created: false, changed: true, owner: Some(owner) }
+    );
     let same = world.done(put_record(Space::Seen, owner, b"a", b"two")).await;
-    assert_eq!(same.reply, Reply::Record { version: second.version, created: false, changed: false });
+    assert_eq!(
+        same.reply,
+        Reply::Record { version: second.version, created: false, changed: false, owner: Some(owner) }
+    );
     let stored = world.store.get_record(Space::Seen, owner, &id(b"a")).await.expect("records can be read");
     let stored = stored.expect("the record stands");
     assert_eq!((stored.version, &*stored.value), (second.version, &b"two"[..]));
@@ -167,7 +173,10 @@ pub(super) async fn groups_have_members_among_the_connected(world: World) {
     }
     for connected in [followed, follower] {
         let added = world.done(member(owner, b"g", connected, true)).await;
-        assert_eq!(added.reply, Reply::Record { version: added.version, created: true, changed: true });
+        assert_eq!(
+            added.reply,
+            Reply::Record { version: added.version, created: true, changed: true, owner: Some(owner) }
+        );
     }
     world.done(unfollow(owner, followed)).await;
     // Who is in stays in; that the two are strangers now is for readers to see.
@@ -243,7 +252,7 @@ pub(super) async fn added_under_an_id_of_their_own(world: World) {
     let add = |cap| Operation::AddRecord { space: Space::Group, owner, value: Box::from(*b"g"), cap };
     let key = own_request();
     let first = world.done(keyed(add(Some(5)), key)).await;
-    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true });
+    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true, owner: Some(owner) });
     let again = world.done(keyed(add(Some(5)), key)).await;
     assert!(again.replayed && again.reply == first.reply, "{again:?}");
     let made = world

@@ -174,7 +174,7 @@ impl Reference {
             }
             Told::Record { list, id, created } => {
                 let record = self.records.get(&list).and_then(|list| list.get(&id)).ok_or("the record must stand")?;
-                Reply::Record { version: record.version, created, changed }
+                Reply::Record { version: record.version, created, changed, owner: Some(list.1) }
             }
             Told::EdgesErased { removed, left } => Reply::EdgesErased { removed, left },
         };
@@ -356,9 +356,9 @@ impl Reference {
     }
 
     fn mark(&self, link: Link, event: &'static str, expires: Option<Expiry>) -> Result<Expected, Code> {
-        let (_, actor, target) = link;
+        let (kind, actor, target) = link;
         if actor == target {
-            return Err(Code::SelfBlock);
+            return Err(if kind == Kind::Mute { Code::InvalidRequest } else { Code::SelfBlock });
         }
         self.known(actor)?;
         self.users.get(&target).ok_or(Code::UserNotFound)?;

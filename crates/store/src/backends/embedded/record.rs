@@ -266,6 +266,8 @@ mod reply {
     pub(super) const EDGE: u8 = 3;
     pub(super) const RECORD: u8 = 4;
     pub(super) const EDGES_ERASED: u8 = 5;
+    /// A record with its owner, since format 3.
+    pub(super) const RECORD_OF: u8 = 6;
 }
 
 fn encode_reply(bytes: &mut Vec<u8>, reply: &Reply) {
@@ -277,9 +279,13 @@ fn encode_reply(bytes: &mut Vec<u8>, reply: &Reply) {
             encode_value(bytes, value, value.version);
         }
         Reply::Gone { changed } => bytes.extend([reply::GONE, u8::from(*changed)]),
-        Reply::Record { version, created, changed } => {
-            bytes.extend([reply::RECORD, u8::from(*created), u8::from(*changed)]);
+        Reply::Record { version, created, changed, owner } => {
+            let tag = if owner.is_some() { reply::RECORD_OF } else { reply::RECORD };
+            bytes.extend([tag, u8::from(*created), u8::from(*changed)]);
             put_varint(bytes, version.bits());
+            if let Some(owner) = owner {
+                put_signed(bytes, owner.0);
+            }
         }
         Reply::EdgesErased { removed, left } => {
             bytes.extend([reply::EDGES_ERASED, u8::from(*left)]);
@@ -309,9 +315,11 @@ fn decode_reply(reader: &mut Reader<'_>) -> Result<Reply, Corrupt> {
             let version = Version::from_bits(reader.varint()?);
             Reply::Edge { value: decode_value(reader, version)?, created, changed }
         }
-        reply::RECORD => {
+        tag @ (reply::RECORD | reply::RECORD_OF) => {
             let (created, changed) = (flag(reader)?, flag(reader)?);
-            Reply::Record { version: Version::from_bits(reader.varint()?), created, changed }
+            let version = Version::from_bits(reader.varint()?);
+            let owner = if tag == reply::RECORD_OF { Some(Key(reader.signed()?)) } else { None };
+            Reply::Record { version, created, changed, owner }
         }
         reply::EDGES_ERASED => Reply::EdgesErased { left: flag(reader)?, removed: reader.u32()? },
         _ => return Err(Corrupt("unknown reply")),
@@ -338,7 +346,8 @@ mod tests {
             Reply::Edge { value, created: false, changed: true },
             Reply::Edge { value: EdgeValue::active(Version::from_bits(7)), created: true, changed: true },
             Reply::Gone { changed: true },
-            Reply::Record { version: Version::MAX, created: true, changed: true },
+            Reply::Record { version: Version::MAX, created: true, changed: true, owner: None },
+            Reply::Record { version: Version::MAX, created: true, changed: true, owner: Some(Key::MIN) },
             Reply::EdgesErased { removed: 1_000, left: true },
         ];
         for reply in replies {

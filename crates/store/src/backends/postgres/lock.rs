@@ -71,6 +71,7 @@ impl Locks {
     fn of(self, write: &Write) -> Vec<(i64, bool)> {
         let mut locks = Vec::with_capacity(5);
         match write.operation.parties() {
+            _ if write.operation == Operation::Nothing => {}
             (owner, None)
                 if matches!(
                     write.operation,
@@ -96,6 +97,9 @@ impl Locks {
         | Operation::GroupMember { owner, .. } = write.operation
         {
             locks.push((self.number(Name::Records(owner)), true));
+        }
+        if write.tally.is_some() {
+            locks.push((self.number(Name::Records(Key::SERVER)), true));
         }
         if let Some(key) = &write.idempotency {
             locks.push((self.number(Name::Scope(key.scope)), true));

@@ -176,7 +176,15 @@ struct Found {
 }
 
 async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Found, Failure> {
-    match &write.operation {
+    let mut found = load_own_records(transaction, &write.operation).await?;
+    if let Some(id) = &write.tally {
+        found.records.extend(load_record(transaction, Space::Job, Key::SERVER, id).await?);
+    }
+    Ok(found)
+}
+
+async fn load_own_records(transaction: &Transaction<'_>, operation: &Operation) -> Result<Found, Failure> {
+    match operation {
         Operation::PutRecord { space, owner, id, value, cap, .. } => {
             let mut found = Found::default();
             found.records.extend(load_record(transaction, *space, *owner, id).await?);
