@@ -240,6 +240,9 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     let Some(Told::New(accepted)) = told(&world, &mut stream).await else { panic!("the request was accepted") };
     assert_eq!((accepted.kind, &accepted.actors[0].id), (NotificationKind::RequestAccepted, &id(5)));
     assert_eq!(told(&world, &mut stream).await, Some(Told::Unseen(1)));
+    // A pair that came again meanwhile is no news to whoever connects again, either.
+    world.unfollow(4, 0).await;
+    world.follow(4, 0).await;
     // Whoever had the second one is told the last one only.
     let last = second.id();
     let mut resumed = world.service.notification_stream(&call, &id(0), Some(&last)).await.unwrap();
@@ -251,4 +254,26 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     assert_eq!(told(&world, &mut stream).await, None);
     assert_eq!(told(&world, &mut resumed).await, None);
     running.await.unwrap();
+}
+
+/// Rows that are not told of stand between those that are: however many there are, these are found.
+#[tokio::test]
+async fn rows_that_are_not_told_of_hide_nobody() {
+    let silent = GROUP_ROWS_MAX as i64 + 500;
+    let world = World::new(silent + 10).await;
+    for fan in [1, 2] {
+        world.follow(fan, 0).await;
+    }
+    assert_eq!(world.unseen(0).await, 1);
+    let muted = 3..3 + silent;
+    world.commit(muted.clone().map(|fan| Operation::Mute { actor: Key(0), target: Key(fan), expires_at: None })).await;
+    let follow = |fan| Operation::Follow { follower: Key(fan), target: Key(0), quiet: false, cap: None };
+    world.clock.advance(1);
+    world.commit(muted.map(follow)).await;
+    let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
+    assert_eq!((page.unseen, page.rows.len()), (1, 1));
+    assert_eq!((page.rows[0].count, page.rows[0].count_is_exact), (2, true));
+    world.follow(silent + 5, 0).await;
+    let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
+    assert_eq!((page.rows[0].count, &page.rows[0].actors[0].id), (3, &id(silent + 5)));
 }

@@ -15,6 +15,8 @@ const POLL: Duration = Duration::from_millis(500);
 const CHUNK: usize = 1_000;
 /// How often it is written down how far the log was read, at most.
 const OFFSET_INTERVAL: Duration = Duration::from_secs(1);
+/// So many events without a post are worth writing down how far the log was read.
+const OFFSET_EVENTS: u64 = 10_000;
 /// How long the reader waits when too many posts wait.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 const OFFSET: &[u8] = b"offset";
@@ -28,8 +30,12 @@ const SWEEP_EVERY: u64 = 10;
 struct Position {
     at: Sequence,
     saved: Instant,
+    /// Where the stored offset stands.
+    saved_at: Sequence,
     /// Posts were read that the stored offset does not cover.
     is_unsaved: bool,
+    /// How far the log went when it was last asked: by now every post up to there was heard of.
+    heard_to: Option<Sequence>,
     /// Nothing was read yet: what an earlier run left comes first.
     is_first: bool,
 }
@@ -64,7 +70,7 @@ impl Service {
             }
         }
         if let Some(position) = &mut position
-            && let Err(error) = self.save_offset(position, Duration::ZERO).await
+            && let Err(error) = self.save_last_offset(position).await
         {
             tracing::debug!(code = error.code().as_str(), "the fan-out's offset was not kept: {}", error.detail());
         }
@@ -103,11 +109,13 @@ impl Service {
                     self.feed.inboxes.clear(None).await?;
                     (now, false)
                 };
-                position.insert(Position { at, saved: Instant::now(), is_unsaved, is_first: true })
+                let (saved, saved_at, heard_to) = (Instant::now(), at, None);
+                position.insert(Position { at, saved, saved_at, is_unsaved, heard_to, is_first: true })
             }
         };
         self.feed.is_reading.send_replace(true);
         if !self.skip_to_posts(position) {
+            self.pass_what_is_no_post(position).await?;
             return self.save_offset(position, OFFSET_INTERVAL).await;
         }
         loop {
@@ -151,6 +159,20 @@ impl Service {
         true
     }
 
+    /// Whatever was written between posts need not be read after a restart, either.
+    async fn pass_what_is_no_post(&self, position: &mut Position) -> Result<()> {
+        // While somebody listens everything is read.
+        if self.feed.live.streams() > 0 {
+            position.heard_to = None;
+            return Ok(());
+        }
+        // A post is heard of a moment after it is in the log, so this is about what was there one look ago.
+        let heard_to = position.heard_to.replace(self.log.last().await?);
+        position.at = position.at.max(heard_to.unwrap_or_default());
+        position.is_unsaved |= position.at.0 - position.saved_at.0.min(position.at.0) >= OFFSET_EVENTS;
+        Ok(())
+    }
+
     /// Where an earlier run had come to. Without one there is no inbox that could have missed anything.
     async fn first_position(&self, now: Sequence) -> Result<Sequence> {
         let stored = self.store.get_record(Space::FanoutQueue, Key::SERVER, &RecordId::new(OFFSET)?).await?;
@@ -174,13 +196,23 @@ impl Service {
         Ok(())
     }
 
+    /// At the end, however few events there were: the next run begins where this one ended.
+    async fn save_last_offset(&self, position: &mut Position) -> Result<()> {
+        if self.feed.is_alone && self.feed.unread.lock().is_none() {
+            position.at = position.at.max(position.heard_to.unwrap_or_default());
+            // Writing it down is an event itself.
+            position.is_unsaved |= position.at.0 > position.saved_at.0 + 1;
+        }
+        self.save_offset(position, Duration::ZERO).await
+    }
+
     /// Only when nothing waits: then everything up to here has arrived.
     async fn save_offset(&self, position: &mut Position, at_most_every: Duration) -> Result<()> {
         if !position.is_unsaved || position.saved.elapsed() < at_most_every || !self.feed.queue.is_empty() {
             return Ok(());
         }
         self.put_queue_record(RecordId::new(OFFSET)?, Some(position.at.0.to_be_bytes().to_vec())).await?;
-        (position.saved, position.is_unsaved) = (Instant::now(), false);
+        (position.saved, position.saved_at, position.is_unsaved) = (Instant::now(), position.at, false);
         Ok(())
     }
 

@@ -40,7 +40,12 @@ pub(super) struct Inbox {
     count: usize,
     /// Everything above is here.
     floor: u64,
+    /// What the packed ones take, each where it stands.
+    packed_bytes: usize,
 }
+
+/// What an allocation costs beside what it holds.
+const ALLOCATION_BYTES: usize = 16;
 
 impl Inbox {
     /// From entries in any order.
@@ -86,7 +91,9 @@ impl Inbox {
         };
         self.fresh.insert(at, (post, slot));
         if self.fresh.len() >= 2 * SEGMENT {
-            self.packed.push_back(Segment::pack(&self.fresh[..SEGMENT]));
+            let segment = Segment::pack(&self.fresh[..SEGMENT]);
+            self.packed_bytes += segment.size();
+            self.packed.push_back(segment);
             self.fresh.drain(..SEGMENT);
         }
         true
@@ -99,12 +106,16 @@ impl Inbox {
         let mut entries = segment.unpack();
         let Err(place) = entries.binary_search_by_key(&post, |(known, _)| *known) else { return false };
         entries.insert(place, (post, slot));
+        self.packed_bytes -= segment.size();
         if entries.len() > 2 * SEGMENT {
             let upper = entries.split_off(SEGMENT);
             *segment = Segment::pack(&upper);
-            self.packed.insert(at, Segment::pack(&entries));
+            let lower = Segment::pack(&entries);
+            self.packed_bytes += segment.size() + lower.size();
+            self.packed.insert(at, lower);
         } else {
             *segment = Segment::pack(&entries);
+            self.packed_bytes += segment.size();
         }
         true
     }
@@ -114,6 +125,7 @@ impl Inbox {
         while self.count > cap {
             if let Some(oldest) = self.packed.pop_front() {
                 self.count -= usize::from(oldest.count);
+                self.packed_bytes -= oldest.size();
                 self.floor = self.floor.max(oldest.last);
             } else {
                 let over = self.count - cap;
@@ -158,19 +170,20 @@ impl Inbox {
             *segment = Segment::pack(&entries);
         }
         self.packed.retain(|segment| segment.count > 0);
+        self.packed_bytes = self.packed.iter().map(Segment::size).sum();
     }
 
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
-        let packed: usize = self.packed.iter().map(|segment| segment.bytes.len()).sum();
-        size_of::<Self>()
-            + self.fresh.capacity() * size_of::<Packed>()
-            + self.packed.capacity() * size_of::<Segment>()
-            + packed
+        self.fresh.capacity() * size_of::<Packed>() + self.packed.capacity() * size_of::<Segment>() + self.packed_bytes
     }
 }
 
 impl Segment {
+    const fn size(&self) -> usize {
+        self.bytes.len() + ALLOCATION_BYTES
+    }
+
     fn pack(entries: &[Packed]) -> Self {
         let mut bytes = Vec::with_capacity(entries.len() * 8);
         let (mut millis, mut low) = (0, 0);

@@ -1,8 +1,7 @@
 //! Where inboxes are kept: the contract, and inboxes in this process within a budget.
 
 use std::{
-    collections::HashSet,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -14,8 +13,13 @@ use parking_lot::{Mutex, RwLock};
 use super::inbox::{Entry, Inbox, Slot};
 
 const SHARDS: usize = 256;
-/// What an inbox costs besides its entries: its place in a map.
-const OVERHEAD_BYTES: usize = 96;
+/// What an inbox costs besides its entries: its place in a map that may be half empty.
+const OVERHEAD_BYTES: usize = 2 * size_of::<(Key, Kept)>();
+/// Above the budget those read longest ago go, until a sixteenth of it is free. So much above it whatever grows goes at
+/// once: nothing is kept that does not fit.
+const SLACK: u64 = 16;
+/// Which part of a shard goes at a time.
+const EVICTED: usize = 16;
 /// How many new follows an inbox takes before it is given up.
 const FOLLOWED_MAX: usize = 64;
 
@@ -84,6 +88,8 @@ struct Kept {
     followed: Vec<(Key, u64)>,
     generation: u64,
     seen: Millis,
+    /// What it was last counted as.
+    counted: u64,
 }
 
 #[derive(Debug)]
@@ -99,12 +105,12 @@ impl Default for State {
 }
 
 impl Kept {
-    fn bytes(&self) -> usize {
+    fn bytes(&self) -> u64 {
         let state = match &self.state {
             State::Building { collected, .. } => collected.capacity() * size_of::<(u64, Slot)>(),
             State::Ready(inbox) => inbox.bytes(),
         };
-        OVERHEAD_BYTES + self.followed.capacity() * size_of::<(Key, u64)>() + state
+        (OVERHEAD_BYTES + self.followed.capacity() * size_of::<(Key, u64)>() + state) as u64
     }
 }
 
@@ -118,20 +124,87 @@ struct Authors {
 /// Inboxes in this process.
 #[derive(Debug)]
 pub(super) struct InMemory {
-    shards: Vec<Mutex<HashMap<Key, Kept>>>,
+    shards: Vec<Mutex<Shard>>,
     authors: RwLock<Authors>,
     tickets: AtomicU64,
     cap: usize,
     budget_bytes: u64,
+    /// What all of them are counted as.
+    bytes: AtomicU64,
+    /// The shard from which some go next.
+    hand: AtomicUsize,
 }
+
+type Shard = HashMap<Key, Kept>;
 
 impl InMemory {
     pub(super) fn new(cap: usize, budget_bytes: u64) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, authors: RwLock::default(), tickets: AtomicU64::new(1), cap: cap.max(1), budget_bytes }
+        Self {
+            shards,
+            authors: RwLock::default(),
+            tickets: AtomicU64::new(1),
+            cap: cap.max(1),
+            budget_bytes,
+            bytes: AtomicU64::new(0),
+            hand: AtomicUsize::new(0),
+        }
     }
 
-    fn shard(&self, reader: Key) -> &Mutex<HashMap<Key, Kept>> {
+    /// Counts a reader's inbox anew. One that does not fit is gone: it is made anew when it is read.
+    fn recount(&self, shard: &mut Shard, reader: Key) {
+        let Some(kept) = shard.get_mut(&reader) else { return };
+        let bytes = kept.bytes();
+        let before = std::mem::replace(&mut kept.counted, bytes);
+        // Two's complement: adding a negative number takes away.
+        let change = bytes.wrapping_sub(before);
+        let all = self.bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        if all > self.budget_bytes.saturating_add(self.budget_bytes / SLACK) {
+            self.forget(shard, reader);
+        }
+    }
+
+    fn retain(&self, shard: &mut Shard, stays: impl Fn(&Kept) -> bool) {
+        shard.retain(|_, kept| {
+            let is_kept = stays(kept);
+            if !is_kept {
+                self.bytes.fetch_sub(kept.counted, Ordering::Relaxed);
+            }
+            is_kept
+        });
+    }
+
+    fn forget(&self, shard: &mut Shard, reader: Key) {
+        if let Some(kept) = shard.remove(&reader) {
+            self.bytes.fetch_sub(kept.counted, Ordering::Relaxed);
+        }
+    }
+
+    /// Without a lock on any shard: who was seen longest ago goes, shard after shard.
+    fn make_room(&self) {
+        if self.bytes.load(Ordering::Relaxed) <= self.budget_bytes {
+            return;
+        }
+        let enough = self.budget_bytes - self.budget_bytes / SLACK;
+        let mut gone = 0;
+        for _ in 0..SHARDS {
+            if self.bytes.load(Ordering::Relaxed) <= enough {
+                break;
+            }
+            let at = self.hand.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            let mut shard = self.shards[at].lock();
+            let many = shard.len().div_ceil(EVICTED);
+            let mut seen: Vec<(Millis, Key)> = shard.iter().map(|(key, kept)| (kept.seen, *key)).collect();
+            if many < seen.len() {
+                seen.select_nth_unstable(many);
+            }
+            seen.iter().take(many).for_each(|(_, key)| self.forget(&mut shard, *key));
+            gone += many as u64;
+        }
+        metrics::counter!("entourage_inboxes_evicted_total").increment(gone);
+    }
+
+    fn shard(&self, reader: Key) -> &Mutex<Shard> {
         let hash = (reader.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.shards[(hash >> 56) as usize % SHARDS]
     }
@@ -171,7 +244,9 @@ impl Inboxes for InMemory {
             for &post in posts {
                 made += u64::from(self.put(kept, post, slot));
             }
+            self.recount(&mut shard, reader);
         }
+        self.make_room();
         Ok(made)
     }
 
@@ -200,6 +275,9 @@ impl Inboxes for InMemory {
             State::Ready(_) => Vec::new(),
         };
         kept.state = State::Building { ticket, collected };
+        self.recount(&mut shard, reader);
+        drop(shard);
+        self.make_room();
         Ok(ticket)
     }
 
@@ -213,6 +291,9 @@ impl Inboxes for InMemory {
             _ => return Ok(()),
         }
         kept.state = State::Ready(Inbox::new(all, floor, self.cap));
+        self.recount(&mut shard, reader);
+        drop(shard);
+        self.make_room();
         Ok(())
     }
 
@@ -226,6 +307,9 @@ impl Inboxes for InMemory {
         if let Some(at) = kept.followed.iter().position(|known| *known == followed) {
             kept.followed.swap_remove(at);
         }
+        self.recount(&mut shard, reader);
+        drop(shard);
+        self.make_room();
         Ok(())
     }
 
@@ -237,13 +321,14 @@ impl Inboxes for InMemory {
         {
             inbox.remove(&posts);
         }
+        self.recount(&mut shard, reader);
         Ok(())
     }
 
     async fn clear(&self, reader: Option<Key>) -> Result<()> {
         match reader {
-            Some(reader) => drop(self.shard(reader).lock().remove(&reader)),
-            None => self.shards.iter().for_each(|shard| shard.lock().clear()),
+            Some(reader) => self.forget(&mut self.shard(reader).lock(), reader),
+            None => self.shards.iter().for_each(|shard| self.retain(&mut shard.lock(), |_| false)),
         }
         Ok(())
     }
@@ -251,29 +336,8 @@ impl Inboxes for InMemory {
     async fn sweep(&self, now: Millis, active: Duration) -> Result<()> {
         let active = u64::try_from(active.as_millis()).unwrap_or(u64::MAX);
         let oldest = Millis::from_since_2000(now.since_2000().saturating_sub(active));
-        let budget = self.budget_bytes / SHARDS as u64;
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.retain(|_, kept| kept.seen >= oldest);
-            let mut sizes: Vec<(Millis, Key, u64)> =
-                shard.iter().map(|(key, kept)| (kept.seen, *key, kept.bytes() as u64)).collect();
-            let mut over = sizes.iter().map(|(_, _, bytes)| bytes).sum::<u64>().saturating_sub(budget);
-            if over == 0 {
-                continue;
-            }
-            // Who was seen longest ago goes first.
-            sizes.sort_unstable();
-            let mut gone = HashSet::new();
-            for (_, key, bytes) in sizes {
-                if over == 0 {
-                    break;
-                }
-                gone.insert(key);
-                over = over.saturating_sub(bytes);
-            }
-            metrics::counter!("entourage_inboxes_evicted_total").increment(gone.len() as u64);
-            shard.retain(|key, _| !gone.contains(key));
-        }
+        self.shards.iter().for_each(|shard| self.retain(&mut shard.lock(), |kept| kept.seen >= oldest));
+        self.make_room();
         Ok(())
     }
 
@@ -286,8 +350,9 @@ impl Inboxes for InMemory {
         kept.followed.push((author, kept.generation));
         // With so many new ones building it anew is less work.
         if kept.followed.len() > FOLLOWED_MAX {
-            shard.remove(&reader);
+            self.forget(&mut shard, reader);
         }
+        self.recount(&mut shard, reader);
     }
 
     fn seen(&self, reader: Key, now: Millis) {
@@ -301,7 +366,7 @@ impl Inboxes for InMemory {
         for shard in &self.shards {
             let shard = shard.lock();
             count += shard.len() as u64;
-            bytes += shard.values().map(|kept| kept.bytes() as u64).sum::<u64>();
+            bytes += shard.values().map(Kept::bytes).sum::<u64>();
         }
         (count, bytes)
     }
@@ -372,6 +437,51 @@ mod tests {
         inboxes.clean(READER, slice.generation, &[version(5)]).await.unwrap();
         let slice = inboxes.read(READER, Version::MAX, 9).await.unwrap().unwrap();
         assert_eq!((slice.entries, slice.followed), (vec![entry(8)], vec![]));
+    }
+
+    /// Deliveries, new inboxes and new follows from several threads: at no moment more than a tenth over the budget, and
+    /// whoever was seen last stays.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_budget_is_kept_at_every_moment() {
+        const BUDGET: u64 = 1 << 20;
+        let inboxes = std::sync::Arc::new(InMemory::new(1_000, BUDGET));
+        let tasks: Vec<_> = (0..4)
+            .map(|task: i64| {
+                let inboxes = std::sync::Arc::clone(&inboxes);
+                tokio::spawn(async move {
+                    let (mut most, mut post) = (0, 1);
+                    for round in 0..400 {
+                        let reader = Key(1_000 + task * 1_000 + round);
+                        let ticket = inboxes.begin(reader).await.unwrap();
+                        let entries: Vec<Entry> = (1..200).map(|post| entry(post << 23)).collect();
+                        inboxes.finish(reader, ticket, &entries, Version::ZERO).await.unwrap();
+                        inboxes.seen(reader, Millis::from_since_2000(round as u64));
+                        let readers: Vec<Key> = (0..=round).map(|round| Key(1_000 + task * 1_000 + round)).collect();
+                        post += 1 << 23;
+                        inboxes.deliver(AUTHOR, &[version((1 << 40) + post)], &readers).await.unwrap();
+                        inboxes.follows(reader, AUTHOR);
+                        most = most.max(inboxes.bytes.load(Ordering::Relaxed));
+                    }
+                    most
+                })
+            })
+            .collect();
+        for task in tasks {
+            let most = task.await.unwrap();
+            assert!(most <= BUDGET + BUDGET / 10, "{most} of {BUDGET}");
+        }
+        let (count, bytes) = inboxes.size();
+        assert!(count > 100 && bytes > BUDGET / 2, "{count} inboxes in {bytes} bytes");
+        assert_eq!(bytes, inboxes.bytes.load(Ordering::Relaxed), "what is counted is what is there");
+        let is_there = async |round: i64| {
+            let mut found = 0;
+            for task in 0..4 {
+                let slice = inboxes.read(Key(1_000 + task * 1_000 + round), Version::MAX, 1).await.unwrap();
+                found += usize::from(slice.is_some());
+            }
+            found
+        };
+        assert!(is_there(399).await > 0 && is_there(0).await == 0);
     }
 
     #[tokio::test]

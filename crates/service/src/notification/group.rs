@@ -5,10 +5,12 @@ use std::collections::HashSet;
 use entourage_model::{Edge, Ended, Key, Kind, Millis, Place, Position, Result, State, User, Version};
 use entourage_store::Answer;
 
-use super::{GROUP_ROWS_MAX, NotificationKind, day_start};
+use super::{GROUP_LOOK_MAX, GROUP_ROWS_MAX, NotificationKind, day_start};
 use crate::Service;
 
 const CHUNK: usize = 200;
+/// So many where rows that are not told of stand in the way.
+const LARGE_CHUNK: usize = 1_000;
 /// How many ends of follows are looked at to find what a pair did earlier on a day.
 const CHURN_ROWS_MAX: usize = 200;
 /// How many pairs of one group are looked at that closely.
@@ -69,7 +71,8 @@ impl Service {
             let mut after = Place { position: below, key: Key::MIN };
             let (mut day, mut edges, mut looked) = (None, Vec::new(), 0);
             let is_exact = loop {
-                let page = self.store.scan(list, Some(after), CHUNK).await?;
+                let chunk = if looked < GROUP_ROWS_MAX { CHUNK } else { LARGE_CHUNK };
+                let page = self.store.scan(list, Some(after), chunk).await?;
                 let Some(newest) = page.edges.first() else { break true };
                 if newest.value.position < oldest {
                     break true;
@@ -81,10 +84,11 @@ impl Service {
                 looked += rows.len();
                 after = rows.last().map_or(after, |edge| list.place(edge));
                 edges.extend(self.told(user.key, kind, rows).await?);
-                if is_whole || looked >= GROUP_ROWS_MAX {
-                    break is_whole;
+                if is_whole || edges.len() >= GROUP_ROWS_MAX || looked >= GROUP_LOOK_MAX {
+                    break is_whole && edges.len() <= GROUP_ROWS_MAX;
                 }
             };
+            edges.truncate(GROUP_ROWS_MAX);
             let Some(day) = day else { return Ok(None) };
             if !edges.is_empty() {
                 return Ok(Some(Group { kind, day, edges, is_exact }));

@@ -15,8 +15,10 @@ use crate::{Call, Limit, Service, UserRow};
 
 /// How many actors a notification names; the newest ones.
 pub const ACTORS_SHOWN: usize = 3;
-/// How many rows of one list are looked at for one day; beyond them a count is not exact.
+/// How many rows of one day are told of in one notification; beyond them a count is not exact.
 pub const GROUP_ROWS_MAX: usize = 1_000;
+/// How many rows of one list are looked at for them: quiet ones, accepted ones and those of the muted are not told of.
+pub const GROUP_LOOK_MAX: usize = 50_000;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -201,7 +203,10 @@ impl Service {
             if group.newest() <= since {
                 break;
             }
-            found.extend(self.notification(user, group, seen).await?);
+            // A pair that came again is told once a day.
+            if self.has_unseen(user, kind, &group.edges, since).await? {
+                found.extend(self.notification(user, group, seen).await?);
+            }
         }
         Ok(found)
     }

@@ -1,0 +1,79 @@
+//! After a restart the reader behind feeds begins where it was, also when nobody wrote posts for long.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use entourage_log::{EventLog, backends::in_store};
+use entourage_model::{Event, Key, Operation, Overwrite, Result, Secret, Sequence, UserId, UserPatch, Write};
+use entourage_service::{Actor, Call, Limits, Rules, Service};
+use entourage_store::{Identity, Store, SystemClock, backends::memory};
+
+const PEOPLE: i64 = 30_000;
+
+/// The store's log, which counts the events that are read.
+struct Counting(in_store::Log, AtomicUsize);
+
+#[async_trait]
+impl EventLog for Counting {
+    async fn read(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        let events = self.0.read(after, limit).await?;
+        self.1.fetch_add(events.len(), Ordering::SeqCst);
+        Ok(events)
+    }
+
+    async fn last(&self) -> Result<Sequence> {
+        self.0.last().await
+    }
+}
+
+/// Runs a service until `done`; how many events it read.
+async fn run(store: &Arc<dyn Store>, work: impl AsyncFn(&Service)) -> usize {
+    let log = Arc::new(Counting(in_store::Log::new(Arc::clone(store)), AtomicUsize::new(0)));
+    let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
+    let service = Arc::new(Service::new(Arc::clone(store), Arc::clone(&log) as _, rules));
+    let background = Arc::clone(&service);
+    let background = tokio::spawn(async move { background.run().await });
+    work(&service).await;
+    service.end_streams();
+    background.await.unwrap();
+    log.1.load(Ordering::SeqCst)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_reads_no_more_than_what_was_written_since() {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
+    let put = |number: i64| {
+        let (key, id, patch) = (Key(number), UserId::from(number), UserPatch::default());
+        Write::from(Operation::PutUser { key, id, patch, overwrite: Overwrite::Keep })
+    };
+    let call = Call { actor: Actor::User(UserId::from(1)), ..Call::default() };
+    run(&store, async |service| {
+        store.commit(put(1)).await.unwrap();
+        service.create_post(&call, "{}").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for result in store.commit_all((2..PEOPLE).map(put).collect()).await {
+            result.unwrap();
+        }
+        // Two looks, half a second apart.
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(2) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let read = run(&store, async |service| {
+        let post = service.create_post(&call, "{}").await.unwrap().post.id;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(service.post(&call, post).await.is_ok());
+    })
+    .await;
+    assert!(read < 1_000, "{read} events were read again");
+}
