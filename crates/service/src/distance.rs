@@ -31,6 +31,13 @@ struct End {
     complete: bool,
 }
 
+impl End {
+    /// No way leads through here, however long the other end is.
+    const fn is_nobody(&self) -> bool {
+        self.complete && self.keys.is_empty()
+    }
+}
+
 impl Service {
     pub async fn distance(&self, call: &Call, from: &UserId, to: &UserId) -> Result<Distance> {
         let (viewer, [from, to]) = self.parties(call, [from, to]).await?;
@@ -43,7 +50,13 @@ impl Service {
             return Ok(Distance::Steps(1));
         }
         let first = self.end(&mut eyes, self.visible_list(viewer, List::following(from)).await?).await?;
+        if first.is_nobody() {
+            return Ok(Distance::None);
+        }
         let last = self.end(&mut eyes, self.visible_list(viewer, List::followers(to)).await?).await?;
+        if last.is_nobody() {
+            return Ok(Distance::None);
+        }
         let meeting: HashSet<Key> = last.keys.iter().copied().collect();
         if first.keys.iter().any(|key| meeting.contains(key)) {
             return Ok(Distance::Steps(2));

@@ -67,7 +67,7 @@ pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
 pub use limits::{Limits, Standing};
 pub use list::{Limit, UserPage, UserRow};
 pub use notification::{
-    ACTORS_SHOWN, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
+    ACTORS_SHOWN, GROUP_LOOK_MAX, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
 };
 pub use piece::{Mark, Piece};
 pub use post::{PostPage, PostView, PostWritten};
@@ -75,5 +75,5 @@ pub use range::{Window, Windowed};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};
 pub use stream::{EventStream, NotificationStream, Told};
-pub use user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, UserView, UserWritten, VisibleCounts};
+pub use user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, Suspended, UserView, UserWritten, VisibleCounts};
 pub use whole::WholeList;

@@ -1,6 +1,8 @@
 //! Users: create, replace, merge, show, suspend.
 
-use entourage_model::{Code, Counts, Error, Operation, Overwrite, Reply, Result, User, UserId, UserPatch};
+use entourage_model::{
+    Code, Counts, Error, Key, Operation, Overwrite, Reply, Result, User, UserId, UserPatch, Version,
+};
 
 use crate::{Actor, Call, Receipt, Relationship, Service, ids::user_not_found, service::unexpected};
 
@@ -9,8 +11,16 @@ pub const AVATAR_URL_MAX_BYTES: usize = 2_048;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserWritten {
-    pub id: UserId,
+    /// As the writer may see them.
+    pub view: UserView,
     pub created: bool,
+    pub changed: bool,
+    pub receipt: Receipt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspended {
+    pub id: UserId,
     pub changed: bool,
     pub receipt: Receipt,
 }
@@ -55,7 +65,8 @@ impl Service {
         check_text(&patch.name, "/name", NAME_MAX_BYTES)?;
         check_text(&patch.avatar_url, "/avatar_url", AVATAR_URL_MAX_BYTES)?;
         let opens = patch.private == Some(false);
-        let operation = Operation::PutUser { key: self.keys.key(&id), id: id.clone(), patch, overwrite };
+        let (key, asked) = (self.keys.key(&id), patch.clone());
+        let operation = Operation::PutUser { key, id: id.clone(), patch, overwrite };
         let job = self.prepare_opening(&id, opens).await?;
         let written = self.commit(call, operation).await;
         let opened = match &written {
@@ -68,36 +79,85 @@ impl Service {
         if opens && job.is_none() {
             self.accept_overtaken(&id).await?;
         }
-        match written {
-            (Reply::User { created, changed }, receipt) => Ok(UserWritten { id, created, changed, receipt }),
-            (other, _) => Err(unexpected(&other)),
-        }
+        let (Reply::User { created, changed }, receipt) = written else { return Err(unexpected(&written.0)) };
+        let now = self.user_view(call, &id).await?.filter(|view| view.user.created <= receipt.version);
+        let view = match now {
+            Some(view) if !receipt.replayed => view,
+            // A retry hears what was said first, as far as its own words tell; whoever is gone by now is what it asked for.
+            Some(view) if !created => {
+                let version = if changed { receipt.version } else { view.user.version };
+                UserView { user: as_written(view.user, asked, overwrite, version), ..view }
+            }
+            _ => fresh_view(call, key, id, asked, receipt.version),
+        };
+        Ok(UserWritten { view, created, changed, receipt })
     }
 
     /// Takes the right to follow away, or gives it back.
-    pub async fn suspend(&self, call: &Call, id: UserId, suspended: bool) -> Result<UserWritten> {
+    pub async fn suspend(&self, call: &Call, id: UserId, suspended: bool) -> Result<Suspended> {
         call.must_be_admin()?;
         let key = self.own_keys(&[&id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
         match self.commit(call, Operation::Suspend { key, suspended }).await? {
-            (Reply::User { created, changed }, receipt) => Ok(UserWritten { id, created, changed, receipt }),
+            (Reply::User { changed, .. }, receipt) => Ok(Suspended { id, changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }
     }
 
     pub async fn get_user(&self, call: &Call, id: &UserId) -> Result<UserView> {
         self.catch_up(call).await?;
-        let user = self.stored_user(id).await?;
+        self.user_view(call, id).await?.ok_or_else(user_not_found)
+    }
+
+    async fn user_view(&self, call: &Call, id: &UserId) -> Result<Option<UserView>> {
+        let Some(user) = self.find_user(id).await? else { return Ok(None) };
         let counts = self.store.get_counts(user.key).await?.unwrap_or_default();
-        let counts = match &call.actor {
-            Actor::Service => service_counts(counts),
-            Actor::User(viewer) if viewer == id => own_counts(counts),
-            Actor::User(_) => public_counts(counts),
-        };
+        let counts = shown_counts(call, id, counts);
         let viewer = self.viewer(call).await?;
         let relationship = self.viewers_relationship(viewer, &user).await?;
         let is_own = viewer.is_none_or(|viewer| viewer == user.key);
         let follow_suspended = is_own && user.follow_suspended;
-        Ok(UserView { user, counts, follow_suspended, relationship })
+        Ok(Some(UserView { user, counts, follow_suspended, relationship }))
+    }
+}
+
+/// A user as this write left them.
+fn as_written(user: User, asked: UserPatch, overwrite: Overwrite, version: Version) -> User {
+    let is_merged = overwrite == Overwrite::Merge;
+    User {
+        name: asked.name.unwrap_or_else(|| user.name.filter(|_| is_merged)),
+        avatar_url: asked.avatar_url.unwrap_or_else(|| user.avatar_url.filter(|_| is_merged)),
+        private: asked.private.unwrap_or(user.private),
+        hide_lists: asked.hide_lists.unwrap_or(user.hide_lists),
+        registered_at: asked.registered_at.unwrap_or(user.registered_at),
+        version,
+        ..user
+    }
+}
+
+/// A user as they were when they were created with this.
+fn fresh_view(call: &Call, key: Key, id: UserId, asked: UserPatch, version: Version) -> UserView {
+    let counts = shown_counts(call, &id, Counts::default());
+    let blank = User {
+        key,
+        id,
+        name: None,
+        avatar_url: None,
+        private: false,
+        hide_lists: false,
+        follow_suspended: false,
+        registered_at: version.millis(),
+        created: version,
+        version,
+    };
+    let user = as_written(blank, asked, Overwrite::Replace, version);
+    UserView { user, counts, follow_suspended: false, relationship: None }
+}
+
+fn shown_counts(call: &Call, id: &UserId, counts: Counts) -> VisibleCounts {
+    match &call.actor {
+        Actor::Service => service_counts(counts),
+        Actor::User(viewer) if viewer == id => own_counts(counts),
+        Actor::User(_) => public_counts(counts),
     }
 }
 

@@ -40,7 +40,7 @@ impl World {
     }
 
     async fn ask(&self, followers: impl Iterator<Item = i64>) {
-        let follow = |follower| Operation::Follow { follower: Key(follower), target: STAR, quiet: false, cap: None };
+        let follow = |follower| Operation::Follow { follower: Key(follower), target: STAR, quiet: None, cap: None };
         self.commit(followers.map(follow)).await;
     }
 

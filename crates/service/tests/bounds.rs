@@ -62,6 +62,18 @@ async fn long_lists_at_both_ends_leave_two_steps_unknown_and_one_is_enough() {
 }
 
 #[tokio::test]
+async fn an_end_with_nobody_leads_nowhere_however_long_the_other_is() {
+    let people = DISTANCE_ENDS_MAX as i64 + 1_003;
+    let (crowded, lonely) = (people - 1, people - 2);
+    let world = World::new(people).await;
+    let crowd = || 0..people - 2;
+    world.follow(crowd().map(|other| (crowded, other))).await;
+    assert_eq!(world.distance(crowded, lonely).await, Distance::None, "nobody follows the target");
+    world.follow(crowd().map(|other| (other, crowded))).await;
+    assert_eq!(world.distance(lonely, crowded).await, Distance::None, "the first follows nobody");
+}
+
+#[tokio::test]
 async fn too_many_edges_between_the_ends_leave_three_steps_unknown() {
     let (middle, crowd, noise) = (120, 1_000, 900);
     let world = World::new(2 + middle + crowd + noise).await;

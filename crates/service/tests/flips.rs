@@ -35,7 +35,7 @@ async fn service() -> Service {
 }
 
 async fn follow(service: &Service, target: &str) -> Result<(), Error> {
-    service.follow(&Call::default(), &id("a"), &id(target), false).await.map(|_| ())
+    service.follow(&Call::default(), &id("a"), &id(target), None).await.map(|_| ())
 }
 
 /// Ends the follow so often in one way, and must then wait.
@@ -102,7 +102,7 @@ async fn forty_flips_in_one_request_are_forty() {
     let service = service().await;
     let flip = || {
         let (follower, target) = (id("a"), id("b"));
-        let follow = BatchOperation::Follow { follower: follower.clone(), target: target.clone(), quiet: false };
+        let follow = BatchOperation::Follow { follower: follower.clone(), target: target.clone(), quiet: None };
         [follow, BatchOperation::Unfollow { follower, target }]
     };
     let operations: Vec<BatchOperation> = (0..40).flat_map(|_| flip()).collect();

@@ -267,7 +267,7 @@ async fn rows_that_are_not_told_of_hide_nobody() {
     assert_eq!(world.unseen(0).await, 1);
     let muted = 3..3 + silent;
     world.commit(muted.clone().map(|fan| Operation::Mute { actor: Key(0), target: Key(fan), expires_at: None })).await;
-    let follow = |fan| Operation::Follow { follower: Key(fan), target: Key(0), quiet: false, cap: None };
+    let follow = |fan| Operation::Follow { follower: Key(fan), target: Key(0), quiet: None, cap: None };
     world.clock.advance(1);
     world.commit(muted.map(follow)).await;
     let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
-use entourage_service::{Service, UserWritten};
+use entourage_service::{Service, Suspended};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +101,7 @@ pub(super) async fn unsuspend(State(service): State<Arc<Service>>, asked: Asked)
     suspended(&service.suspend(&asked.call, id.clone(), false).await?, false)
 }
 
-fn suspended(done: &UserWritten, follow_suspended: bool) -> Answer {
+fn suspended(done: &Suspended, follow_suspended: bool) -> Answer {
     let body = SuspendedJson { id: done.id.as_str(), follow_suspended, changed: done.changed };
     written(StatusCode::OK, body, &done.receipt)
 }

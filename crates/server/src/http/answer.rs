@@ -98,9 +98,12 @@ pub(super) fn problem(error: &Error, request_id: &str) -> Response {
     if code == Code::Unauthenticated {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"entourage\""));
     }
-    if let Some(delay) = error.retry_delay() {
-        let seconds = delay.as_millis().div_ceil(1_000).max(1);
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)));
-    }
+    headers.extend(retry_seconds(error).map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds))));
     response
+}
+
+/// When to try again, in whole seconds that are not too few.
+pub(super) fn retry_seconds(error: &Error) -> Option<u64> {
+    let seconds = error.retry_delay()?.as_millis().div_ceil(1_000).max(1);
+    Some(u64::try_from(seconds).unwrap_or(u64::MAX))
 }

@@ -70,7 +70,16 @@ struct ResultJson<'a> {
 enum ReplyJson<'a> {
     Followed(FollowJson<'a>),
     Unfollowed(UnfollowJson),
-    Refused { r#type: String, title: &'static str, status: u16, detail: &'a str, code: &'static str },
+    Refused {
+        r#type: String,
+        title: &'static str,
+        status: u16,
+        detail: &'a str,
+        code: &'static str,
+        /// Seconds until it may be tried again, as `Retry-After` has them for a request of its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_after: Option<u64>,
+    },
 }
 
 pub(super) fn group() -> Group {
@@ -127,6 +136,7 @@ fn result(result: &Result<BatchDone>) -> ResultJson<'_> {
                 status,
                 detail: error.detail(),
                 code: code.as_str(),
+                retry_after: answer::retry_seconds(error),
             };
             ResultJson { status, code: Some(code.as_str()), body }
         }

@@ -59,7 +59,7 @@ pub(super) fn group() -> Group {
             .optional_body::<MuteBody>()
             .answers::<MuteJson>(StatusCode::CREATED, "Muted")
             .answers::<MuteJson>(StatusCode::OK, "Was muted already")
-            .refuses(&[Code::SelfBlock, Code::UserNotFound]),
+            .refuses(&[Code::UserNotFound]),
         delete("/api/v1/users/{id}/mutes/{other}", unmute)
             .named("unmute", "Lift a mute")
             .access(Access::Own)

@@ -59,13 +59,11 @@ impl UserBody {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WrittenUser")]
 struct WrittenJson<'a> {
-    #[schemars(with = "Id")]
-    id: &'a str,
+    /// As they are now.
+    #[serde(flatten)]
+    user: UserJson<'a>,
     created: bool,
     changed: bool,
-    /// `null` when nothing changed: then there is no new version.
-    #[schemars(with = "Option<Version>")]
-    version: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -162,15 +160,18 @@ pub(super) async fn patch_one(State(service): State<Arc<Service>>, asked: Asked)
 
 fn answer(done: &UserWritten) -> Answer {
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
-    let version = done.changed.then(|| done.receipt.version.to_string());
-    let body = WrittenJson { id: done.id.as_str(), created: done.created, changed: done.changed, version };
+    let body = WrittenJson { user: user(&done.view), created: done.created, changed: done.changed };
     written(status, body, &done.receipt)
 }
 
 pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let UserView { user, counts, follow_suspended, relationship } = service.get_user(&asked.call, id).await?;
-    let body = UserJson {
+    json(StatusCode::OK, user(&service.get_user(&asked.call, id).await?))
+}
+
+fn user(view: &UserView) -> UserJson<'_> {
+    let UserView { user, counts, follow_suspended, relationship } = view;
+    UserJson {
         id: user.id.as_str(),
         name: user.name.as_deref(),
         avatar_url: user.avatar_url.as_deref(),
@@ -187,10 +188,9 @@ pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -
             requests: counts.requests,
             requested: counts.requested,
         },
-        follow_suspended,
+        follow_suspended: *follow_suspended,
         relationship: relationship.as_ref().map(RelationshipJson::of),
-    };
-    json(StatusCode::OK, body)
+    }
 }
 
 pub(super) async fn erase(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

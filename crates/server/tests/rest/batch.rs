@@ -1,6 +1,7 @@
+use entourage_service::{Limits, Rules};
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{Server, memory_store};
 
 fn people() -> Server {
     let server = Server::start();
@@ -41,6 +42,22 @@ fn each_operation_is_done_by_itself_and_has_its_result() {
     let token = reply.token();
     server.check(&format!("^entourage-token={token} GET /users/a/following"), r#"200 {"total": 0}"#);
     server.check("GET /users/b/following", r#"200 {"data": [{"id": "a"}]}"#);
+}
+
+#[test]
+fn what_is_refused_for_now_says_when_to_try_again() {
+    let limits = Limits { follows_per_hour: 60, follow_burst: 1, ..Limits::NONE };
+    let server = Server::with(memory_store(1), Rules { auto_create: true, limits, ..Rules::default() });
+    let follow = |target: &str| json!({ "op": "follow", "follower": "a", "target": target });
+    let body = json!({ "operations": [follow("b"), follow("c"), follow("a")] });
+    let reply = server.check(
+        &format!("POST /follows:batch {body}"),
+        r#"200 {"results": [{"status": 201}, {"status": 429, "code": "rate_limited"}, {"status": 400}]}"#,
+    );
+    let results = reply.body["results"].as_array().unwrap();
+    let wait = results[1]["body"]["retry_after"].as_u64().unwrap();
+    assert!((50..=60).contains(&wait), "{}", reply.text);
+    assert_eq!(results[2]["body"].get("retry_after"), None);
 }
 
 #[test]
@@ -88,18 +105,28 @@ fn a_retry_replays_what_was_done_and_repeats_what_was_refused() {
     let body_of = |reply: &Value, index: usize| reply["results"][index]["body"].clone();
     assert_eq!(body_of(&first.body, 0), body_of(&again.body, 0));
     server.check("GET /users/a/following", r#"200 {"data": [{"id": "late"}, {"id": "c"}]}"#);
-    let other = json!({ "operations": [{ "op": "unfollow", "follower": "a", "target": "c" }] });
-    server.check(
-        &format!("^idempotency-key=k POST /follows:batch {other}"),
-        r#"200 {"results": [{"status": 422, "code": "idempotency_mismatch"}]}"#,
-    );
+}
+
+#[test]
+fn a_known_key_with_another_body_changes_nothing() {
+    let server = people();
+    let follow = |follower: &str, target: &str| json!({ "op": "follow", "follower": follower, "target": target });
+    let batch =
+        |operations: Value| format!("^idempotency-key=k POST /follows:batch {}", json!({ "operations": operations }));
+    server.check(&batch(json!([follow("a", "nobody")])), r#"200 {"results": [{"status": 404}]}"#);
+    server.check(&batch(json!([follow("a", "b"), follow("b", "c")])), "422 idempotency_mismatch");
+    server.check(&batch(json!([])), "422 idempotency_mismatch");
+    for user in ["a", "b"] {
+        server.check(&format!("GET /users/{user}/following"), r#"200 {"total": 0}"#);
+    }
+    server.check("PUT /users/nobody", "201");
+    server.check(&batch(json!([follow("a", "nobody")])), r#"200 {"results": [{"status": 201}]}"#);
 }
 
 #[test]
 fn ids_exist_on_first_use_where_that_is_set() {
-    let rules =
-        entourage_service::Rules { auto_create: true, limits: entourage_service::Limits::NONE, ..Default::default() };
-    let server = Server::with(super::server::memory_store(1), rules);
+    let rules = Rules { auto_create: true, limits: Limits::NONE, ..Default::default() };
+    let server = Server::with(memory_store(1), rules);
     server.check(
         r#"POST /follows:batch {"operations": [{"op": "follow", "follower": "x", "target": "y"}, {"op": "unfollow", "follower": "v", "target": "w"}, {"op": "follow", "follower": "z", "target": "z"}]}"#,
         r#"200 {"results": [{"status": 201}, {"status": 200, "body": {"changed": false}}, {"status": 400}]}"#,

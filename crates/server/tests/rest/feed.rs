@@ -183,6 +183,11 @@ fn every_line_of_a_feed_is_explained() {
     because(&server, "me", &posts[0], "below_floor");
     because(&server, "me", &star, "pulled");
     because(&server, "me", &own, "own");
+    // An inbox that is made anew holds what was pulled as well; how a post travels was said when it was written.
+    server.check("DELETE /admin/users/me/feed", "200");
+    server.check("@me GET /users/me/feed", "200");
+    because(&server, "me", &star, "pulled");
+    because(&server, "me", &posts[7], "pushed");
     because(&server, "me", &x, "not_followed");
     because(&server, "many", &x, "no_inbox");
     server.check("@me PUT /users/me/mutes/a", "201");
@@ -204,6 +209,16 @@ fn every_line_of_a_feed_is_explained() {
         (&format!("@x GET /users/me/feed/explain/{x}"), "403 forbidden"),
         (&format!("GET /users/nobody/feed/explain/{x}"), "404 user_not_found"),
     ]);
+}
+
+#[test]
+fn who_reads_their_feed_exists_where_ids_do_on_first_use() {
+    let server = Server::with(memory_store(1), Rules { auto_create: true, ..Rules::default() });
+    server.check("@reader GET /users/other/feed", "403 forbidden");
+    server.check("GET /users/other", "404 user_not_found");
+    server.check("@reader GET /users/reader/feed", r#"200 {"data": []}"#);
+    server.check("GET /users/reader", r#"200 {"id": "reader"}"#);
+    with_rules(FeedRules::default()).check("@reader GET /users/reader/feed", "404 user_not_found");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn mutes_are_set_listed_and_lifted() {
         ("@ann PUT /users/ann/mutes/bob", r#"200 {"muting": true}"#),
         ("PUT /users/ann/mutes/cleo", "201"),
         ("@bob PUT /users/ann/mutes/bob", "403 forbidden"),
-        ("@ann PUT /users/ann/mutes/ann", "400 self_block"),
+        ("@ann PUT /users/ann/mutes/ann", "400 invalid_request"),
         ("@ann PUT /users/ann/mutes/nobody", "404 user_not_found"),
         ("PUT /users/nobody/mutes/ann", "404 actor_not_found"),
         ("@ann GET /users/ann/mutes?limit=1", r#"200 {"data": [{"id": "cleo"}], "has_more": true, "total": 2}"#),

@@ -8,7 +8,9 @@ fn users_are_created_replaced_merged_and_shown() {
         (r#"PATCH /users/alice {"name": "A"}"#, "404 user_not_found"),
         (
             r#"PUT /users/alice {"name": "Alice", "avatar_url": "https://x/a.png", "private": true}"#,
-            r#"201 {"id": "alice", "created": true, "changed": true, "version": "*"}"#,
+            r#"201 {"id": "alice", "created": true, "changed": true, "version": "*", "name": "Alice",
+            "avatar_url": "https://x/a.png", "private": true, "hide_lists": false, "registered_at": "*", "created_at": "*",
+            "counts": {"followers": 0, "requests": 0}}"#,
         ),
         (
             "GET /users/alice",
@@ -16,14 +18,17 @@ fn users_are_created_replaced_merged_and_shown() {
             "hide_lists": false, "registered_at": "*", "created_at": "*", "version": "*",
             "counts": {"followers": 0, "following": 0}}"#,
         ),
-        (r#"PATCH /users/alice {"name": null, "hide_lists": true}"#, r#"200 {"created": false, "changed": true}"#),
+        (
+            r#"PATCH /users/alice {"name": null, "hide_lists": true}"#,
+            r#"200 {"created": false, "changed": true, "name": null, "private": true, "hide_lists": true}"#,
+        ),
         (
             "GET /users/alice",
             r#"200 {"name": null, "avatar_url": "https://x/a.png", "private": true, "hide_lists": true}"#,
         ),
         (r#"PATCH /users/alice {"avatar_url": null}"#, r#"200 {"changed": true}"#),
         ("GET /users/alice", r#"200 {"avatar_url": null, "private": true}"#),
-        (r#"PATCH /users/alice {}"#, r#"200 {"created": false, "changed": false, "version": null}"#),
+        (r#"PATCH /users/alice {}"#, r#"200 {"created": false, "changed": false, "version": "*", "private": true}"#),
         // PUT replaces name and avatar; what it leaves out of the rest stays.
         (r#"PUT /users/alice {"name": "B"}"#, r#"200 {"created": false, "changed": true}"#),
         ("GET /users/alice", r#"200 {"name": "B", "avatar_url": null, "private": true, "hide_lists": true}"#),
@@ -31,6 +36,21 @@ fn users_are_created_replaced_merged_and_shown() {
         (r#"PUT /users/bob {"registered_at": "2020-01-31T12:00:00.5Z"}"#, r#"200 {"changed": true}"#),
         ("GET /users/bob", r#"200 {"registered_at": "2020-01-31T12:00:00.500Z"}"#),
     ]);
+}
+
+#[test]
+fn a_retry_hears_of_the_user_also_when_they_are_gone() {
+    let server = Server::start();
+    let put = r#"^idempotency-key=1 PUT /users/alice {"name": "Alice", "private": true}"#;
+    let patch = r#"^idempotency-key=2 PATCH /users/alice {"name": "A"}"#;
+    let first = server.check(put, r#"201 {"created": true, "name": "Alice"}"#);
+    server.check(patch, r#"200 {"created": false, "changed": true, "name": "A", "private": true}"#);
+    let again = server.check(put, "201");
+    assert_eq!((again.body, again.headers.get("idempotent-replayed").is_some()), (first.body, true));
+    server.check("DELETE /users/alice", "202");
+    server.check(put, r#"201 {"created": true, "name": "Alice", "private": true}"#);
+    server.check(patch, r#"200 {"created": false, "changed": true, "name": "A"}"#);
+    server.check("GET /users/alice", "404 user_not_found");
 }
 
 #[test]

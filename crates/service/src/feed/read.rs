@@ -12,7 +12,7 @@ use entourage_model::{
 };
 
 use super::{Entry, merge::Merge};
-use crate::{Call, Limit, PostView, Service, group::group_not_found};
+use crate::{Call, Limit, PostView, Service, group::group_not_found, ids::user_not_found};
 
 /// How many rows of a list one look at the store takes.
 const CHUNK: usize = 1_000;
@@ -95,6 +95,10 @@ impl Service {
         self.catch_up(call).await?;
         self.catch_up_feed(call).await?;
         self.load_ways().await?;
+        if self.rules.auto_create {
+            let key = self.own_keys(&[id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
+            self.create_missing(key, id).await?;
+        }
         self.stored_user(id).await
     }
 

@@ -138,7 +138,7 @@ impl Reference {
             }
             Write::Block { user, target } => {
                 own(user)?;
-                self.mark(user, target)?;
+                self.mark(user, target, "400 self_block")?;
                 let now = self.now;
                 let is_new = !self.blocks.contains_key(&(user, target));
                 self.blocks.entry((user, target)).or_insert(now);
@@ -150,7 +150,7 @@ impl Reference {
             }
             Write::Mute { user, target, minutes } => {
                 own(user)?;
-                self.mark(user, target)?;
+                self.mark(user, target, "400 invalid_request")?;
                 let is_new = self.standing_mute(user, target).is_none();
                 let at = self.standing_mute(user, target).map_or(self.now, |mute| mute.at);
                 let until = minutes.map(|minutes| self.minutes + minutes);
@@ -185,9 +185,9 @@ impl Reference {
     }
 
     /// What a block and a mute need.
-    fn mark(&self, user: Id, target: Id) -> Result<(), &'static str> {
+    fn mark(&self, user: Id, target: Id, of_oneself: &'static str) -> Result<(), &'static str> {
         if user == target {
-            return Err("400 self_block");
+            return Err(of_oneself);
         }
         self.acts(user)?;
         self.person(target).map(|_| ())
