@@ -47,6 +47,18 @@ impl Server {
         Self::serving(front, store, rules, |service| service.with_uptime(passing))
     }
 
+    /// With one clock for everything.
+    #[allow(dead_code, reason = "asked by the tests of non-interference")]
+    pub(crate) fn timed(
+        clock: Arc<dyn Clock>,
+        passing: &Arc<dyn Uptime>,
+        front: Front,
+        store: Arc<dyn Store>,
+        rules: Rules,
+    ) -> Self {
+        Self::serving(front, store, rules, |service| service.with_uptime(passing).with_clock(clock))
+    }
+
     fn serving(front: Front, store: Arc<dyn Store>, rules: Rules, finish: impl FnOnce(Service) -> Service) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (started, address) = std::sync::mpsc::channel();

@@ -1,0 +1,119 @@
+//! What the viewer asks over RESP: lines for every command of the server. One without a row fails.
+//!
+//! As for routes, and `{key}` is a list of anybody's: `followers:…` or `following:…`. Lines that begin with `walk` go on with the
+//! cursor of their reply until there is none.
+
+pub(crate) struct Row {
+    pub(crate) command: &'static str,
+    /// Asked one after the other, with the same people.
+    pub(crate) lines: &'static [&'static str],
+    pub(crate) asks: Asks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Asks {
+    Reads,
+    Writes,
+    /// About the process or the connection: numbers are left out.
+    Process,
+    /// Ends the connection, or what it was told about the viewer.
+    Never,
+}
+
+const fn reads(command: &'static str, lines: &'static [&'static str]) -> Row {
+    Row { command, lines, asks: Asks::Reads }
+}
+
+const fn writes(command: &'static str, lines: &'static [&'static str]) -> Row {
+    Row { command, lines, asks: Asks::Writes }
+}
+
+const fn process(command: &'static str, lines: &'static [&'static str]) -> Row {
+    Row { command, lines, asks: Asks::Process }
+}
+
+const fn never(command: &'static str) -> Row {
+    Row { command, lines: &[], asks: Asks::Never }
+}
+
+pub(crate) const ROWS: &[Row] = &[
+    never("AUTH"),
+    process("CLIENT", &["CLIENT INFO", "CLIENT LIST"]),
+    process("COMMAND", &["COMMAND COUNT"]),
+    process("CONFIG", &["CONFIG GET *"]),
+    reads("DISCARD", &["MULTI", "SCARD {key}", "DISCARD"]),
+    reads("ECHO", &["ECHO hello"]),
+    reads("EG.AS", &["EG.AS"]),
+    reads("EG.FEED", &["walk EG.FEED {v} LIMIT 1", "walk EG.FEED {v} LIMIT 5", "EG.FEED {u}"]),
+    writes("EG.FOLLOW", &["EG.FOLLOW {v} {u}", "EG.FOLLOW {u} {v}", "EG.FOLLOW {v} {w} QUIET"]),
+    process("EG.HELP", &["EG.HELP"]),
+    reads(
+        "EG.LIST",
+        &[
+            "walk EG.LIST {key} LIMIT 1",
+            "walk EG.LIST {key} LIMIT 2",
+            "walk EG.LIST {key} LIMIT 5",
+            "walk EG.LIST followers:{v} LIMIT 1",
+            "walk EG.LIST followers:{v} LIMIT 5",
+            "walk EG.LIST followers:{v}",
+        ],
+    ),
+    reads("EG.RELATION", &["EG.RELATION {v} {u}", "EG.RELATION {u} {v}", "EG.RELATION {u} {w}"]),
+    reads("EG.TOKEN", &["EG.TOKEN"]),
+    writes("EG.UNFOLLOW", &["EG.UNFOLLOW {v} {u}", "EG.UNFOLLOW {u} {v}"]),
+    reads("EXEC", &["MULTI", "SMEMBERS {key}", "ZSCORE followers:{v} {u}", "EXISTS followers:{v}", "EXEC"]),
+    reads("EXISTS", &["EXISTS followers:{u}", "EXISTS following:{u}", "EXISTS followers:{v} is_following:{u}:{v}"]),
+    reads("EXPIRE", &["EXPIRE {key} 10"]),
+    reads(
+        "GET",
+        &["GET is_following:{u}:{v}", "GET is_following:{u}:{w}", "GET follower_count:{u}", "GET following_count:{u}"],
+    ),
+    process("HELLO", &["HELLO"]),
+    process("INFO", &["INFO"]),
+    reads("MGET", &["MGET is_following:{u}:{v} follower_count:{v} following_count:{u} is_following:{w}:{u}"]),
+    reads("MULTI", &["MULTI", "SADD following:{v} {u}", "EXEC"]),
+    reads("PING", &["PING"]),
+    never("QUIT"),
+    never("RESET"),
+    writes("SADD", &["SADD following:{v} {u} {w}", "SADD following:{u} {v}"]),
+    reads("SCARD", &["SCARD {key}", "SCARD followers:{v}", "SCARD following:{v}"]),
+    reads("SELECT", &["SELECT 0"]),
+    reads(
+        "SINTER",
+        &[
+            "SINTER following:{u} following:{w}",
+            "SINTER following:{v} followers:{u}",
+            "SINTER following:{u} followers:{u}",
+        ],
+    ),
+    reads("SINTERCARD", &["SINTERCARD 2 following:{u} following:{w}", "SINTERCARD 2 following:{v} followers:{v}"]),
+    reads("SISMEMBER", &["SISMEMBER following:{u} {v}", "SISMEMBER followers:{u} {w}"]),
+    reads("SMEMBERS", &["SMEMBERS {key}", "SMEMBERS followers:{v}"]),
+    reads("SMISMEMBER", &["SMISMEMBER followers:{v} {u} {w}", "SMISMEMBER following:{u} {v} {w}"]),
+    writes("SREM", &["SREM following:{v} {u} {w}", "SREM following:{u} {v}"]),
+    reads(
+        "SSCAN",
+        &[
+            "walk SSCAN {key} 0 COUNT 1",
+            "walk SSCAN {key} 0 COUNT 2",
+            "walk SSCAN followers:{v} 0 COUNT 1",
+            "walk SSCAN followers:{v} 0 COUNT 5",
+            "walk SSCAN followers:{v} 0",
+        ],
+    ),
+    reads("TTL", &["TTL {key}"]),
+    reads("TYPE", &["TYPE {key}"]),
+    reads("UNWATCH", &["UNWATCH"]),
+    reads("WATCH", &["WATCH {key}"]),
+    reads("ZCARD", &["ZCARD {key}", "ZCARD followers:{v}", "ZCARD feed:{v}"]),
+    reads("ZRANGE", &["ZRANGE {key} 0 -1 REV WITHSCORES", "ZRANGE feed:{v} +inf -inf BYSCORE REV LIMIT 0 3"]),
+    reads(
+        "ZREVRANGE",
+        &["ZREVRANGE {key} 0 -1 WITHSCORES", "ZREVRANGE {key} 1 2", "ZREVRANGE feed:{v} 0 -1 WITHSCORES"],
+    ),
+    reads(
+        "ZREVRANGEBYSCORE",
+        &["ZREVRANGEBYSCORE {key} +inf -inf WITHSCORES LIMIT 1 2", "ZREVRANGEBYSCORE followers:{v} +inf -inf"],
+    ),
+    reads("ZSCORE", &["ZSCORE followers:{v} {u}", "ZSCORE {key} {w}", "ZSCORE feed:{v} {p}"]),
+];
