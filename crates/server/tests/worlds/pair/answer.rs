@@ -53,7 +53,16 @@ impl Answer {
             lines.push_str(&format!("{name}: {}\n", sealed.hide(kind, value)));
         }
         let kind = if self.text.contains("\"ticket\"") { "ticket" } else { "cursor" };
-        lines + &sealed.hide(kind, &self.text)
+        lines + &sealed.hide(kind, &without_delivery(&self.text))
+    }
+}
+
+/// When the last follower had a post is up to the threads that bring it.
+fn without_delivery(text: &str) -> String {
+    const FIELD: &str = "\"pushed_at\":\"";
+    match text.split_once(FIELD).and_then(|(head, tail)| Some((head, tail.split_once('"')?))) {
+        Some((head, (_, tail))) => format!("{head}{FIELD}…\"{tail}"),
+        None => text.to_owned(),
     }
 }
 

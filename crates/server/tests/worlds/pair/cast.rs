@@ -86,9 +86,10 @@ impl Cast {
         [self.private.clone(), self.hidden.clone(), self.lured.clone(), self.apart()].concat()
     }
 
-    /// Whose posts the viewer never sees: lists that are hidden do not hide posts.
+    /// Whose posts the viewer never sees. Lists that are hidden do not hide posts; and of a post by somebody whom the
+    /// viewer blocks they are told, when they ask why it is not in their feed, that it is because of their block.
     pub(crate) fn unread(&self) -> Vec<Id> {
-        [self.private.clone(), self.lured.clone(), self.apart()].concat()
+        [self.private.clone(), self.lured.clone(), self.blocking.clone()].concat()
     }
 
     /// Public for as long as the worlds are made.

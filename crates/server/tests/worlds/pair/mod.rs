@@ -63,7 +63,9 @@ pub(crate) fn run(seed: u64, stores: Stores, leak: Option<Leak>) -> Result<(), S
     let mut random = SmallRng::seed_from_u64(seed);
     let cast = Cast::draw(&mut random, stores.are_strangers);
     let plan = Plan::draw(&cast, seed);
-    let common = Common::new(&cast.viewer, leak);
+    // What is planted is planted in RESP2.
+    let is_resp3 = leak.is_none() && random.random_bool(0.5);
+    let common = Common::new(&cast.viewer, is_resp3, leak);
     let worlds = stores.open.map(|open| World::new(&common, open));
     let (sealed, recent, found) = (Default::default(), VecDeque::new(), BTreeMap::new());
     let mut pair = Pair { common, cast, plan, worlds, sealed, random, recent, found };
@@ -90,22 +92,26 @@ impl Pair {
         ];
         for part in parts {
             part(self)?;
-            self.look_inside();
-            // A planted leak has been shown; of others as much as can be found is of use.
-            if self.common.leak.is_some() && !self.found.is_empty() {
-                return Ok(());
+            if self.common.leak.is_some() {
+                self.look_inside();
+                // Of what was not planted as much as can be found is of use.
+                if !self.found.is_empty() {
+                    return Ok(());
+                }
             }
         }
+        self.look_inside();
         Ok(())
     }
 
     /// What can be read out of cursors and tokens.
     fn look_inside(&mut self) {
         let people = [self.cast.everybody(), self.cast.heralds.clone()].concat();
-        for index in [0, 1] {
-            let known = Known::of(&self.worlds[index], &people);
-            if let Err(what) = opaque::check(&self.sealed[index], &known) {
-                self.differ("cursors and tokens", what);
+        let known = self.worlds.each_ref().map(|world| Known::of(world, &people));
+        assert_ne!(known[0], known[1], "the worlds are the same to everybody");
+        for (sealed, known) in self.sealed.iter().zip(known) {
+            if let Err(what) = opaque::check(sealed, &known) {
+                self.found.entry("cursors and tokens".to_owned()).or_insert(what);
             }
         }
     }
@@ -114,25 +120,18 @@ impl Pair {
         self.worlds.iter().for_each(World::settle);
     }
 
-    /// What both worlds said to the same request.
+    /// What both worlds said to the same request; of each topic the first difference is kept.
     fn compare(&mut self, topic: &str, asked: String, first: &str, second: &str) {
         if first != second {
-            let recent: Vec<&str> = self.recent.iter().map(String::as_str).collect();
-            let before = recent.join("\n");
-            self.differ(
-                topic,
-                format!("{asked}\n--- the first world says\n{first}\n--- the second says\n{second}\n--- asked before\n{before}"),
-            );
+            let before: Vec<&str> = self.recent.iter().map(String::as_str).collect();
+            let what = format!("--- the first world says\n{first}\n--- the second says\n{second}");
+            let what = format!("{asked}\n{what}\n--- asked before\n{}", before.join("\n"));
+            self.found.entry(topic.to_owned()).or_insert(what);
         }
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
         self.recent.push_back(asked);
-    }
-
-    /// Of each topic the first is kept.
-    fn differ(&mut self, topic: &str, what: String) {
-        self.found.entry(topic.to_owned()).or_insert(what);
     }
 
     fn failure(&self, seed: u64) -> String {
@@ -170,7 +169,7 @@ pub(crate) fn run_seeds(count: u64, stores: impl Fn() -> Stores) {
 /// A command without a row fails.
 pub(crate) fn check_commands(stores: Stores) {
     let [open, _] = stores.open;
-    let mut names = World::new(&Common::new("viewer", None), open).command_names();
+    let mut names = World::new(&Common::new("viewer", false, None), open).command_names();
     names.sort_unstable();
     assert_eq!(names, commands::ROWS.iter().map(|row| row.command).collect::<Vec<_>>());
 }

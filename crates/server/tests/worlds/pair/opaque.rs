@@ -19,10 +19,12 @@ const SMALL_NUMBER: u64 = 1 << 20;
 /// The bits of a version below its milliseconds.
 const VERSION_LOW_BITS: u32 = 22;
 
-/// What is in a world: keys and ids of people, times of edges and posts.
+/// What is in a world, as services see it: keys and ids of people, rows of their lists, times of edges and posts.
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Known {
     keys: BTreeSet<u64>,
     ids: Vec<Id>,
+    lists: Vec<String>,
     millis: BTreeSet<u64>,
 }
 
@@ -30,15 +32,16 @@ impl Known {
     pub(crate) fn of(world: &World, people: &[Id]) -> Self {
         let hasher = KeyHasher::new(&world.store().identity().secret);
         let keys = people.iter().map(|id| hasher.key(&id.as_str().try_into().unwrap()).0 as u64).collect();
-        let mut millis = BTreeSet::new();
+        let (mut lists, mut millis) = (Vec::new(), BTreeSet::new());
         for id in people {
             for list in ["followers", "following", "posts"] {
                 let rows = world.service(&format!("GET /users/{id}/{list}?limit=200")).body["data"].clone();
+                lists.push(rows.to_string());
                 let times = rows.as_array().into_iter().flatten().filter_map(|row| row["created_at"].as_str());
                 millis.extend(times.map(|time| Millis::parse_rfc3339(time).unwrap().since_2000()));
             }
         }
-        Self { keys, ids: people.to_vec(), millis }
+        Self { keys, ids: people.to_vec(), lists, millis }
     }
 
     /// What can be read in these bytes.
@@ -120,8 +123,12 @@ fn a_byte_that_tells_is_noticed() {
         texts.iter().for_each(|bytes| drop(sealed.hide("cursor", &URL_SAFE_NO_PAD.encode(bytes))));
         sealed
     };
-    let known =
-        Known { keys: [77_000_000_000].into(), ids: vec!["somebody".to_owned()], millis: [800_000_000_000].into() };
+    let known = Known {
+        keys: [77_000_000_000].into(),
+        ids: vec!["somebody".to_owned()],
+        millis: [800_000_000_000].into(),
+        ..Known::default()
+    };
     let random = || (0..48).map(|_| rand::random()).collect::<Vec<u8>>();
     let with = |at: usize, part: &[u8]| {
         let mut bytes = random();

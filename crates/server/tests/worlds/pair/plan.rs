@@ -125,7 +125,14 @@ fn everyday(
     let follow = |from: &Id, to: &Id, quiet: bool| {
         alone(format!("PUT /users/{from}/following/{to} {}", json!({ "quiet": quiet })))
     };
-    for author in cast.friends.iter().chain(&cast.open[..3]).chain(&cast.blocked).chain(&cast.blocking[..2]) {
+    for author in cast
+        .friends
+        .iter()
+        .chain(&cast.open[..3])
+        .chain(&cast.hidden[..1])
+        .chain(&cast.blocked)
+        .chain(&cast.blocking[..2])
+    {
         chains.push(follow(viewer, author, false));
     }
     chains.extend(cast.lured.iter().chain(&cast.open[3..4]).map(|author| follow(viewer, author, true)));
@@ -149,7 +156,7 @@ fn everyday(
         chains.push(alone(format!("POST /follows:batch {}", json!({ "operations": operations }))));
     }
     chains.extend(cast.hidden.iter().map(|id| alone(format!(r#"PATCH /users/{id} {{"hide_lists": true}}"#))));
-    for author in cast.open.iter().chain(&cast.friends).chain(&cast.unread()) {
+    for author in cast.open.iter().chain(&cast.friends).chain(&cast.unread()).chain(&cast.blocked) {
         chains.extend((0..random.random_range(0..3)).map(|_| alone(post_line(random, author))));
     }
     for name in ["one", "two"] {

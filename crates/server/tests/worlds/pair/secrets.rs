@@ -91,10 +91,17 @@ fn quiet_edge(random: &mut SmallRng, cast: &Cast, reserved: &mut Reserved) -> Op
     if random.random_bool(0.5) {
         early.push(Step::apart(QUIET, vec![repeat(random, &from, &to)], vec![]));
     }
-    let late = match random.random_range(0..3) {
+    let mut late = match random.random_range(0..3) {
         0 => vec![Step::apart(QUIET, vec![format!("DELETE /users/{from}/following/{to}")], vec![])],
         _ => vec![],
     };
+    let stays_public = cast.public().contains(&to) || (to == cast.viewer && !cast.is_viewer_private);
+    // A block between the two refuses what comes later.
+    let is_apart = to == cast.viewer && cast.apart().contains(&from);
+    if stays_public && !is_apart && random.random_bool(0.5) {
+        early.append(&mut late);
+        std::mem::swap(&mut early, &mut late);
+    }
     Some(Secret { early, late, about: vec![from, to], ..Secret::default() })
 }
 

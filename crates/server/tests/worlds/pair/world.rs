@@ -32,13 +32,15 @@ pub(crate) struct Common {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) credentials: Credentials,
     pub(crate) viewer: String,
+    /// The viewer's connections speak RESP3.
+    pub(crate) is_resp3: bool,
     pub(crate) leak: Option<Leak>,
 }
 
 impl Common {
-    pub(crate) fn new(viewer: &str, leak: Option<Leak>) -> Rc<Self> {
+    pub(crate) fn new(viewer: &str, is_resp3: bool, leak: Option<Leak>) -> Rc<Self> {
         let clock = Arc::new(ManualClock::new(Millis::parse_rfc3339("2026-03-04T05:06:07.890Z").unwrap()));
-        Rc::new(Self { clock, credentials: Credentials::new(), viewer: viewer.to_owned(), leak })
+        Rc::new(Self { clock, credentials: Credentials::new(), viewer: viewer.to_owned(), is_resp3, leak })
     }
 }
 
@@ -192,6 +194,9 @@ impl World {
         if self.wire.is_none() {
             let mut wire = self.service_wire();
             wire.check(&format!("EG.AS {}", self.common.viewer), "OK");
+            if self.common.is_resp3 {
+                wire.check("HELLO 3", "{…");
+            }
             self.wire = Some(wire);
         }
         let wire = self.wire.as_mut().unwrap();
