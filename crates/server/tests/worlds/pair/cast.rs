@@ -45,7 +45,7 @@ impl Cast {
         let mut many = |count: usize, word: &str| -> Vec<Id> {
             let mut id = || {
                 let number = named.next().unwrap();
-                if numbers_only || number % 3 == 0 { number.to_string() } else { format!("{word}{number}") }
+                if numbers_only || number.is_multiple_of(3) { number.to_string() } else { format!("{word}{number}") }
             };
             (0..count).map(|_| id()).collect()
         };

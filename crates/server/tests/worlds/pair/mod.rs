@@ -6,6 +6,7 @@
 mod answer;
 mod cast;
 mod commands;
+mod fill;
 mod opaque;
 mod plan;
 pub(crate) mod planted;
@@ -27,9 +28,9 @@ use self::{
     answer::Sealed,
     cast::Cast,
     opaque::Known,
-    plan::Plan,
+    plan::{Plan, Step},
     planted::Leak,
-    world::{By, Common, World, take},
+    world::{By, Common, World},
 };
 
 /// How the stores of a pair are opened.
@@ -47,6 +48,8 @@ struct Pair {
     plan: Plan,
     worlds: [World; 2],
     sealed: [Sealed; 2],
+    /// Ids of all posts, whoever may see them.
+    posts: Vec<[String; 2]>,
     random: SmallRng,
     /// The viewer's last requests, for whoever looks into a failure.
     recent: VecDeque<String>,
@@ -54,9 +57,17 @@ struct Pair {
     found: BTreeMap<String, String>,
 }
 
+/// What the viewer does.
+enum Part {
+    Looking,
+    Changing,
+    Listening,
+    Leaving,
+}
+
 /// How many requests that came before, and how many of the differences, a message about a failure has.
 const RECENT: usize = 12;
-const SHOWN: usize = 4;
+const SHOWN: usize = 10;
 
 /// Runs one seed; says what told the worlds apart.
 pub(crate) fn run(seed: u64, stores: Stores, leak: Option<Leak>) -> Result<(), String> {
@@ -67,8 +78,8 @@ pub(crate) fn run(seed: u64, stores: Stores, leak: Option<Leak>) -> Result<(), S
     let is_resp3 = leak.is_none() && random.random_bool(0.5);
     let common = Common::new(&cast.viewer, is_resp3, leak);
     let worlds = stores.open.map(|open| World::new(&common, open));
-    let (sealed, recent, found) = (Default::default(), VecDeque::new(), BTreeMap::new());
-    let mut pair = Pair { common, cast, plan, worlds, sealed, random, recent, found };
+    let (sealed, posts, recent, found) = (Default::default(), Vec::new(), VecDeque::new(), BTreeMap::new());
+    let mut pair = Pair { common, cast, plan, worlds, sealed, posts, random, recent, found };
     pair.run(stores.are_durable).map_err(|why| format!("seed {seed}: {why}"))?;
     if pair.found.is_empty() { Ok(()) } else { Err(pair.failure(seed)) }
 }
@@ -76,22 +87,20 @@ pub(crate) fn run(seed: u64, stores: Stores, leak: Option<Leak>) -> Result<(), S
 impl Pair {
     /// Says why the worlds could not be made; what tells them apart is found on the way.
     fn run(&mut self, are_durable: bool) -> Result<(), String> {
-        for step in &self.plan.steps {
-            take(&mut self.worlds, &self.common.clock, step)?;
+        for step in self.plan.steps.clone() {
+            self.take(&step)?;
         }
         self.settle();
         if are_durable {
             self.worlds.iter_mut().for_each(World::restart);
         }
-        let parts: [&dyn Fn(&mut Self) -> Result<(), String>; 5] = [
-            &|pair| Ok(pair.look_around(2)),
-            &|pair| Ok(pair.change_everything()),
-            &|pair| Ok(pair.look_around(1)),
-            &Self::listen,
-            &|pair| Ok(pair.leave()),
-        ];
-        for part in parts {
-            part(self)?;
+        for part in [Part::Looking, Part::Looking, Part::Changing, Part::Looking, Part::Listening, Part::Leaving] {
+            match part {
+                Part::Looking => self.look_around(),
+                Part::Changing => self.change_everything(),
+                Part::Listening => self.listen()?,
+                Part::Leaving => self.leave(),
+            }
             if self.common.leak.is_some() {
                 self.look_inside();
                 // Of what was not planted as much as can be found is of use.
@@ -101,6 +110,30 @@ impl Pair {
             }
         }
         self.look_inside();
+        Ok(())
+    }
+
+    /// Both worlds take a step, at the same moments.
+    fn take(&mut self, step: &Step) -> Result<(), String> {
+        self.common.clock.advance(step.pause_millis);
+        let [first, second] = &step.acts;
+        for index in 0..first.len().max(second.len()) {
+            self.common.clock.advance(1);
+            let mut acts = step.acts.iter();
+            let done = self.worlds.each_mut().map(|world| acts.next()?.get(index).map(|line| world.act(line)));
+            let accepted = done.each_ref().map(|done| done.as_ref().map(|done| done.is_accepted));
+            let is_fine =
+                if step.secret.is_some() { !accepted.contains(&Some(false)) } else { accepted[0] == accepted[1] };
+            if !is_fine {
+                return Err(format!("{step:?}, act {index}: accepted {accepted:?}"));
+            }
+            // What only one has made is asked for in the other by the same id.
+            match done.map(|done| done?.post) {
+                [Some(first), Some(second)] => self.posts.push([first, second]),
+                [Some(one), None] | [None, Some(one)] => self.posts.push([one.clone(), one]),
+                [None, None] => {}
+            }
+        }
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! The viewer asks both worlds the same, over REST and over RESP, and hears the same.
 
 use rand::{RngExt, seq::IndexedRandom};
-use serde_json::json;
 
 use super::{
     Pair,
@@ -20,19 +19,17 @@ const TICK_MILLIS: u64 = 150;
 const PAGES_MAX: usize = 300;
 
 impl Pair {
-    /// Every route and every command that changes nothing, `times` times with other people.
-    pub(super) fn look_around(&mut self, times: usize) {
-        for _ in 0..times {
-            for row in routes::ROWS.iter().filter(|row| matches!(row.asks, Asks::Reads | Asks::NotForUsers)) {
-                for line in row.lines {
-                    let by = if row.asks == Asks::NotForUsers { By::Token } else { by(&mut self.random) };
-                    self.read(by, line);
-                }
+    /// Every route and every command that changes nothing.
+    pub(super) fn look_around(&mut self) {
+        for row in routes::ROWS.iter().filter(|row| matches!(row.asks, Asks::Reads | Asks::NotForUsers)) {
+            for line in row.lines {
+                let by = if row.asks == Asks::NotForUsers { By::Token } else { by(&mut self.random) };
+                self.read(by, line);
             }
-            for row in commands::ROWS.iter().filter(|row| row.asks != commands::Asks::Writes) {
-                let filled = self.filled(&row.lines.join("\n"));
-                filled.lines().for_each(|line| self.command(row, line));
-            }
+        }
+        for row in commands::ROWS.iter().filter(|row| row.asks != commands::Asks::Writes) {
+            let [first, second] = self.filled(&row.lines.join("\n"));
+            first.lines().zip(second.lines()).for_each(|(first, second)| self.command(row, [first, second]));
         }
     }
 
@@ -50,8 +47,8 @@ impl Pair {
             let (line, row) = writes.swap_remove(self.random.random_range(0..writes.len()));
             match row {
                 Some(row) => {
-                    let line = self.filled(line);
-                    self.command(row, &line);
+                    let [first, second] = self.filled(line);
+                    self.command(row, [&first, &second]);
                 }
                 None => self.write(line),
             }
@@ -67,80 +64,86 @@ impl Pair {
         }
     }
 
-    /// The viewer is erased, and then somebody asks in their name.
+    /// The viewer is erased, and then somebody asks in their name. With them their blocks are gone, and what those hid.
     pub(super) fn leave(&mut self) {
         self.write("DELETE /users/{v}");
         self.settle();
-        for line in ["GET /users/{v}", "GET /users/{u}", "pages GET /users/{u}/followers", "GET /users/{v}/feed"] {
+        for line in ["GET /users/{v}", "GET /users/{u}", "GET /users/{v}/feed", "POST /users/{u}/follow"] {
             self.read(By::Token, line);
         }
     }
 
     fn read(&mut self, by: By, template: &str) {
         let Some(list) = template.strip_prefix("pages ") else {
-            let line = self.filled(template);
-            self.ask(by, template, &line, &Default::default());
+            let lines = self.filled(template);
+            self.ask(by, template, &lines);
             return;
         };
-        let line = self.filled(list);
+        let lists = self.filled(list);
         for limit in LIMITS {
-            let mut cursors = [String::new(), String::new()];
+            let mut lines = lists.each_ref().map(|line| format!("{line}?limit={limit}"));
             for page in 0.. {
-                assert!(page < PAGES_MAX, "{line} has no end");
-                let answers = self.ask(by, template, &format!("{line}?limit={limit}{{cursor}}"), &cursors);
-                let [Some(first), Some(second)] = answers.map(|answer| answer.next_cursor()) else { break };
-                cursors = [first, second].map(|cursor| format!("&cursor={cursor}"));
+                assert!(page < PAGES_MAX, "{list} has no end");
+                let next = self.ask(by, template, &lines).map(|answer| answer.next_cursor());
+                let [Some(first), Some(second)] = next else { break };
+                lines = [first, second].map(|cursor| format!("?limit={limit}&cursor={cursor}"));
+                lines.iter_mut().zip(&lists).for_each(|(line, list)| line.insert_str(0, list));
             }
         }
     }
 
     /// Some are sent a second time with their Idempotency-Key, and then with another body.
     fn write(&mut self, template: &str) {
-        let (by, line) = (by(&mut self.random), self.filled(template));
+        let (by, lines) = (by(&mut self.random), self.filled(template));
         if self.random.random_bool(0.4) {
-            self.ask(by, template, &line, &Default::default());
+            self.ask(by, template, &lines);
             return;
         }
-        let line = format!("^idempotency-key=key-{} {line}", self.random.random::<u32>());
-        let other = match line.split_once(" {") {
+        let key = self.random.random::<u32>();
+        let lines = lines.map(|line| format!("^idempotency-key=key-{key} {line}"));
+        self.ask(by, template, &lines);
+        self.ask(by, template, &lines);
+        let others = lines.map(|line| match line.split_once(" {") {
             Some((head, body)) => format!("{head} {{ {body}"),
             None => format!("{line} {{}}"),
-        };
-        for line in [&line, &line, &other] {
-            self.ask(by, template, line, &Default::default());
-        }
+        });
+        self.ask(by, template, &others);
     }
 
-    /// One request to both, with the cursors that each gave.
-    fn ask(&mut self, by: By, template: &str, line: &str, cursors: &[String; 2]) -> [Answer; 2] {
+    /// One request to both.
+    fn ask(&mut self, by: By, template: &str, lines: &[String; 2]) -> [Answer; 2] {
         self.tick();
-        let mut cursors = cursors.iter();
-        let answers =
-            self.worlds.each_mut().map(|world| world.ask(by, &line.replace("{cursor}", cursors.next().unwrap())));
+        let mut sent = lines.iter();
+        let answers = self.worlds.each_mut().map(|world| world.ask(by, sent.next().unwrap()));
         let [first, second] = [0, 1].map(|index| answers[index].shown(&mut self.sealed[index]));
-        self.compare(template, format!("{line} by {by:?}"), &first, &second);
+        self.compare(template, format!("{} by {by:?}", lines[0]), &first, &second);
+        let posts = answers.each_ref().map(|answer| answer.body()["id"].as_str().map(str::to_owned));
+        if let ([Some(first), Some(second)], "POST /posts") = (posts, &template[..template.len().min(11)]) {
+            self.posts.push([first, second]);
+        }
         answers
     }
 
     /// A command to both; `walk` goes on with the cursor of its reply.
-    fn command(&mut self, row: &commands::Row, line: &str) {
-        let (line, walks) = line.strip_prefix("walk ").map_or((line, false), |line| (line, true));
-        let mut lines = [line.to_owned(), line.to_owned()];
+    fn command(&mut self, row: &commands::Row, lines: [&str; 2]) {
+        let walks = lines[0].starts_with("walk ");
+        let first = lines.map(|line| line.trim_start_matches("walk ").to_owned());
+        let mut lines = first.clone();
         for page in 0.. {
-            assert!(page < PAGES_MAX, "{line} has no end");
+            assert!(page < PAGES_MAX, "{first:?} has no end");
             self.tick();
             let mut sent = lines.iter();
             let replies = self.worlds.each_mut().map(|world| world.command(&words(sent.next().unwrap())));
-            let kind = if line.starts_with("EG.TOKEN") { "token" } else { "cursor" };
-            let [first, second] = [0, 1].map(|index| {
+            let kind = if row.command == "EG.TOKEN" { "token" } else { "cursor" };
+            let [one, other] = [0, 1].map(|index| {
                 let text = String::from_utf8_lossy(&replies[index]).into_owned();
                 let is_of_process = row.asks == commands::Asks::Process;
                 if is_of_process { without_numbers(&text) } else { self.sealed[index].hide(kind, &text) }
             });
-            self.compare(row.command, lines[0].clone(), &first, &second);
+            self.compare(row.command, lines[0].clone(), &one, &other);
             let next = replies.map(|reply| next_cursor(&reply).filter(|_| walks));
-            let [Some(first), Some(second)] = next else { return };
-            lines = [first, second].map(|cursor| with_cursor(line, &cursor));
+            let [Some(one), Some(other)] = next else { return };
+            lines = [with_cursor(&first[0], &one), with_cursor(&first[1], &other)];
         }
     }
 
@@ -148,54 +151,6 @@ impl Pair {
     pub(super) fn tick(&mut self) {
         self.common.clock.advance(TICK_MILLIS);
         self.sealed.iter_mut().for_each(|sealed| sealed.asked += 1);
-    }
-
-    fn anybody(&mut self) -> String {
-        let chance = self.random.random_range(0..100);
-        let all = self.cast.everybody();
-        let from = if chance < 70 { &self.plan.focus } else { &all };
-        if chance > 96 { "nobody".to_owned() } else { from.choose(&mut self.random).unwrap().clone() }
-    }
-
-    /// With people and things in place of what stands for them.
-    fn filled(&mut self, line: &str) -> String {
-        let (one, other) = (self.anybody(), self.anybody());
-        let viewer = self.cast.viewer.clone();
-        let mut line = line.replace("{v}", &viewer).replace("{u}", &one).replace("{w}", &other);
-        let mut put = |name: &str, value: &mut dyn FnMut() -> String| {
-            if line.contains(name) {
-                line = line.replace(name, &value());
-            }
-        };
-        put("{key}", &mut || {
-            format!("{}:{}", ["followers", "following"].choose(&mut self.random).unwrap(), self.anybody())
-        });
-        put("{all}", &mut || json!(self.cast.everybody()).to_string());
-        put("{pairs}", &mut || {
-            let pairs: Vec<[String; 2]> = (0..150).map(|_| [self.anybody(), self.anybody()]).collect();
-            json!(pairs).to_string()
-        });
-        put("{known}", &mut || loop {
-            let id = self.anybody();
-            if !self.cast.blocked.contains(&id) {
-                break id;
-            }
-        });
-        put("{g}", &mut || {
-            let groups = self.worlds[0].service(&format!("GET /users/{viewer}/groups")).body["data"].clone();
-            let ids: Vec<String> =
-                groups.as_array().unwrap().iter().map(|group| group["id"].as_str().unwrap().to_owned()).collect();
-            ids.choose(&mut self.random).cloned().unwrap_or_else(|| "7".to_owned())
-        });
-        put("{p}", &mut || {
-            let posts: Vec<String> = self.worlds.iter().flat_map(|world| world.posts.clone()).collect();
-            posts.choose(&mut self.random).unwrap().clone()
-        });
-        put("{n}", &mut || {
-            let told = self.worlds[0].service(&format!("GET /users/{viewer}/notifications")).body["data"].clone();
-            told[0]["id"].as_str().unwrap_or("7.follow").to_owned()
-        });
-        line
     }
 }
 

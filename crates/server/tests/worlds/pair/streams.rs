@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Pair, plan::Step, planted, world::take};
+use super::{Pair, plan::Step, planted};
 use crate::streaming::{Message, Stream};
 
 const REQUEST_ID: &str = "^x-request-id=stream";
@@ -10,13 +10,13 @@ const REQUEST_ID: &str = "^x-request-id=stream";
 impl Pair {
     pub(super) fn listen(&mut self) -> Result<(), String> {
         let (viewer, heralds) = (self.cast.viewer.clone(), self.cast.heralds.clone());
-        self.happens(Step::both(format!(r#"PUT /users/{viewer}/following/{} {{"quiet": false}}"#, heralds[3])))?;
+        self.take(&Step::both(format!(r#"PUT /users/{viewer}/following/{} {{"quiet": false}}"#, heralds[3])))?;
         let path = format!("{REQUEST_ID} /users/{viewer}/notifications/stream");
         let mut streams = self.open(&path);
         self.told(&mut streams, |message| message.name == "unseen")?;
         for herald in &heralds[..2] {
             self.whispers(herald)?;
-            self.happens(Step::both(format!(r#"PUT /users/{herald}/following/{viewer} {{"quiet": false}}"#)))?;
+            self.take(&Step::both(format!(r#"PUT /users/{herald}/following/{viewer} {{"quiet": false}}"#)))?;
             self.told(&mut streams, |message| is_by(&message.data["actors"], herald))?;
             self.told(&mut streams, |message| message.name == "unseen")?;
         }
@@ -30,24 +30,20 @@ impl Pair {
         let mut last = [String::new(), String::new()];
         for _ in 0..2 {
             self.whispers(author)?;
-            self.happens(Step::both(format!(r#"@{author} POST /posts {{"body": {{"text": "here"}}}}"#)))?;
+            self.take(&Step::both(format!(r#"@{author} POST /posts {{"body": {{"text": "here"}}}}"#)))?;
             last = self.told(&mut streams, is_last)?;
         }
         drop(streams);
         // What happened meanwhile is told to whoever comes back.
         for _ in 0..2 {
             self.whispers(author)?;
-            self.happens(Step::both(format!(r#"@{author} POST /posts {{"body": {{"text": "away"}}}}"#)))?;
+            self.take(&Step::both(format!(r#"@{author} POST /posts {{"body": {{"text": "away"}}}}"#)))?;
         }
         let mut again = last.map(|last| format!("{REQUEST_ID} ^last-event-id={last} {path}")).into_iter();
         let mut streams = self.worlds.each_ref().map(|world| world.stream(&again.next().unwrap()));
         self.began(&path, &streams);
         self.told(&mut streams, is_last)?;
         self.told(&mut streams, is_last).map(|_| ())
-    }
-
-    fn happens(&mut self, step: Step) -> Result<(), String> {
-        take(&mut self.worlds, &self.common.clock, &step)
     }
 
     /// In the first world alone: of no concern to the viewer, whoever listens.
@@ -62,7 +58,7 @@ impl Pair {
             lines.push(format!(r#"PUT /users/{whisperer}/following/{viewer} {{"quiet": true}}"#));
             lines.push(format!("PUT /users/{whisperer}/following/{viewer}"));
         }
-        self.happens(Step::apart(WHY, lines, vec![]))
+        self.take(&Step::apart(WHY, lines, vec![]))
     }
 
     fn open(&mut self, path: &str) -> [Stream; 2] {

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::{
     answer::Answer,
-    plan::Step,
     planted::{self, Forged, Leak},
 };
 use crate::{
@@ -54,6 +53,13 @@ pub(crate) enum By {
     Service,
 }
 
+/// What came of a line of a step.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) is_accepted: bool,
+    pub(crate) post: Option<String>,
+}
+
 /// A server, and how to start another one on the same place.
 pub(crate) struct World {
     pub(crate) common: Rc<Common>,
@@ -63,8 +69,6 @@ pub(crate) struct World {
     wire: Option<Wire>,
     /// What a planted leak has to remember.
     pub(crate) forged: Forged,
-    /// Ids of all posts, whoever may see them.
-    pub(crate) posts: Vec<String>,
     /// Of the viewer's last write.
     token: String,
     asked: usize,
@@ -79,7 +83,6 @@ impl World {
             store: None,
             wire: None,
             forged: Forged::default(),
-            posts: Vec::new(),
             token: String::new(),
             asked: 0,
         };
@@ -114,22 +117,21 @@ impl World {
         self.server().ask(&format!("!{key} {line}"))
     }
 
-    /// A line of a step; whether it was accepted.
-    pub(crate) fn act(&mut self, line: &str) -> bool {
+    /// Does what a line of a step says.
+    pub(crate) fn act(&mut self, line: &str) -> Done {
         let line = planted::act(self.common.leak, line);
         if let Some(command) = line.strip_prefix("resp ") {
-            return !self.service_wire().ask(command).starts_with('-');
+            return Done { is_accepted: !self.service_wire().ask(command).starts_with('-'), post: None };
         }
         if let Some((owner, member)) = line.split_once(" GROUP ") {
-            return self.add_to_group(owner, member);
+            return Done { is_accepted: self.add_to_group(owner, member), post: None };
         }
         let reply = self.service(&line);
         assert!(reply.status < 500, "{line}: {} {}", reply.status, reply.text);
-        if line.contains("POST /posts") {
-            self.posts.extend(reply.body["id"].as_str().map(str::to_owned));
-        }
+        let post = reply.body["id"].as_str().filter(|_| line.contains("POST /posts")).map(str::to_owned);
         let refused = |result: &Value| result["status"].as_u64() >= Some(400);
-        reply.status < 300 && !reply.body["results"].as_array().is_some_and(|results| results.iter().any(refused))
+        let results = reply.body["results"].as_array();
+        Done { is_accepted: reply.status < 300 && !results.is_some_and(|results| results.iter().any(refused)), post }
     }
 
     fn add_to_group(&self, owner: &str, member: &str) -> bool {
@@ -209,25 +211,4 @@ impl World {
         let token = self.common.credentials.token(&self.common.viewer);
         self.server().stream(&format!("!{token} {line}"))
     }
-}
-
-/// Both worlds take a step, at the same moments.
-pub(crate) fn take(worlds: &mut [World; 2], clock: &ManualClock, step: &Step) -> Result<(), String> {
-    clock.advance(step.pause_millis);
-    let longest = step.acts.iter().map(Vec::len).max().unwrap_or_default();
-    for index in 0..longest {
-        clock.advance(1);
-        let mut accepted = [None; 2];
-        for ((world, acts), accepted) in worlds.iter_mut().zip(&step.acts).zip(&mut accepted) {
-            *accepted = acts.get(index).map(|line| world.act(line));
-        }
-        let is_fine = match step.secret {
-            Some(_) => !accepted.contains(&Some(false)),
-            None => accepted[0] == accepted[1],
-        };
-        if !is_fine {
-            return Err(format!("{step:?}, act {index}: accepted {accepted:?}"));
-        }
-    }
-    Ok(())
 }
