@@ -101,16 +101,17 @@ impl Pair {
                 Part::Listening => self.listen()?,
                 Part::Leaving => self.leave(),
             }
-            if self.common.leak.is_some() {
-                self.look_inside();
-                // Of what was not planted as much as can be found is of use.
-                if !self.found.is_empty() {
-                    return Ok(());
-                }
+            if self.is_decided() {
+                return Ok(());
             }
         }
         self.look_inside();
         Ok(())
+    }
+
+    /// Of what was not planted as much as can be found is of use.
+    fn is_decided(&self) -> bool {
+        self.common.leak.is_some() && !self.found.is_empty()
     }
 
     /// Both worlds take a step, at the same moments.

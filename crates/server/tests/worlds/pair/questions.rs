@@ -23,6 +23,9 @@ impl Pair {
     pub(super) fn look_around(&mut self) {
         for row in routes::ROWS.iter().filter(|row| matches!(row.asks, Asks::Reads | Asks::NotForUsers)) {
             for line in row.lines {
+                if self.is_decided() {
+                    return;
+                }
                 let by = if row.asks == Asks::NotForUsers { By::Token } else { by(&mut self.random) };
                 self.read(by, line);
             }
@@ -43,7 +46,7 @@ impl Pair {
         }
         let reads: Vec<&str> =
             routes::ROWS.iter().filter(|row| row.asks == Asks::Reads).flat_map(|row| row.lines).copied().collect();
-        while !writes.is_empty() {
+        while !writes.is_empty() && !self.is_decided() {
             let (line, row) = writes.swap_remove(self.random.random_range(0..writes.len()));
             match row {
                 Some(row) => {
@@ -56,7 +59,7 @@ impl Pair {
             if ["/posts", "private", ":accept-all"].iter().any(|part| line.contains(part)) {
                 self.settle();
             }
-            for _ in 0..3 {
+            for _ in 0..2 {
                 let line = *reads.choose(&mut self.random).unwrap();
                 let by = by(&mut self.random);
                 self.read(by, line);
