@@ -47,7 +47,7 @@ struct Flood {
 fn floods() -> Vec<Flood> {
     let flood = |name, bytes: &[u8], connections, then| Flood { name, bytes: bytes.to_vec(), connections, then };
     vec![
-        flood("a negative count", b"*-5\r\n", 100, Then::Refused),
+        flood("negative counts", &b"*-5\r\n".repeat(200_000), 20, Then::HalfClosed),
         flood("a huge count", b"*2147483647\r\n", 100, Then::Refused),
         flood("a huge length", b"*1\r\n$999999999\r\n", 100, Then::Refused),
         flood("a negative length", b"*1\r\n$-1\r\n", 100, Then::Refused),

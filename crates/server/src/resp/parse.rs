@@ -50,7 +50,7 @@ impl fmt::Display for Broken {
 pub(super) enum Step {
     /// Not all of it is there yet.
     More,
-    /// Nothing to do: an empty array or line of so many bytes.
+    /// Nothing to do: an array or line of so many bytes without a word in it.
     Nothing(usize),
     /// A command of so many bytes; [`Parser::spans`] are pieces of them.
     Command(usize),
@@ -87,10 +87,11 @@ impl Parser {
                 Some(_) => return self.inline(input, bounds),
             }
             let Some((count, at)) = number(input, 1, Broken::ArrayLength)? else { return Ok(Step::More) };
-            if count < 0 || count > bounds.arguments as i64 {
+            if count > bounds.arguments as i64 {
                 return Err(Broken::ArrayLength);
             }
-            if count == 0 {
+            // An array of less than nothing is passed over, as Redis does.
+            if count <= 0 {
                 return Ok(Step::Nothing(at));
             }
             self.spans.clear();

@@ -62,8 +62,7 @@ fn requests_may_be_cut_anywhere() {
 fn what_makes_no_sense_is_said_and_ends_the_connection() {
     let server = server();
     let long = vec![b'x'; 1 << 20];
-    let cases: [(&[u8], &str); 12] = [
-        (b"*-5\r\n", "invalid multibulk length"),
+    let cases: [(&[u8], &str); 11] = [
         (b"*2147483647\r\n", "invalid multibulk length"),
         (b"*1025\r\n", "invalid multibulk length"),
         (b"*x\r\n", "invalid multibulk length"),
@@ -89,6 +88,18 @@ fn what_makes_no_sense_is_said_and_ends_the_connection() {
     let mut wire = Wire::connect(server.resp);
     let _ = wire.stream.write_all(&encoded(&words));
     assert_eq!(wire.reply().unwrap(), "-ERR Protocol error: too big command");
+}
+
+/// As with Redis, an array of less than nothing is no command and no error.
+#[test]
+fn arrays_of_nothing_and_less_are_passed_over() {
+    let server = server();
+    let mut wire = Wire::connect(server.resp);
+    for nothing in ["*0\r\n", "*-1\r\n", "*-10\r\n", "*-10\r\n*-5\r\n"] {
+        wire.send(nothing.as_bytes());
+        wire.send(&encoded(&["ECHO", "still here"]));
+        assert_eq!(wire.reply().unwrap(), "\"still here\"", "{nothing:?}");
+    }
 }
 
 #[test]
