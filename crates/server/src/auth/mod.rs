@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use entourage_model::{Clock, Code, Error, Result, UserId};
 use entourage_service::{Actor, Caller, Credential};
+use entourage_store::SystemUptime;
 
 pub(crate) use self::ticket::Ticket;
 use self::{challenge::Challenges, jwt::Tokens, keys::Keys, ticket::Tickets};
@@ -42,13 +43,13 @@ impl Access {
             tokens: settings.jwt.as_ref().map(Tokens::open).transpose()?,
             keys: Keys::open(settings)?,
             challenges: settings.challenge_key_file.as_deref().map(Challenges::open).transpose()?,
-            tickets: Tickets::default(),
+            tickets: tickets(),
             clock,
         })
     }
 
     pub fn development(clock: Arc<dyn Clock>) -> Self {
-        Self { tokens: None, keys: None, challenges: None, tickets: Tickets::default(), clock }
+        Self { tokens: None, keys: None, challenges: None, tickets: tickets(), clock }
     }
 
     pub fn is_development(&self) -> bool {
@@ -65,7 +66,7 @@ impl Access {
 
     pub(crate) fn caller(&self, shown: Shown<'_>) -> Result<Caller> {
         if let (None, Some(ticket)) = (shown.authorization, shown.ticket) {
-            return self.tickets.redeem(ticket, self.clock.now()).ok_or_else(|| refused("the ticket is not valid"));
+            return self.tickets.redeem(ticket).ok_or_else(|| refused("the ticket is not valid"));
         }
         if self.is_development() {
             let actor = named(shown.actor)?;
@@ -120,6 +121,10 @@ impl Access {
     pub(crate) fn solver(&self, proof: &str) -> Option<UserId> {
         self.challenges.as_ref()?.solver(proof, self.clock.now())
     }
+}
+
+fn tickets() -> Tickets {
+    Tickets::new(Arc::new(SystemUptime::start()))
 }
 
 fn named(actor: Option<&str>) -> Result<Actor> {

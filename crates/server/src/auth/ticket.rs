@@ -1,69 +1,109 @@
 //! Tickets: what stands in for a credential where a browser cannot send a header. Good once, for a minute, on the server
 //! that gave it out.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use entourage_model::{Code, Error, Millis, Result};
+use entourage_model::{Code, Error, Millis, Result, Uptime};
 use entourage_service::Caller;
 
-const LIFE_MILLIS: u64 = 60_000;
+const LIFE: Duration = Duration::from_secs(60);
 const TICKETS_MAX: usize = 65_536;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) text: String,
+    /// By the clock on the wall, for people. What counts is the time that passes.
     pub(crate) expires: Millis,
 }
 
-#[derive(Default)]
-pub(super) struct Tickets(Mutex<HashMap<String, (Caller, Millis)>>);
+pub(super) struct Tickets {
+    /// Whose each is, and until when by `uptime`.
+    issued: Mutex<HashMap<String, (Caller, Duration)>>,
+    /// The wall's clock may be set back, and a ticket would live on with it.
+    uptime: Arc<dyn Uptime>,
+}
 
 impl Tickets {
+    pub(super) fn new(uptime: Arc<dyn Uptime>) -> Self {
+        Self { issued: Mutex::default(), uptime }
+    }
+
     pub(super) fn issue(&self, caller: Caller, now: Millis) -> Result<Ticket> {
         let text = format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>());
-        let expires = now.plus(LIFE_MILLIS);
-        let mut tickets = self.0.lock().map_err(|_| Error::internal("the tickets are lost"))?;
+        let passed = self.uptime.elapsed();
+        let mut tickets = self.issued.lock().map_err(|_| Error::internal("the tickets are lost"))?;
         if tickets.len() >= TICKETS_MAX {
-            tickets.retain(|_, (_, expires)| *expires > now);
+            tickets.retain(|_, (_, until)| *until > passed);
         }
         if tickets.len() >= TICKETS_MAX {
             return Err(Error::new(Code::Overloaded, "too many tickets have not been used yet"));
         }
-        tickets.insert(text.clone(), (caller, expires));
-        Ok(Ticket { text, expires })
+        tickets.insert(text.clone(), (caller, passed + LIFE));
+        Ok(Ticket { text, expires: now.plus(LIFE.as_millis() as u64) })
     }
 
     /// Whoever finds a ticket has taken it. The time between a guess and its answer tells nothing: 256 random bits are
     /// not found piece by piece in a map of hashes.
-    pub(super) fn redeem(&self, text: &str, now: Millis) -> Option<Caller> {
-        let (caller, expires) = self.0.lock().ok()?.remove(text)?;
-        (expires > now).then_some(caller)
+    pub(super) fn redeem(&self, text: &str) -> Option<Caller> {
+        let (caller, until) = self.issued.lock().ok()?.remove(text)?;
+        (until > self.uptime.elapsed()).then_some(caller)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use entourage_model::ManualClock;
+
     use super::*;
+
+    const NOW: Millis = Millis::from_since_2000(1_000_000_000);
+
+    fn tickets() -> (Tickets, Arc<ManualClock>) {
+        let passing = Arc::new(ManualClock::new(Millis::from_since_2000(1_000)));
+        (Tickets::new(Arc::clone(&passing) as _), passing)
+    }
 
     #[test]
     fn a_ticket_is_good_once_and_for_a_minute() {
-        let (tickets, now) = (Tickets::default(), Millis::from_since_2000(1_000));
-        let [first, late, last] = [(); 3].map(|()| tickets.issue(Caller::default(), now).unwrap());
+        let (tickets, passing) = tickets();
+        let [first, last, late] = [(); 3].map(|()| tickets.issue(Caller::default(), NOW).unwrap());
         assert_ne!(first.text, late.text);
-        assert_eq!(tickets.redeem(&first.text, now), Some(Caller::default()));
-        assert_eq!(tickets.redeem(&first.text, now), None);
-        assert_eq!(tickets.redeem(&late.text, now.plus(60_000)), None);
-        assert_eq!(tickets.redeem(&late.text, now), None);
-        assert_eq!(tickets.redeem(&last.text, now.plus(59_999)), Some(Caller::default()));
+        assert_eq!(first.expires, NOW.plus(60_000));
+        assert_eq!(tickets.redeem(&first.text), Some(Caller::default()));
+        assert_eq!(tickets.redeem(&first.text), None);
+        passing.advance(59_999);
+        assert_eq!(tickets.redeem(&last.text), Some(Caller::default()));
+        passing.advance(1);
+        assert_eq!(tickets.redeem(&late.text), None);
+        assert_eq!(tickets.redeem(&late.text), None);
+    }
+
+    /// What the wall says when a ticket is made or shown changes nothing about its minute.
+    #[test]
+    fn tickets_keep_their_minute_when_the_clock_is_set() {
+        let (tickets, passing) = tickets();
+        let hour = 60 * 60 * 1000;
+        for wall in [NOW, Millis::from_since_2000(NOW.since_2000() - hour), NOW.plus(hour), Millis::default()] {
+            let [good, late] = [(); 2].map(|()| tickets.issue(Caller::default(), wall).unwrap());
+            passing.advance(30_000);
+            assert_eq!(tickets.redeem(&good.text), Some(Caller::default()), "{wall:?}");
+            passing.advance(30_000);
+            assert_eq!(tickets.redeem(&late.text), None, "{wall:?}");
+        }
     }
 
     #[test]
     fn tickets_nobody_uses_have_a_bound() {
-        let (tickets, now) = (Tickets::default(), Millis::from_since_2000(1_000));
+        let (tickets, passing) = tickets();
         for _ in 0..TICKETS_MAX {
-            tickets.issue(Caller::default(), now).unwrap();
+            tickets.issue(Caller::default(), NOW).unwrap();
         }
-        assert_eq!(tickets.issue(Caller::default(), now).unwrap_err().code(), Code::Overloaded);
-        tickets.issue(Caller::default(), now.plus(60_000)).unwrap();
+        assert_eq!(tickets.issue(Caller::default(), NOW).unwrap_err().code(), Code::Overloaded);
+        passing.advance(60_000);
+        tickets.issue(Caller::default(), NOW).unwrap();
     }
 }
