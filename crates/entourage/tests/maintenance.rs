@@ -158,3 +158,30 @@ fn a_running_server_is_copied_by_asking_it() {
     check(&["backup", "--server", &base, "--to", text(&folder.join("no"))], 4, &[], &unreachable);
     check(&["backup", "--server", &base, "--data", "x", "--to", "y"], 2, &[], &["--server", "--data"]);
 }
+
+/// Whatever keeps a store from opening, the message says which path it is about.
+#[test]
+fn an_error_at_start_names_the_path() {
+    type Break = fn(&std::path::Path);
+    let cases: [(&str, Break); 5] = [
+        ("", |data| std::fs::write(data, "a file where a folder should be").unwrap()),
+        ("LOCK", |data| std::fs::create_dir_all(data.join("LOCK")).unwrap()),
+        ("identity", |data| std::fs::create_dir_all(data.join("identity")).unwrap()),
+        ("identity", |data| {
+            std::fs::create_dir(data).unwrap();
+            std::fs::write(data.join("identity"), "damaged").unwrap();
+        }),
+        ("unfinished-identity", |data| std::fs::create_dir_all(data.join("unfinished-identity")).unwrap()),
+    ];
+    for (index, (name, damage)) in cases.into_iter().enumerate() {
+        let folder = Folder::new();
+        let data = folder.join("data");
+        damage(&data);
+        let path = if name.is_empty() { data.clone() } else { data.join(name) };
+        let serve = ["serve", "--http", "127.0.0.1:0", "--data", text(&data)];
+        check(&serve, 1, &[], &[text(&path)]);
+        if index == 3 {
+            check(&["verify", "--data", text(&data)], 1, &[], &[text(&path)]);
+        }
+    }
+}

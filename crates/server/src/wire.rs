@@ -142,7 +142,8 @@ fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
         ..defaults
     };
     let disk = RealDisk::new(&settings.data_dir).map_err(|error| {
-        Error::unavailable(format!("data.dir {place}: {error}")).caused_by(embedded::Fault::from(error))
+        Error::unavailable(format!("data.dir: {error}")).caused_by(embedded::Fault::from(error))
     })?;
-    Ok(embedded::Store::open(Arc::new(disk), place, options, Arc::new(SystemClock))?)
+    let opened = embedded::Store::open(Arc::new(disk), place, options, Arc::new(SystemClock));
+    Ok(opened.map_err(|fault| fault.in_folder(place))?)
 }

@@ -53,10 +53,9 @@ pub(super) fn open(settings: &Settings) -> anyhow::Result<Store> {
 
 /// A fault in words for a person; what cannot be read is a failure, not a server that is out of reach.
 pub(super) fn failed(fault: Fault, place: &str) -> anyhow::Error {
-    match fault {
-        Fault::Io(error) => anyhow!("{place}: {error}"),
-        Fault::InUse(_) => Error::from(fault).into(),
-        _ => anyhow!("{place}: {fault}"),
+    match fault.in_folder(place) {
+        in_use @ Fault::InUse(_) => Error::from(in_use).into(),
+        fault => anyhow!("{fault}"),
     }
 }
 

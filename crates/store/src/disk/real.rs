@@ -15,6 +15,11 @@ use super::{Disk, DiskFile};
 
 const LOCK_NAME: &str = "LOCK";
 
+/// What the system says of an error is of little use without the file it is about.
+fn naming(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn is_there(folder: &Path) -> bool {
     folder.as_os_str().is_empty() || folder.is_dir()
 }
@@ -31,10 +36,10 @@ impl RealDisk {
         let folder = folder.into();
         let missing: Vec<&Path> = folder.ancestors().take_while(|part| !is_there(part)).collect();
         for part in missing.into_iter().rev() {
-            fs::DirBuilder::new().mode(0o700).create(part)?;
+            fs::DirBuilder::new().mode(0o700).create(part).map_err(naming(part))?;
             // A new name lasts only once the folder it stands in does.
-            let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty());
-            fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+            let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(naming(parent))?;
         }
         Ok(Self { folder })
     }
@@ -47,6 +52,12 @@ impl RealDisk {
         self.folder.join(name)
     }
 
+    fn open_with(&self, name: &str, options: &mut fs::OpenOptions) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.path(name);
+        let file = options.open(&path).map_err(naming(&path))?;
+        Ok(Arc::new(RealFile { file, path, durable_writes: AtomicBool::new(true) }))
+    }
+
     fn options() -> fs::OpenOptions {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).mode(0o600);
@@ -56,20 +67,19 @@ impl RealDisk {
 
 impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = Self::options().create(true).truncate(true).open(self.path(name))?;
-        Ok(Arc::new(RealFile::new(file)))
+        self.open_with(name, Self::options().create(true).truncate(true))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = Self::options().open(self.path(name))?;
-        Ok(Arc::new(RealFile::new(file)))
+        self.open_with(name, &mut Self::options())
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if entry.file_type()?.is_file() {
+        let naming = naming(&self.folder);
+        for entry in fs::read_dir(&self.folder).map_err(&naming)? {
+            let entry = entry.map_err(&naming)?;
+            if entry.file_type().map_err(&naming)?.is_file() {
                 names.extend(entry.file_name().into_string().ok().filter(|name| name != LOCK_NAME));
             }
         }
@@ -78,37 +88,34 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path(from), self.path(to))
+        fs::rename(self.path(from), self.path(to)).map_err(naming(&self.path(to)))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path(name))
+        fs::remove_file(self.path(name)).map_err(naming(&self.path(name)))
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        fs::File::open(&self.folder)?.sync_all()
+        fs::File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(naming(&self.folder))
     }
 
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        let file = Self::options().create(true).truncate(false).open(self.path(LOCK_NAME))?;
+        let path = self.path(LOCK_NAME);
+        let file = Self::options().create(true).truncate(false).open(&path).map_err(naming(&path))?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(fs::TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(fs::TryLockError::Error(error)) => Err(error),
+            Err(fs::TryLockError::Error(error)) => Err(naming(&path)(error)),
         }
     }
 }
 
 struct RealFile {
     file: fs::File,
+    /// As it was opened: for messages.
+    path: PathBuf,
     /// Cleared when the file system does not know durable writes; `fdatasync` serves then.
     durable_writes: AtomicBool,
-}
-
-impl RealFile {
-    fn new(file: fs::File) -> Self {
-        Self { file, durable_writes: AtomicBool::new(true) }
-    }
 }
 
 impl DiskFile for RealFile {
@@ -119,14 +126,14 @@ impl DiskFile for RealFile {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(naming(&self.path)(error)),
             }
         }
         Ok(filled)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        self.file.write_all_at(bytes, offset).map_err(naming(&self.path))
     }
 
     /// Linux begins to write dirty pages that it is told will not be needed; those it is writing stay in memory.
@@ -135,7 +142,7 @@ impl DiskFile for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data().map_err(naming(&self.path))
     }
 
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -148,7 +155,7 @@ impl DiskFile for RealFile {
                 Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
                     self.durable_writes.store(false, Ordering::Relaxed);
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(naming(&self.path)(error.into())),
             }
         }
         self.write_at(bytes, offset)?;
@@ -156,10 +163,10 @@ impl DiskFile for RealFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(self.file.metadata().map_err(naming(&self.path))?.len())
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
-        self.file.set_len(size)
+        self.file.set_len(size).map_err(naming(&self.path))
     }
 }

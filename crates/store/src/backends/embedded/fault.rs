@@ -41,6 +41,15 @@ impl Fault {
         Self::damaged(file, offset, corrupt.0)
     }
 
+    /// Names the whole path where a file was named alone. Errors of the file layer name theirs already.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &str) -> Self {
+        if let Self::Damaged { file, .. } | Self::Format { file, .. } = &mut self {
+            *file = std::path::Path::new(folder).join(&*file).display().to_string();
+        }
+        self
+    }
+
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Self::Io(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
