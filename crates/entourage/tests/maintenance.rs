@@ -162,16 +162,16 @@ fn a_running_server_is_copied_by_asking_it() {
 /// Whatever keeps a store from opening, the message says which path it is about.
 #[test]
 fn an_error_at_start_names_the_path() {
-    type Break = fn(&std::path::Path);
+    type Break = fn(&Path);
     let cases: [(&str, Break); 5] = [
-        ("", |data| std::fs::write(data, "a file where a folder should be").unwrap()),
-        ("LOCK", |data| std::fs::create_dir_all(data.join("LOCK")).unwrap()),
-        ("identity", |data| std::fs::create_dir_all(data.join("identity")).unwrap()),
+        ("", |data| fs::write(data, "a file where a folder should be").unwrap()),
+        ("LOCK", |data| fs::create_dir_all(data.join("LOCK")).unwrap()),
+        ("identity", |data| fs::create_dir_all(data.join("identity")).unwrap()),
         ("identity", |data| {
-            std::fs::create_dir(data).unwrap();
-            std::fs::write(data.join("identity"), "damaged").unwrap();
+            fs::create_dir(data).unwrap();
+            fs::write(data.join("identity"), "damaged").unwrap();
         }),
-        ("unfinished-identity", |data| std::fs::create_dir_all(data.join("unfinished-identity")).unwrap()),
+        ("unfinished-identity", |data| fs::create_dir_all(data.join("unfinished-identity")).unwrap()),
     ];
     for (index, (name, damage)) in cases.into_iter().enumerate() {
         let folder = Folder::new();

@@ -141,9 +141,8 @@ fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {
         history_retention: settings.history_retention,
         ..defaults
     };
-    let disk = RealDisk::new(&settings.data_dir).map_err(|error| {
-        Error::unavailable(format!("data.dir: {error}")).caused_by(embedded::Fault::from(error))
-    })?;
+    let disk = RealDisk::new(&settings.data_dir)
+        .map_err(|error| Error::unavailable(format!("data.dir: {error}")).caused_by(embedded::Fault::from(error)))?;
     let opened = embedded::Store::open(Arc::new(disk), place, options, Arc::new(SystemClock));
     Ok(opened.map_err(|fault| fault.in_folder(place))?)
 }
