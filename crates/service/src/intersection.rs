@@ -1,9 +1,12 @@
 //! Who is in two lists: all of them at once, where pages would be too slow.
 
 use entourage_model::{Key, Kind, Result, UserId};
-use entourage_store::Answer;
+use entourage_store::{Answer, share};
 
 use crate::{Actor, Call, Limit, Service, UserRow};
+
+/// What comparing two lists costs of a task's share, besides what is found.
+const COMMON_UNITS: usize = 16;
 
 /// Two lists of which what is in both is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +70,11 @@ impl Service {
         let (Intersection::Common(one, other), Actor::Service) = (of, &call.actor) else { return Ok(None) };
         let (_, [one, other]) = self.parties(call, [one, other]).await?;
         let mut keys = Vec::new();
-        if !self.store.peek_common(one.key, other.key, max, &mut keys) {
+        let is_known = self.store.peek_common(one.key, other.key, max, &mut keys);
+        // Whoever is in one list alone was looked at, too.
+        share::spend(COMMON_UNITS).await;
+        share::spend_rows(keys.len()).await;
+        if !is_known {
             return Ok(None);
         }
         // An edge may be left of somebody who is not there any more; only pages tell those apart.

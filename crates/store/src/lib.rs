@@ -9,6 +9,7 @@ pub mod layers;
 mod maintenance;
 mod report;
 mod retention;
+pub mod share;
 mod store;
 
 pub use clock::{SystemClock, SystemUptime};

@@ -107,6 +107,8 @@ pub struct Progress {
 ///   nobody can be created under that key; whoever is created then has nothing of the one before.
 /// - **C19** `get_records` is `get_record` of each in the order asked, and `scan_each` is `scan_records` of each owner in
 ///   the order asked, each as of some moment of the call.
+/// - **C20** Reads give way: one that is answered without waiting spends its task's [share](crate::share) by the rows it
+///   reads, so that whoever reads on and on keeps nobody waiting.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn profile(&self) -> Profile;

@@ -70,6 +70,7 @@ macro_rules! conformance_cases {
                 totals_are_what_paging_counts [C10 C11];
                 an_open_list_leaves_quiet_follows_out [C10 C11];
                 unknown_users_have_empty_lists [C10];
+                whoever_reads_on_and_on_gives_way [C20];
             }
             counts {
                 counts_follow_every_change [C1 C11];

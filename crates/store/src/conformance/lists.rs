@@ -2,13 +2,15 @@
 
 use std::{
     collections::HashSet,
+    future::{Future, poll_fn},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use entourage_model::{Key, List, Millis, Plane, Side};
+use entourage_model::{Key, Kind, List, Millis, Plane, Sequence, Side, Space};
 
 use super::{operations::*, world::World};
 use crate::Store;
@@ -186,4 +188,55 @@ pub(super) async fn unknown_users_have_empty_lists(world: World) {
             assert_eq!(page, entourage_model::Page::default());
         }
     }
+}
+
+pub(super) async fn whoever_reads_on_and_on_gives_way(world: World) {
+    const READS: usize = 200;
+    let users = world.many_users(101).await;
+    let (hub, others) = (users[0], &users[1..]);
+    world.all_done(others.iter().map(|&other| follow(hub, other)).collect()).await;
+    world.all_done((0..100).map(|id| put_record(Space::Notification, hub, &[id], b"value")).collect()).await;
+    let pairs: Vec<(Key, Key)> = others.iter().map(|&other| (hub, other)).collect();
+    let store = &*world.store;
+    let scans = async {
+        for _ in 0..READS {
+            store.scan(List::following(hub), None, 100).await.expect("the list can be read");
+        }
+    };
+    let users = async {
+        for _ in 0..READS {
+            store.get_users(others).await.expect("users can be read");
+        }
+    };
+    let edges = async {
+        for _ in 0..READS {
+            store.get_edges(Kind::Follow, &pairs).await.expect("edges can be read");
+        }
+    };
+    let records = async {
+        for _ in 0..READS {
+            store.scan_records(Space::Notification, hub, None, 100).await.expect("records can be read");
+        }
+    };
+    let events = async {
+        for _ in 0..READS {
+            store.events(Sequence(0), 100).await.expect("events can be read");
+        }
+    };
+    assert!(turns(scans).await > 1, "scan");
+    assert!(turns(users).await > 1, "get_users");
+    assert!(turns(edges).await > 1, "get_edges");
+    assert!(turns(records).await > 1, "scan_records");
+    assert!(turns(events).await > 1, "events");
+}
+
+/// How often others could have had their turn, and once.
+async fn turns(work: impl Future<Output = ()>) -> usize {
+    let (mut work, mut turns) = (pin!(work), 0);
+    poll_fn(|context| {
+        turns += 1;
+        work.as_mut().poll(context)
+    })
+    .await;
+    turns
 }

@@ -76,7 +76,12 @@ use self::{
     sequencer::{Job, Queue, Sequencer},
     shelf::{Named, Shelf, ShelfKey},
 };
-use crate::{Answer, Health, Identity, Profile, Progress, Report, disk::Disk};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, disk::Disk, share};
+
+/// Edges that are looked up before others get their turn: each may be in a block of its own.
+const EDGES_AT_ONCE: usize = 16;
+/// Documents, which are longer than rows, that cost one unit of a task's share.
+const DOCUMENTS_A_UNIT: usize = 4;
 
 /// A store in one folder of one machine.
 pub struct Store {
@@ -195,6 +200,13 @@ impl Store {
         self.engine.idempotency.len()
     }
 
+    /// On a thread that nobody else waits for.
+    async fn beside<T: Send + 'static>(&self, work: impl FnOnce(&Engine) -> Result<T> + Send + 'static) -> Result<T> {
+        let engine = Arc::clone(&self.engine);
+        let done = tokio::task::spawn_blocking(move || work(&engine)).await;
+        done.map_err(|error| Error::internal(error.to_string()))?
+    }
+
     fn stop(&self) {
         self.queue.close();
         self.engine.stopping.store(true, Ordering::Release);
@@ -290,14 +302,27 @@ impl crate::Store for Store {
         let state = &self.engine.state;
         let ordinal = |key| state.ordinal_of_edges(key);
         let get = |&(follower, target): &(Key, Key)| match (ordinal(follower), ordinal(target)) {
-            (Some(follower), Some(target)) => Ok(read::get(state, &self.engine.files, kind, follower, target)?),
+            (Some(follower), Some(target)) => read::get(state, &self.engine.files, kind, follower, target),
             _ => Ok(None),
         };
-        pairs.iter().map(get).collect()
+        let mut edges = Vec::with_capacity(pairs.len());
+        for pairs in pairs.chunks(EDGES_AT_ONCE) {
+            for pair in pairs {
+                edges.push(get(pair)?);
+            }
+            // Each may have read a block.
+            share::spend(pairs.len()).await;
+        }
+        Ok(edges)
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        Ok(keys.iter().map(|&key| self.engine.state.user(key)).collect())
+        let mut users = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(share::CHUNK) {
+            users.extend(keys.iter().map(|&key| self.engine.state.user(key)));
+            share::spend_rows(keys.len()).await;
+        }
+        Ok(users)
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
@@ -305,36 +330,27 @@ impl crate::Store for Store {
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(read::scan(&self.engine.state, &self.engine.files, list, after, limit)?)
+        let page = read::scan(&self.engine.state, &self.engine.files, list, after, limit)?;
+        share::spend_rows(page.edges.len()).await;
+        Ok(page)
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        let state = &self.engine.state;
-        let is_next = |key: &Key| after.is_none_or(|after| *key > after);
-        let mut keys: Vec<Key> = state.keys().iter().copied().filter(is_next).collect();
-        if state.erased().total() > 0 {
-            // Ordinals of the erased are never given again: a key may have several, and at most one counts.
-            keys.retain(|key| state.ordinal(*key).is_some());
-            keys.sort_unstable();
-            keys.dedup();
-        }
-        if limit < keys.len() {
-            keys.select_nth_unstable(limit);
-            keys.truncate(limit);
-        }
-        keys.sort_unstable();
-        Ok(keys.into_iter().filter_map(|key| self.engine.state.user(key)).collect())
+        // Everybody's key is looked at.
+        self.beside(move |engine| Ok(read::sweep(&engine.state, after, limit))).await
     }
 
     async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
         let key = ShelfKey { owner, shelf: Shelf::Records(space) };
         let found = self.engine.state.documents.get(&self.engine.files, key, id.as_bytes())?;
+        share::spend(1).await;
         Ok(found.map(|found| Record { id: id.clone(), version: found.version, value: found.value }))
     }
 
     async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
         let key = ShelfKey { owner, shelf: Shelf::Records(space) };
         let found = self.engine.state.documents.scan(&self.engine.files, key, after.unwrap_or_default(), limit)?;
+        share::spend(1 + found.len() / DOCUMENTS_A_UNIT).await;
         let record = |(id, document): Named| {
             Ok(Record { id: RecordId::new(&id)?, version: document.version, value: document.value })
         };
@@ -348,11 +364,17 @@ impl crate::Store for Store {
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         let Some(user) = self.engine.state.user(follower) else { return Ok(Vec::new()) };
         let oldest = self.engine.options.history_begins(self.engine.clock.now()).max(user.created);
-        Ok(self.engine.state.documents.history(&self.engine.files, follower, before, oldest, limit)?)
+        let ended = self.engine.state.documents.history(&self.engine.files, follower, before, oldest, limit)?;
+        share::spend(1 + ended.len() / DOCUMENTS_A_UNIT).await;
+        Ok(ended)
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        events::read(&self.engine, after, limit)
+        if after >= self.engine.state.published() {
+            return Ok(Vec::new());
+        }
+        // A segment may have to be read from its beginning.
+        self.beside(move |engine| events::read(engine, after, limit)).await
     }
 
     async fn last_event(&self) -> Result<Sequence> {
@@ -369,9 +391,7 @@ impl crate::Store for Store {
     }
 
     async fn verify(&self) -> Result<Report> {
-        let engine = Arc::clone(&self.engine);
-        let report = tokio::task::spawn_blocking(move || verify::verify(&engine)).await;
-        Ok(report.map_err(|error| Error::internal(error.to_string()))??)
+        self.beside(|engine| Ok(verify::verify(engine)?)).await
     }
 
     async fn health(&self) -> Health {

@@ -1,6 +1,6 @@
 //! Reads of lists and single edges: tails first, blocks below them, the newest layer winning at each place.
 
-use entourage_model::{Edge, EdgeValue, Key, Kind, List, Page, Place, Plane, Side};
+use entourage_model::{Edge, EdgeValue, Key, Kind, List, Page, Place, Plane, Side, User};
 use smallvec::SmallVec;
 
 use super::{
@@ -259,4 +259,22 @@ fn get_in(
         }
     }
     Err(Fault::damaged("following blocks", 0, format!("edge {follower} → {target} is in memory and in no block")))
+}
+
+/// Users in the order of their keys, above `after`.
+pub(super) fn sweep(state: &State, after: Option<Key>, limit: usize) -> Vec<User> {
+    let is_next = |key: &Key| after.is_none_or(|after| *key > after);
+    let mut keys: Vec<Key> = state.keys().iter().copied().filter(is_next).collect();
+    if state.erased().total() > 0 {
+        // Ordinals of the erased are never given again: a key may have several, and at most one counts.
+        keys.retain(|key| state.ordinal(*key).is_some());
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    if limit < keys.len() {
+        keys.select_nth_unstable(limit);
+        keys.truncate(limit);
+    }
+    keys.sort_unstable();
+    keys.into_iter().filter_map(|key| state.user(key)).collect()
 }

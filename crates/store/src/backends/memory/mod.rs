@@ -14,7 +14,7 @@ use entourage_model::{
 use parking_lot::RwLock;
 
 pub use self::graph::Graph;
-use crate::{Answer, Health, Identity, Profile, Progress, Report, retention};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, retention, share};
 
 /// Everything behind one lock; gone with the process.
 pub struct Store {
@@ -110,13 +110,27 @@ impl crate::Store for Store {
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        let inner = self.inner.read();
-        Ok(pairs.iter().map(|&(follower, target)| inner.graph.edge(kind, follower, target)).collect())
+        let mut edges = Vec::with_capacity(pairs.len());
+        for pairs in pairs.chunks(share::CHUNK) {
+            {
+                let graph = &self.inner.read().graph;
+                edges.extend(pairs.iter().map(|&(follower, target)| graph.edge(kind, follower, target)));
+            }
+            share::spend_rows(pairs.len()).await;
+        }
+        Ok(edges)
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        let inner = self.inner.read();
-        Ok(keys.iter().map(|&key| inner.graph.user(key)).collect())
+        let mut users = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(share::CHUNK) {
+            {
+                let graph = &self.inner.read().graph;
+                users.extend(keys.iter().map(|&key| graph.user(key)));
+            }
+            share::spend_rows(keys.len()).await;
+        }
+        Ok(users)
     }
 
     async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
@@ -124,7 +138,9 @@ impl crate::Store for Store {
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(self.inner.read().graph.scan(list, after, limit))
+        let page = self.inner.read().graph.scan(list, after, limit);
+        share::spend_rows(page.edges.len()).await;
+        Ok(page)
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
@@ -136,7 +152,9 @@ impl crate::Store for Store {
     }
 
     async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        Ok(self.inner.read().graph.documents().scan(space, owner, after).take(limit).collect())
+        let records: Vec<Record> = self.inner.read().graph.documents().scan(space, owner, after).take(limit).collect();
+        share::spend_rows(records.len()).await;
+        Ok(records)
     }
 
     async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
@@ -149,9 +167,10 @@ impl crate::Store for Store {
     }
 
     async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        let inner = self.inner.read();
         let from = usize::try_from(after.0).unwrap_or(usize::MAX);
-        Ok(inner.events.iter().skip(from).take(limit).cloned().collect())
+        let events: Vec<Event> = self.inner.read().events.iter().skip(from).take(limit).cloned().collect();
+        share::spend_rows(events.len()).await;
+        Ok(events)
     }
 
     async fn last_event(&self) -> Result<Sequence> {
