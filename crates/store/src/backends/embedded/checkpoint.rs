@@ -107,6 +107,7 @@ impl Checkpointer {
                     state.covered = frozen.sequence;
                     state.frozen = None;
                     state.last_error = None;
+                    state.pace.ended();
                     self.engine.measures.checkpoint(&self.engine, started.elapsed());
                 }
                 Err(fault) => {

@@ -174,12 +174,9 @@ impl Committer {
         if let Some(end) = fits {
             return Ok(end);
         }
-        let file = self.engine.spare.take(&self.engine, number).inspect_err(|fault| {
-            if fault.is_full() {
-                *self.engine.trouble.lock() = Some(Trouble::Full(fault.clone()));
-            }
-        })?;
-        self.engine.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::Full(_)));
+        let taken = self.engine.spare.take(&self.engine, number);
+        let file = taken.inspect_err(|fault| self.engine.has_no_segment(fault))?;
+        self.engine.has_segment();
         let size = self.engine.options.segment_bytes;
         let segment = Segment::new(number, file, size, before);
         let end = segment.end_of_log();

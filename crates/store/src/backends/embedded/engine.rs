@@ -10,8 +10,8 @@ use hashbrown::HashSet;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    fault::Fault, files::BlockFiles, idempotency::Idempotency, log::Segments, measures::Measures, options::Options,
-    spare::Spare, state::State,
+    budget::Pace, fault::Fault, files::BlockFiles, idempotency::Idempotency, log::Segments, measures::Measures,
+    options::Options, spare::Spare, state::State,
 };
 use crate::{Identity, disk::Disk};
 
@@ -43,8 +43,8 @@ pub(super) struct Engine {
 pub(super) enum Trouble {
     /// A write or sync of the log failed: nothing is known of the disk any more.
     Poisoned(Fault),
-    /// No room for the next segment; tried again with every batch.
-    Full(Fault),
+    /// The next segment cannot be made, for want of room, of files, of rights; tried again with every batch.
+    NoSegment(Fault),
 }
 
 /// What was set aside for a checkpoint: the state at one sequence.
@@ -69,6 +69,7 @@ pub(super) struct CheckpointState {
     /// How many checkpoints were finished or given up, for those who wait for one.
     pub(super) attempts: u64,
     pub(super) last_error: Option<Fault>,
+    pub(super) pace: Pace,
 }
 
 impl Engine {
@@ -98,11 +99,6 @@ impl Engine {
         self.identity.epoch
     }
 
-    /// Bytes that the state and the keys of requests take, about.
-    pub(super) fn memory_estimate(&self) -> u64 {
-        self.state.memory_estimate() + self.idempotency.memory_estimate()
-    }
-
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -110,5 +106,17 @@ impl Engine {
     pub(super) fn poison(&self, fault: &Fault) {
         tracing::error!(%fault, "the log could not be written; no write is taken until the store is opened again");
         *self.trouble.lock() = Some(Trouble::Poisoned(fault.clone()));
+    }
+
+    /// What is poisoned stays so: a segment that can be made again changes nothing.
+    pub(super) fn has_no_segment(&self, fault: &Fault) {
+        let mut trouble = self.trouble.lock();
+        if !matches!(*trouble, Some(Trouble::Poisoned(_))) {
+            *trouble = Some(Trouble::NoSegment(fault.clone()));
+        }
+    }
+
+    pub(super) fn has_segment(&self) {
+        self.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::NoSegment(_)));
     }
 }

@@ -136,10 +136,14 @@ impl Idempotency {
 
     /// Records in memory whole, those on disk by their prefix.
     pub(super) fn memory_estimate(&self) -> u64 {
+        let prefixes: usize = self.inner.read().runs.iter().map(|run| run.prefixes.len()).sum();
+        self.whole_estimate() + prefixes as u64 * 8
+    }
+
+    /// The part of it that checkpoints give back.
+    pub(super) fn whole_estimate(&self) -> u64 {
         let inner = self.inner.read();
-        let whole = inner.recent.len() + inner.frozen.len();
-        let prefixes: usize = inner.runs.iter().map(|run| run.prefixes.len()).sum();
-        whole as u64 * 140 + prefixes as u64 * 8
+        (inner.recent.len() + inner.frozen.len()) as u64 * 140
     }
 
     /// How many records memory and disk hold.

@@ -7,6 +7,7 @@ mod apply;
 mod asked;
 mod backup;
 mod block;
+mod budget;
 mod checkpoint;
 mod checks;
 mod chunked;
@@ -396,17 +397,20 @@ impl crate::Store for Store {
 
     async fn health(&self) -> Health {
         match &*self.engine.trouble.lock() {
+            None if self.engine.is_over_budget() => {
+                Health::Degraded("memory full: memory.budget is used up".to_owned())
+            }
             None => Health::Ready,
             Some(Trouble::Poisoned(fault)) => Health::Degraded(format!("poisoned: {fault}")),
-            Some(Trouble::Full(fault)) => Health::Degraded(format!("storage full: {fault}")),
+            Some(Trouble::NoSegment(fault)) if fault.is_full() => Health::Degraded(format!("storage full: {fault}")),
+            Some(Trouble::NoSegment(fault)) => Health::Degraded(format!("no new log file: {fault}")),
         }
     }
 
     async fn close(&self) -> Result<()> {
-        let checkpointed = match self.health().await {
-            Health::Ready => self.checkpoint().await,
-            Health::Degraded(_) => Ok(()),
-        };
+        // A checkpoint needs room, and files.
+        let in_trouble = self.engine.trouble.lock().is_some();
+        let checkpointed = if in_trouble { Ok(()) } else { self.checkpoint().await };
         self.stop();
         checkpointed
     }

@@ -172,8 +172,7 @@ impl Sequencer {
     }
 
     fn commit(&mut self, jobs: &mut Vec<Job>) {
-        let budget = self.engine.options.memory_budget;
-        self.over_budget = budget > 0 && self.engine.memory_estimate() >= budget;
+        self.over_budget = self.engine.is_over_budget();
         let large = self.engine.options.large_batch;
         let mut replies = Vec::with_capacity(jobs.len());
         let writes = jobs.iter().map(Job::writes).filter(|writes| *writes < large).sum();
@@ -327,7 +326,7 @@ impl Sequencer {
         );
         if grows && self.over_budget {
             let detail = "memory.budget is used up; raise it, or move to a cluster";
-            return Err(Error::new(Code::MemoryFull, detail).retry_after(Duration::from_secs(60)));
+            return Err(Error::new(Code::MemoryFull, detail).retry_after(self.engine.memory_comes_back_in()));
         }
         let look = Look::new(&self.engine, &self.overlay, parties);
         let outcome = resolve(&look, write, version, last);
@@ -341,7 +340,7 @@ impl Sequencer {
         let state = &self.engine.state;
         let threshold = self.engine.options.checkpoint_entries.max(state.edges() / 5);
         let grown = self.pipe.committer.logged.load(Ordering::Relaxed) >= self.engine.options.checkpoint_after_bytes();
-        if state.tail_entries() >= threshold || grown || state.is_checkpoint_due() {
+        if state.tail_entries() >= threshold || grown || state.is_checkpoint_due() || self.engine.wants_memory() {
             self.freeze(false);
         }
     }
@@ -362,6 +361,7 @@ impl Sequencer {
         }
         self.settle(&mut Batch::new(0, self.last));
         self.pipe.committer.logged.store(0, Ordering::Relaxed);
+        let frees = self.engine.freed_by_checkpoint();
         let groups = self.engine.state.freeze();
         self.engine.idempotency.freeze();
         let users = self.engine.state.users();
@@ -369,7 +369,11 @@ impl Sequencer {
         let (sequence, version) = (self.last, self.versions.last());
         let scrub = self.engine.state.erased().take_fresh();
         let frozen = Frozen { sequence, version, segment, users, groups, scrub, drop_log };
-        self.engine.checkpoint.lock().frozen = Some(frozen);
+        {
+            let mut checkpoint = self.engine.checkpoint.lock();
+            checkpoint.frozen = Some(frozen);
+            checkpoint.pace.began(frees);
+        }
         self.engine.checkpoint_changed.notify_all();
         true
     }

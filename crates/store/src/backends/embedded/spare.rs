@@ -5,11 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{
-    engine::{Engine, Trouble},
-    fault::Fault,
-    log,
-};
+use super::{engine::Engine, fault::Fault, log};
 use crate::disk::DiskFile;
 
 const RETRY: Duration = Duration::from_millis(250);
@@ -91,7 +87,7 @@ pub(super) fn run(engine: &Engine) {
                 state.wanted = None;
                 state.error = None;
                 state.ready = Some((number, file));
-                engine.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::Full(_)));
+                engine.has_segment();
             }
             // Tried again soon: space comes back without anybody saying so.
             Err(fault) => {

@@ -317,8 +317,13 @@ impl State {
 
     /// About how many bytes the state takes; measured factors, not a census.
     pub(super) fn memory_estimate(&self) -> u64 {
+        u64::from(self.users()) * 120 + self.edges() * 6 + self.documents.lists_estimate() + self.tails_estimate()
+    }
+
+    /// The part of it that checkpoints give back.
+    pub(super) fn tails_estimate(&self) -> u64 {
         let tails = self.tail_entries() + self.frozen_entries.load(Ordering::Relaxed);
-        u64::from(self.users()) * 120 + self.edges() * 6 + tails * 90 + self.documents.memory_estimate()
+        tails * 90 + self.documents.tails_estimate()
     }
 
     pub(super) fn has_active(&self, plane: StoredPlane, follower: Key, target: Key) -> bool {
