@@ -18,6 +18,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::demo;
 use crate::{logs, settings::SettingsArguments};
 
+/// After so many turns of tasks a thread looks which sockets are ready, though there are tasks left to run: those that ask
+/// for their next turn at once must not keep others out.
+const TURNS_BETWEEN_LOOKS: u32 = 8;
+
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -35,7 +39,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&raw)?;
     let _logs = logs::start(&settings);
     raise_file_limit(settings.connections_max + settings.resp_listen.map_or(0, |_| settings.resp.connections.max));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .event_interval(TURNS_BETWEEN_LOOKS)
+        .enable_all()
+        .build()
+        .context("starting threads")?;
     runtime.block_on(run_until_stopped(&settings, arguments.demo))
 }
 

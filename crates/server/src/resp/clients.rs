@@ -17,7 +17,7 @@ use super::limits::{AUTH_SECONDS, COMMAND_SECONDS, RespLimits};
 use crate::auth::{Access, ServiceKey};
 
 /// How often somebody looks after the silent ones.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What others need to know of a connection.
 pub(super) struct Client {
@@ -34,6 +34,8 @@ pub(super) struct Client {
     stranger_since: AtomicU64,
     key: Mutex<Option<ServiceKey>>,
     told_to_end: AtomicBool,
+    /// Its key is no longer good: what is still to be answered is not.
+    cut_off: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -46,6 +48,10 @@ impl Client {
 
     pub(super) fn was_told_to_end(&self) -> bool {
         self.told_to_end.load(Ordering::Acquire)
+    }
+
+    pub(super) fn was_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Relaxed)
     }
 
     pub(super) fn was_active(&self, now: u64) {
@@ -84,7 +90,7 @@ impl Client {
         self.waker.wake();
     }
 
-    fn is_overdue(&self, now: u64, limits: &RespLimits, access: &Access) -> bool {
+    fn is_overdue(&self, now: u64, limits: &RespLimits) -> bool {
         let silent = now.saturating_sub(self.active.load(Ordering::Relaxed));
         let unfinished = self.unfinished.load(Ordering::Relaxed);
         if !self.authenticated.load(Ordering::Relaxed) && self.is_stranger_too_long(now) {
@@ -96,6 +102,10 @@ impl Client {
         if limits.idle.is_some_and(|idle| silent > idle.as_secs()) {
             return true;
         }
+        self.was_cut_off()
+    }
+
+    fn has_bad_key(&self, access: &Access) -> bool {
         let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
         key.as_ref().is_some_and(|key| !access.knows(key))
     }
@@ -145,6 +155,7 @@ impl Clients {
             stranger_since: AtomicU64::new(now),
             key: Mutex::new(None),
             told_to_end: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
         known.insert(id, Arc::clone(&client));
@@ -159,8 +170,13 @@ impl Clients {
     pub(super) fn look(&self, limits: &RespLimits, access: &Access) {
         let now = self.started.elapsed().as_secs();
         self.now.store(now, Ordering::Relaxed);
-        for client in self.lock().values().filter(|client| client.is_overdue(now, limits, access)) {
-            client.end();
+        for client in self.lock().values() {
+            if client.has_bad_key(access) {
+                client.cut_off.store(true, Ordering::Relaxed);
+            }
+            if client.is_overdue(now, limits) {
+                client.end();
+            }
         }
     }
 

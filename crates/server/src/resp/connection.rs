@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use entourage_store::share;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf},
     net::TcpStream,
@@ -17,7 +18,10 @@ use tokio::{
 
 use super::{
     clients::Client,
-    limits::{LINGER_BYTES, LINGER_TIMEOUT, OUTPUT_BYTES, READ_BYTES, READ_BYTES_MAX, WRITE_TIMEOUT},
+    limits::{
+        COMMAND_BYTES_A_UNIT, LINGER_BYTES, LINGER_TIMEOUT, OUTPUT_BYTES, PIECE_BYTES, READ_BYTES, READ_BYTES_MAX,
+        REPLY_BYTES_A_UNIT, WRITE_TIMEOUT,
+    },
     parse::Parser,
     session::{Session, Work},
 };
@@ -99,6 +103,10 @@ pub(super) async fn run(mut stream: TcpStream, mut session: Session) -> io::Resu
             write(&mut stream, &session.client, &mut work.out.bytes, &mut deadline).await?;
             busy.advance(at);
             answered += at;
+            share::spend(at.div_ceil(COMMAND_BYTES_A_UNIT)).await;
+            if session.client.was_cut_off() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
             if !more {
                 break;
             }
@@ -173,10 +181,12 @@ async fn write(
 ) -> io::Result<()> {
     let mut sent = 0;
     while sent < bytes.len() {
-        match stream.try_write(bytes.get(sent..).unwrap_or_default()) {
+        let piece = sent..bytes.len().min(sent + PIECE_BYTES);
+        match stream.try_write(bytes.get(piece).unwrap_or_default()) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 sent += count;
+                share::spend(count.div_ceil(REPLY_BYTES_A_UNIT)).await;
                 // Whoever is told to end has what was left of its time, not more with each byte.
                 *deadline = deadline.filter(|_| client.was_told_to_end());
             }

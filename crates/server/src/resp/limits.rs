@@ -18,11 +18,15 @@ pub(super) const READ_BYTES: usize = 16 << 10;
 pub(super) const READ_BYTES_MAX: usize = 64 << 10;
 /// Answers beyond this are sent before the next command is looked at.
 pub(super) const OUTPUT_BYTES: usize = 256 << 10;
+/// What is sent at once: a longer reply goes out in pieces, as the client takes them.
+pub(super) const PIECE_BYTES: usize = 64 << 10;
+/// What costs a connection one unit of its [share](entourage_store::share): bytes of commands, and of replies. A
+/// command that is answered by itself costs one more.
+pub(super) const COMMAND_BYTES_A_UNIT: usize = 1 << 10;
+pub(super) const REPLY_BYTES_A_UNIT: usize = 16 << 10;
 /// Commands of one `MULTI`, and their bytes.
 pub(super) const TRANSACTION_COMMANDS: usize = 10_000;
 pub(super) const TRANSACTION_BYTES: usize = 1 << 20;
-/// Replies of one `EXEC`; commands beyond are answered with an error.
-pub(super) const TRANSACTION_OUTPUT_BYTES: usize = 16 << 20;
 /// Rows of one reply, and the last rank that can be asked for.
 pub(super) const ROWS_MAX: usize = 10_000;
 

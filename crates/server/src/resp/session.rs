@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use entourage_model::{Code, Error, Token};
 use entourage_service::{Actor, Call, Caller, Service};
+use entourage_store::share;
 use tokio::time::timeout;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
     clients::Client,
     encode::{Out, Protocol},
     fail::{Done, Fail},
-    limits::{ANSWER_TIMEOUT, Bounds, OUTPUT_BYTES, TRANSACTION_OUTPUT_BYTES},
+    limits::{ANSWER_TIMEOUT, Bounds, OUTPUT_BYTES},
     measures::Tally,
     parse::{Parser, Step},
     table::{COMMANDS, Class, Spec, find},
@@ -44,6 +45,8 @@ pub(super) struct Session {
     pub(super) library: [Box<str>; 2],
     pub(super) last_token: Option<Token>,
     pub(super) transaction: Option<Box<Transaction>>,
+    /// What `EXEC` has begun, and its next command.
+    executing: Option<(Box<Transaction>, usize)>,
     pub(super) ending: bool,
     /// The command before this one: most are alike.
     last: usize,
@@ -62,6 +65,7 @@ impl Session {
             library: Default::default(),
             last_token: None,
             transaction: None,
+            executing: None,
             ending: false,
             last: 0,
             tally: Tally::default(),
@@ -83,7 +87,12 @@ impl Session {
     pub(super) async fn answer(&mut self, parser: &mut Parser, input: &[u8], at: &mut usize, work: &mut Work) -> bool {
         let mut bounds = self.bounds();
         let mut full = false;
-        while !(self.ending || full) {
+        while !full && (self.executing.is_some() || !self.ending) {
+            if self.executing.is_some() {
+                self.execute_on(work).await;
+                full = work.out.bytes.len() > OUTPUT_BYTES;
+                continue;
+            }
             let step = parser.next(input.get(*at..).unwrap_or_default(), bounds);
             match step {
                 Ok(Step::More) => break,
@@ -93,6 +102,7 @@ impl Session {
                     let found = self.lookup(args.get(0));
                     if !self.collect_at_once(found, args, work) {
                         self.execute(found, args, work).await;
+                        share::spend(1).await;
                         bounds = self.bounds();
                     }
                     *at += length;
@@ -103,6 +113,7 @@ impl Session {
                     let found = self.lookup(args.get(0));
                     self.execute(found, args, work).await;
                     self.flush(args.bytes(), work).await;
+                    share::spend(1).await;
                     bounds = self.bounds();
                     *at += length;
                 }
@@ -116,7 +127,7 @@ impl Session {
         }
         self.flush(input, work).await;
         self.tally.flush(&self.shared.measures);
-        full && !self.ending
+        full && (self.executing.is_some() || !self.ending)
     }
 
     fn lookup(&mut self, name: &[u8]) -> Option<usize> {
@@ -184,7 +195,7 @@ impl Session {
         match admitted {
             Ok(Admitted::Run(spec)) => self.step(spec, args, work).await,
             Ok(Admitted::Queued) => work.out.simple("QUEUED"),
-            Ok(Admitted::Exec) => self.exec(work).await,
+            Ok(Admitted::Exec) => self.exec(work),
             Ok(Admitted::Said) => work.out.ok(),
             Ok(Admitted::Abort) => {
                 self.transaction = None;
@@ -267,21 +278,29 @@ impl Session {
         }
     }
 
-    async fn exec(&mut self, work: &mut Work) {
+    fn exec(&mut self, work: &mut Work) {
         let Some(transaction) = self.transaction.take() else { return };
         if transaction.failed {
             return work.out.error("EXECABORT Transaction discarded because of previous errors.");
         }
         work.out.array(transaction.len());
-        for (spec, args) in transaction.commands() {
-            if work.out.bytes.len() > TRANSACTION_OUTPUT_BYTES {
-                self.flush(transaction.bytes(), work).await;
-                work.out.error("ERR the replies of this transaction are too large");
-            } else {
-                self.step(spec, args, work).await;
-            }
+        self.executing = Some((transaction, 0));
+    }
+
+    /// Answers commands of a transaction until all are, or there is much to send first.
+    async fn execute_on(&mut self, work: &mut Work) {
+        let Some((transaction, mut next)) = self.executing.take() else { return };
+        while work.out.bytes.len() <= OUTPUT_BYTES
+            && let Some((spec, args)) = transaction.command(next)
+        {
+            self.step(spec, args, work).await;
+            share::spend(1).await;
+            next += 1;
         }
         self.flush(transaction.bytes(), work).await;
+        if next < transaction.len() {
+            self.executing = Some((transaction, next));
+        }
     }
 }
 

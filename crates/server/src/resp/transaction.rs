@@ -43,11 +43,9 @@ impl Transaction {
         &self.bytes
     }
 
-    pub(super) fn commands(&self) -> impl Iterator<Item = (&'static Spec, Args<'_>)> {
-        let mut from = 0;
-        self.commands.iter().filter_map(move |&(command, end)| {
-            let spans = self.spans.get(std::mem::replace(&mut from, end)..end)?;
-            Some((COMMANDS.get(command)?, Args::new(&self.bytes, 0, spans)))
-        })
+    pub(super) fn command(&self, index: usize) -> Option<(&'static Spec, Args<'_>)> {
+        let &(command, end) = self.commands.get(index)?;
+        let from = index.checked_sub(1).and_then(|before| self.commands.get(before)).map_or(0, |(_, end)| *end);
+        Some((COMMANDS.get(command)?, Args::new(&self.bytes, 0, self.spans.get(from..end)?)))
     }
 }
