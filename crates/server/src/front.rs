@@ -12,6 +12,8 @@ use crate::{
     auth::Access,
     config::{ConfigError, Settings},
     resp::RespLimits,
+    stopping::Stopping,
+    streams::{StreamLimits, Streams},
     tls::Tls,
 };
 
@@ -36,8 +38,10 @@ pub struct Front {
     pub connections: Connections,
     /// Sites whose pages may call.
     pub cors_origins: Vec<String>,
+    pub streams: Arc<Streams>,
     pub resp: RespLimits,
     pub clock: Arc<dyn Clock>,
+    pub stopping: Stopping,
 }
 
 impl Front {
@@ -48,8 +52,10 @@ impl Front {
             tls: settings.tls.as_ref().map(Tls::open).transpose()?,
             connections: Connections { max: settings.connections_max, per_address: settings.connections_per_address },
             cors_origins: settings.cors_origins.clone(),
+            streams: Arc::new(Streams::new(settings.streams)),
             resp: settings.resp,
             clock,
+            stopping: Stopping::default(),
         })
     }
 
@@ -76,7 +82,9 @@ impl Front {
     pub fn development(clock: Arc<dyn Clock>) -> Self {
         let access = Access::development(Arc::clone(&clock));
         let (connections, resp) = (Connections::default(), RespLimits::default());
-        Self { access, audit: Audit::default(), tls: None, connections, cors_origins: Vec::new(), resp, clock }
+        let (streams, stopping) = (Arc::new(Streams::new(StreamLimits::default())), Stopping::default());
+        let (audit, cors_origins) = (Audit::default(), Vec::new());
+        Self { access, audit, tls: None, connections, cors_origins, streams, resp, clock, stopping }
     }
 
     /// Reads keys and certificates again, and opens the audit log anew.

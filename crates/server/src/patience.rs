@@ -4,6 +4,7 @@ use std::{
     future::Future,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -13,16 +14,19 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
+use crate::keep_alive::Received;
+
 pub(crate) struct Patience<S> {
     stream: S,
     limit: Duration,
+    received: Arc<Received>,
     /// Runs from the first write that had to wait to the next that did not.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patience<S> {
-    pub(crate) fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, waiting: None }
+    pub(crate) fn new(stream: S, limit: Duration, received: Arc<Received>) -> Self {
+        Self { stream, limit, received, waiting: None }
     }
 
     fn bounded<T>(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -41,7 +45,10 @@ impl<S> Patience<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Patience<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        self.received.bytes(into.filled().len().saturating_sub(before));
+        read
     }
 }
 

@@ -7,28 +7,32 @@ use entourage_service::Service;
 use entourage_store::{Health, Store};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::TokioIo,
     server::graceful::{GracefulShutdown, Watcher},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tower::Service as _;
 
 use crate::{
-    addresses::Addresses,
     front::Front,
-    http::{self, Peer},
+    http::{self, Peer, Reserved},
+    keep_alive::{HeaderTimer, Received},
     metrics,
     patience::Patience,
+    places::Places,
     resp::Resp,
 };
 
 const HEADERS_MAX: usize = 64;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Beyond `http.connections_max`, for probes and admins alone; they ask soon.
+const RESERVED_CONNECTIONS: usize = 16;
+const RESERVED_HEADER_READ_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
@@ -94,10 +98,12 @@ pub async fn serve(
     let poisoned = tokio::select! {
         () = accept(&listeners.http, &front, router, &connections) => None,
         () = accept_resp(listeners.resp.as_ref(), &resp) => None,
+        () = front.streams.look_after(&front.access) => None,
         () = shutdown => None,
         reason = poisoning(&*store) => Some(reason),
     };
     drop(listeners);
+    front.stopping.begin();
     service.end_streams();
     let finishing = async { tokio::join!(connections.shutdown(), resp.stop()) };
     if timeout(STOP_TIMEOUT, finishing).await.is_err() {
@@ -122,24 +128,61 @@ async fn accept_resp(listener: Option<&TcpListener>, resp: &Resp) {
     }
 }
 
+/// Who may be connected.
+struct Slots {
+    open: Arc<Semaphore>,
+    reserved: Arc<Semaphore>,
+}
+
+struct Slot {
+    is_reserved: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Slots {
+    fn new(max: usize) -> Self {
+        Self { open: Arc::new(Semaphore::new(max)), reserved: Arc::new(Semaphore::new(RESERVED_CONNECTIONS)) }
+    }
+
+    /// The semaphores are never closed; past both bounds, clients wait in the system's queue.
+    async fn next(&self) -> Option<Slot> {
+        let [open, reserved] = [&self.open, &self.reserved].map(Arc::clone);
+        let (is_reserved, permit) = tokio::select! {
+            biased;
+            permit = open.acquire_owned() => (false, permit),
+            permit = reserved.acquire_owned() => (true, permit),
+        };
+        Some(Slot { is_reserved, _permit: permit.ok()? })
+    }
+
+    /// One that everybody may have, if there is one by now.
+    fn opened(&self, slot: Slot) -> Slot {
+        match Arc::clone(&self.open).try_acquire_owned() {
+            Ok(permit) if slot.is_reserved => Slot { is_reserved: false, _permit: permit },
+            _ => slot,
+        }
+    }
+}
+
 async fn accept(listener: &TcpListener, front: &Arc<Front>, router: axum::Router, connections: &GracefulShutdown) {
-    let permits = Arc::new(Semaphore::new(front.connections.max));
-    let addresses = Arc::new(Addresses::default());
+    let slots = Slots::new(front.connections.max);
+    let addresses = Arc::new(Places::default());
     loop {
-        // The semaphore is never closed; past the bound, clients wait in the system's queue.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        let Some(slot) = slots.next().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let Some(place) = Addresses::enter(&addresses, peer.ip(), front.connections.per_address) else {
+                let Some(place) = Places::enter_from(&addresses, peer.ip(), front.connections.per_address) else {
                     tracing::debug!(%peer, "an address has too many connections");
                     continue;
                 };
+                let slot = slots.opened(slot);
+                let connection = Connection { peer, is_reserved: slot.is_reserved };
                 let (front, router, watcher) = (Arc::clone(front), router.clone(), connections.watcher());
                 tokio::spawn(async move {
-                    if let Err(error) = serve_connection(stream, peer, &front, router, watcher).await {
+                    if let Err(error) = connection.serve(stream, &front, router, watcher).await {
                         tracing::debug!(%error, "a connection ended early");
                     }
-                    drop((permit, place));
+                    drop((slot, place));
                 });
             }
             Err(error) => {
@@ -152,39 +195,72 @@ async fn accept(listener: &TcpListener, front: &Arc<Front>, router: axum::Router
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// In a task of its own from the first byte: a handshake that takes its time keeps nobody else waiting.
-async fn serve_connection(
-    stream: TcpStream,
+#[derive(Clone, Copy)]
+struct Connection {
     peer: SocketAddr,
-    front: &Front,
-    router: axum::Router,
-    watcher: Watcher,
-) -> Result<(), AnyError> {
-    stream.set_nodelay(true)?;
-    match &front.tls {
-        Some(tls) => answer(tls.accept(stream).await?, peer, router, watcher).await,
-        None => answer(stream, peer, router, watcher).await,
-    }
+    is_reserved: bool,
 }
 
-/// HTTP/1 alone: looking for a preface of another version would wait without the header timeout.
-async fn answer(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: SocketAddr,
-    router: axum::Router,
-    watcher: Watcher,
-) -> Result<(), AnyError> {
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        // A router is always ready.
-        router.clone().call(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_TIMEOUT)
-        .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(Patience::new(stream, WRITE_TIMEOUT)), service);
-    Ok(watcher.watch(connection).await?)
+impl Connection {
+    /// In a task of its own from the first byte: a handshake that takes its time keeps nobody else waiting.
+    async fn serve(
+        self,
+        stream: TcpStream,
+        front: &Front,
+        router: axum::Router,
+        watcher: Watcher,
+    ) -> Result<(), AnyError> {
+        stream.set_nodelay(true)?;
+        let received = Arc::<Received>::default();
+        // Whoever has asked for nothing when the server stops is not waited for.
+        let has_asked = Arc::clone(&received);
+        let stopped = async {
+            front.stopping.has_waited().await;
+            if has_asked.has_request() {
+                std::future::pending().await
+            }
+        };
+        let served = async {
+            match &front.tls {
+                Some(tls) => self.answer(tls.accept(stream).await?, received, router, watcher).await,
+                None => self.answer(stream, received, router, watcher).await,
+            }
+        };
+        tokio::select! {
+            served = served => served,
+            () = stopped => Ok(()),
+        }
+    }
+
+    /// HTTP/1 alone: looking for a preface of another version would wait without the header timeout.
+    async fn answer(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        received: Arc<Received>,
+        router: axum::Router,
+        watcher: Watcher,
+    ) -> Result<(), AnyError> {
+        let Self { peer, is_reserved } = self;
+        let timeout = if is_reserved { RESERVED_HEADER_READ_TIMEOUT } else { HEADER_READ_TIMEOUT };
+        let timer = HeaderTimer { received: Arc::clone(&received), timeout };
+        let stream = Patience::new(stream, WRITE_TIMEOUT, Arc::clone(&received));
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            received.request();
+            request.extensions_mut().insert(Peer(peer));
+            if is_reserved {
+                request.extensions_mut().insert(Reserved);
+            }
+            // A router is always ready.
+            router.clone().call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(timer)
+            .header_read_timeout(timeout)
+            .max_headers(HEADERS_MAX)
+            .keep_alive(!is_reserved)
+            .serve_connection(TokioIo::new(stream), service);
+        Ok(watcher.watch(connection).await?)
+    }
 }
 
 /// Ends when the store says that it is poisoned; keeps the measures in order meanwhile.

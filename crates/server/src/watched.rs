@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::config::ConfigError;
 
 /// How often somebody looks, at most.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 type Stamp = Vec<Option<(SystemTime, u64, u64)>>;
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;

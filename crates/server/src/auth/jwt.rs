@@ -30,6 +30,8 @@ pub struct JwtSettings {
 pub(super) struct Bearer {
     pub(super) user: UserId,
     pub(super) admin: bool,
+    /// As the token says it; for one that has expired and is let in all the same, until it no longer is.
+    pub(super) expires: Millis,
 }
 
 pub(super) struct Tokens {
@@ -67,7 +69,9 @@ impl Tokens {
             return Err("it is not valid yet");
         }
         let user = UserId::try_from(claims.sub.as_str()).map_err(|_| "its sub is no id")?;
-        Ok(Bearer { user, admin: claims.scope.is_some_and(|scope| scope.has(ADMIN)) })
+        let end = if now < claims.exp.0 { claims.exp.0 } else { claims.exp.0.saturating_add(LEEWAY_SECONDS) };
+        let expires = Millis::from_unix(i64::try_from(end.saturating_mul(1_000)).unwrap_or(i64::MAX));
+        Ok(Bearer { user, admin: claims.scope.is_some_and(|scope| scope.has(ADMIN)), expires })
     }
 }
 

@@ -8,7 +8,7 @@ mod ticket;
 
 use std::sync::Arc;
 
-use entourage_model::{Clock, Code, Error, Result, UserId};
+use entourage_model::{Clock, Code, Error, Millis, Result, UserId};
 use entourage_service::{Actor, Caller, Credential};
 use entourage_store::SystemUptime;
 
@@ -26,6 +26,20 @@ pub(crate) struct Shown<'a> {
     pub(crate) authorization: Option<&'a str>,
     pub(crate) actor: Option<&'a str>,
     pub(crate) ticket: Option<&'a str>,
+}
+
+/// What has to stay as it is for a caller to be believed on: what goes on for long ends with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pass {
+    key: Option<ServiceKey>,
+    expires: Option<Millis>,
+}
+
+/// A caller, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) caller: Caller,
+    pub(crate) pass: Pass,
 }
 
 pub struct Access {
@@ -64,13 +78,15 @@ impl Access {
         self.challenges.as_ref().inspect(|challenges| challenges.reload());
     }
 
-    pub(crate) fn caller(&self, shown: Shown<'_>) -> Result<Caller> {
+    pub(crate) fn caller(&self, shown: Shown<'_>) -> Result<Known> {
         if let (None, Some(ticket)) = (shown.authorization, shown.ticket) {
-            return self.tickets.redeem(ticket).ok_or_else(|| refused("the ticket is not valid"));
+            let known = self.tickets.redeem(ticket).filter(|known| self.is_good(&known.pass));
+            return known.ok_or_else(|| refused("the ticket is not valid"));
         }
         if self.is_development() {
             let actor = named(shown.actor)?;
-            return Ok(Caller { admin: actor == Actor::Service, actor, credential: Credential::Development });
+            let caller = Caller { admin: actor == Actor::Service, actor, credential: Credential::Development };
+            return Ok(Known { caller, pass: Pass::default() });
         }
         let Some(authorization) = shown.authorization else {
             return Err(refused("send the header Authorization: Bearer with a token or a service key"));
@@ -83,6 +99,12 @@ impl Access {
         }
     }
 
+    /// Whether whoever was let in would still be.
+    pub(crate) fn is_good(&self, pass: &Pass) -> bool {
+        let has_key = pass.key.as_ref().is_none_or(|key| self.knows(key));
+        has_key && pass.expires.is_none_or(|expires| self.clock.now() < expires)
+    }
+
     /// The service key with this text.
     pub(crate) fn service_key(&self, text: &str) -> Option<ServiceKey> {
         self.keys.as_ref()?.find(text)
@@ -93,15 +115,16 @@ impl Access {
         self.keys.as_ref().is_some_and(|keys| keys.hold(key))
     }
 
-    fn service(&self, key: &str, actor: Option<&str>) -> Result<Caller> {
+    fn service(&self, key: &str, actor: Option<&str>) -> Result<Known> {
         let key = self.service_key(key).ok_or_else(|| refused("the service key is not valid"))?;
         let actor = named(actor)?;
         // Whoever acts for a user has that user's rights.
         let admin = key.admin && actor == Actor::Service;
-        Ok(Caller { actor, admin, credential: Credential::ServiceKey(key.name.into()) })
+        let caller = Caller { actor, admin, credential: Credential::ServiceKey(key.name.as_str().into()) };
+        Ok(Known { caller, pass: Pass { key: Some(key), expires: None } })
     }
 
-    fn user(&self, token: &str, actor: Option<&str>) -> Result<Caller> {
+    fn user(&self, token: &str, actor: Option<&str>) -> Result<Known> {
         let invalid = |why: &str| refused(format!("the token is not valid: {why}"));
         let tokens = self.tokens.as_ref().ok_or_else(|| refused("the service key is not valid"))?;
         let bearer = tokens.verify(token, self.clock.now()).map_err(invalid)?;
@@ -109,12 +132,13 @@ impl Access {
             let detail = "the header Entourage-Actor names another user than the token; only a service may do that";
             return Err(Error::new(Code::Forbidden, detail));
         }
-        Ok(Caller { actor: Actor::User(bearer.user), admin: bearer.admin, credential: Credential::User })
+        let caller = Caller { actor: Actor::User(bearer.user), admin: bearer.admin, credential: Credential::User };
+        Ok(Known { caller, pass: Pass { key: None, expires: Some(bearer.expires) } })
     }
 
     /// A ticket for where no header can be sent: good once, for a minute, for the same caller.
-    pub(crate) fn ticket(&self, caller: Caller) -> Result<Ticket> {
-        self.tickets.issue(caller, self.clock.now())
+    pub(crate) fn ticket(&self, known: Known) -> Result<Ticket> {
+        self.tickets.issue(known, self.clock.now())
     }
 
     /// Who has solved a challenge, if this proves it.

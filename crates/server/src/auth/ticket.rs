@@ -8,7 +8,8 @@ use std::{
 };
 
 use entourage_model::{Code, Error, Millis, Result, Uptime};
-use entourage_service::Caller;
+
+use super::Known;
 
 const LIFE: Duration = Duration::from_secs(60);
 const TICKETS_MAX: usize = 65_536;
@@ -22,7 +23,7 @@ pub(crate) struct Ticket {
 
 pub(super) struct Tickets {
     /// Whose each is, and until when by `uptime`.
-    issued: Mutex<HashMap<String, (Caller, Duration)>>,
+    issued: Mutex<HashMap<String, (Known, Duration)>>,
     /// The wall's clock may be set back, and a ticket would live on with it.
     uptime: Arc<dyn Uptime>,
 }
@@ -32,7 +33,7 @@ impl Tickets {
         Self { issued: Mutex::default(), uptime }
     }
 
-    pub(super) fn issue(&self, caller: Caller, now: Millis) -> Result<Ticket> {
+    pub(super) fn issue(&self, known: Known, now: Millis) -> Result<Ticket> {
         let text = format!("{:032x}{:032x}", rand::random::<u128>(), rand::random::<u128>());
         let passed = self.uptime.elapsed();
         let mut tickets = self.issued.lock().map_err(|_| Error::internal("the tickets are lost"))?;
@@ -42,15 +43,15 @@ impl Tickets {
         if tickets.len() >= TICKETS_MAX {
             return Err(Error::new(Code::Overloaded, "too many tickets have not been used yet"));
         }
-        tickets.insert(text.clone(), (caller, passed + LIFE));
+        tickets.insert(text.clone(), (known, passed + LIFE));
         Ok(Ticket { text, expires: now.plus(LIFE.as_millis() as u64) })
     }
 
     /// Whoever finds a ticket has taken it. The time between a guess and its answer tells nothing: 256 random bits are
     /// not found piece by piece in a map of hashes.
-    pub(super) fn redeem(&self, text: &str) -> Option<Caller> {
-        let (caller, until) = self.issued.lock().ok()?.remove(text)?;
-        (until > self.uptime.elapsed()).then_some(caller)
+    pub(super) fn redeem(&self, text: &str) -> Option<Known> {
+        let (known, until) = self.issued.lock().ok()?.remove(text)?;
+        (until > self.uptime.elapsed()).then_some(known)
     }
 }
 
@@ -70,13 +71,13 @@ mod tests {
     #[test]
     fn a_ticket_is_good_once_and_for_a_minute() {
         let (tickets, passing) = tickets();
-        let [first, last, late] = [(); 3].map(|()| tickets.issue(Caller::default(), NOW).unwrap());
+        let [first, last, late] = [(); 3].map(|()| tickets.issue(Known::default(), NOW).unwrap());
         assert_ne!(first.text, late.text);
         assert_eq!(first.expires, NOW.plus(60_000));
-        assert_eq!(tickets.redeem(&first.text), Some(Caller::default()));
+        assert_eq!(tickets.redeem(&first.text), Some(Known::default()));
         assert_eq!(tickets.redeem(&first.text), None);
         passing.advance(59_999);
-        assert_eq!(tickets.redeem(&last.text), Some(Caller::default()));
+        assert_eq!(tickets.redeem(&last.text), Some(Known::default()));
         passing.advance(1);
         assert_eq!(tickets.redeem(&late.text), None);
         assert_eq!(tickets.redeem(&late.text), None);
@@ -88,9 +89,9 @@ mod tests {
         let (tickets, passing) = tickets();
         let hour = 60 * 60 * 1000;
         for wall in [NOW, Millis::from_since_2000(NOW.since_2000() - hour), NOW.plus(hour), Millis::default()] {
-            let [good, late] = [(); 2].map(|()| tickets.issue(Caller::default(), wall).unwrap());
+            let [good, late] = [(); 2].map(|()| tickets.issue(Known::default(), wall).unwrap());
             passing.advance(30_000);
-            assert_eq!(tickets.redeem(&good.text), Some(Caller::default()), "{wall:?}");
+            assert_eq!(tickets.redeem(&good.text), Some(Known::default()), "{wall:?}");
             passing.advance(30_000);
             assert_eq!(tickets.redeem(&late.text), None, "{wall:?}");
         }
@@ -100,10 +101,10 @@ mod tests {
     fn tickets_nobody_uses_have_a_bound() {
         let (tickets, passing) = tickets();
         for _ in 0..TICKETS_MAX {
-            tickets.issue(Caller::default(), NOW).unwrap();
+            tickets.issue(Known::default(), NOW).unwrap();
         }
-        assert_eq!(tickets.issue(Caller::default(), NOW).unwrap_err().code(), Code::Overloaded);
+        assert_eq!(tickets.issue(Known::default(), NOW).unwrap_err().code(), Code::Overloaded);
         passing.advance(60_000);
-        tickets.issue(Caller::default(), NOW).unwrap();
+        tickets.issue(Known::default(), NOW).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use axum::http::Uri;
 use entourage_service::{FeedRules, Limits};
 use tracing::level_filters::LevelFilter;
 
-use crate::{Connections, RespLimits};
+use crate::{Connections, RespLimits, StreamLimits};
 
 use super::{
     AuthSettings, ConfigError, Raw, TlsSettings, credentials,
@@ -42,6 +42,7 @@ pub struct Settings {
     pub connections_max: usize,
     /// `None` is no limit.
     pub connections_per_address: Option<usize>,
+    pub streams: StreamLimits,
     /// `None` is nowhere.
     pub resp_listen: Option<SocketAddr>,
     pub resp: RespLimits,
@@ -78,7 +79,7 @@ impl Settings {
             "auto" => Some(half_of_memory()),
             _ => bytes(text).filter(|size| *size > 0),
         })?;
-        let per_address = |name| {
+        let up_to = |name| {
             let count = raw.checked(name, "a whole number, 0 for no limit", |text| text.parse().ok())?;
             Ok((count > 0).then_some(count))
         };
@@ -92,14 +93,18 @@ impl Settings {
             auth,
             cors_origins: raw.checked("http.cors_origins", ORIGINS, origins)?,
             connections_max: connections("http.connections_max")?,
-            connections_per_address: per_address("http.connections_per_address")?,
+            connections_per_address: up_to("http.connections_per_address")?,
+            streams: StreamLimits {
+                per_user: up_to("http.streams_per_user")?,
+                per_address: up_to("http.streams_per_address")?,
+            },
             resp_listen: raw.checked("resp.listen", "an address such as 127.0.0.1:7071, or nothing", |text| {
                 if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
             })?,
             resp: RespLimits {
                 connections: Connections {
                     max: connections("resp.connections_max")?,
-                    per_address: per_address("resp.connections_per_address")?,
+                    per_address: up_to("resp.connections_per_address")?,
                 },
                 idle: raw
                     .checked("resp.idle_timeout", "a time such as 10m, 0s for ever", duration)

@@ -39,6 +39,8 @@ pub const SETTINGS: &[Setting] = &[
     list("http.cors_origins", "sites whose pages may call, such as https://app.example; empty is none"),
     setting("http.connections_max", "8192", "open connections; more of them wait"),
     setting("http.connections_per_address", "256", "open connections of one address, loopback apart; 0 is no limit"),
+    setting("http.streams_per_user", "16", "open streams of one acting user; 0 is no limit"),
+    setting("http.streams_per_address", "128", "open streams of one address, loopback apart; 0 is no limit"),
     setting("resp.listen", "127.0.0.1:7071", "where RESP listens, as http.listen; empty is nowhere"),
     setting("resp.connections_max", "10000", "open connections; more of them are told so and closed"),
     setting("resp.connections_per_address", "256", "open connections of one address, loopback apart; 0 is no limit"),

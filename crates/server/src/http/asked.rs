@@ -1,6 +1,6 @@
 //! A request as a handler sees it: ids from the path, the caller's frame, query and body on demand.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     body::Bytes,
@@ -8,14 +8,19 @@ use axum::{
     http::{HeaderMap, HeaderName, Method, Uri, header, request::Parts},
 };
 use entourage_model::{Code, Error, Result, UserId};
-use entourage_service::{Call, Caller, Retry};
+use entourage_service::{Actor, Call, Retry};
 use serde::de::DeserializeOwned;
 
 use super::{
     answer::{Failure, TOKEN},
     body, escapes,
+    gate::Peer,
 };
-use crate::front::Front;
+use crate::{
+    auth::{Known, Pass},
+    front::Front,
+    streams::{Seat, Streams},
+};
 
 pub(super) const AUTHORIZATION: HeaderName = header::AUTHORIZATION;
 pub(super) const ACTOR: HeaderName = HeaderName::from_static("entourage-actor");
@@ -29,6 +34,9 @@ pub(super) struct Asked {
     ids: Vec<UserId>,
     headers: HeaderMap,
     body: Bytes,
+    address: Option<IpAddr>,
+    pass: Pass,
+    streams: Arc<Streams>,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Asked {
@@ -40,8 +48,14 @@ impl<S: Send + Sync> FromRequest<S> for Asked {
         let body = Bytes::from_request(Request::new(body), state)
             .await
             .map_err(|_| Error::invalid("the body could not be read"))?;
-        let call = call(&parts, &body)?;
-        Ok(Self { call, uri: parts.uri, ids, headers: parts.headers, body })
+        // Only what the gate let in gets here.
+        let (Some(known), Some(front)) = (parts.extensions.get::<Known>(), parts.extensions.get::<Arc<Front>>()) else {
+            return Err(Error::internal("a request came in without a caller").into());
+        };
+        let call = call(&parts, known, front, &body)?;
+        let address = parts.extensions.get::<Peer>().map(|Peer(address)| address.ip());
+        let (pass, streams) = (known.pass.clone(), Arc::clone(&front.streams));
+        Ok(Self { call, uri: parts.uri, ids, headers: parts.headers, body, address, pass, streams })
     }
 }
 
@@ -65,6 +79,20 @@ impl Asked {
         let values = self.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = values.flat_map(|value| value.split(',')).filter_map(|part| part.split(';').next());
         types.any(|named| named.trim().eq_ignore_ascii_case(media_type))
+    }
+
+    /// A seat for a stream, if this user and this address may have one more.
+    pub(super) fn seat(&self) -> Result<Seat> {
+        let user = match &self.call.actor {
+            Actor::User(user) => Some(user),
+            Actor::Service => None,
+        };
+        Streams::enter(&self.streams, user, self.address, self.pass.clone())
+    }
+
+    /// For an answer that goes on for long.
+    pub(super) fn long_seat(&self) -> Seat {
+        Streams::watch(&self.streams, self.pass.clone())
     }
 
     /// What a client that connects again had received last.
@@ -105,11 +133,7 @@ async fn path_ids<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Vec<Us
     params.iter().map(|(_, text)| UserId::try_from(text)).collect()
 }
 
-fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
-    // Only what the gate let in gets here.
-    let Some(caller) = parts.extensions.get::<Caller>() else {
-        return Err(Error::internal("a request came in without a caller"));
-    };
+fn call(parts: &Parts, known: &Known, front: &Front, body: &Bytes) -> Result<Call> {
     let token = tokens(&parts.headers)?;
     let retry = match text(&parts.headers, &IDEMPOTENCY_KEY)? {
         Some(key) if !matches!(parts.method, Method::GET | Method::HEAD) => {
@@ -118,9 +142,8 @@ fn call(parts: &Parts, body: &Bytes) -> Result<Call> {
         _ => None,
     };
     let proof = text(&parts.headers, &CHALLENGE)?;
-    let front = parts.extensions.get::<Arc<Front>>();
-    let challenge = proof.zip(front).and_then(|(proof, front)| front.access.solver(proof));
-    Ok(Call { token, retry, challenge, ..Call::from(caller.clone()) })
+    let challenge = proof.and_then(|proof| front.access.solver(proof));
+    Ok(Call { token, retry, challenge, ..Call::from(known.caller.clone()) })
 }
 
 /// All tokens of a request, with commas between: they may come in one header or in several.

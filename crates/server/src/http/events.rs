@@ -205,8 +205,9 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
 pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let query: StreamQuery = asked.query()?;
     let after = asked.last_event_id()?.or(query.after.as_deref());
+    let seat = asked.seat()?;
     let stream = service.event_stream(&asked.call, after).await?;
-    Ok(sse::answer(stream, move |mut stream| {
+    Ok(sse::answer(seat, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let message = |row: &EventRow| sse::message(Some(&row.cursor), None, &event(row));

@@ -179,8 +179,9 @@ pub(super) async fn explain(State(service): State<Arc<Service>>, asked: Asked) -
 pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let _: StreamQuery = asked.query()?;
+    let seat = asked.seat()?;
     let stream = service.feed_stream(&asked.call, id, asked.last_event_id()?).await?;
-    Ok(sse::answer(stream, move |mut stream| {
+    Ok(sse::answer(seat, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let told = service.next_feed(&mut stream).await;

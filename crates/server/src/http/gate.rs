@@ -18,13 +18,17 @@ use super::{
 };
 use crate::{
     audit::Record,
-    auth::Shown,
+    auth::{Known, Shown},
     front::{Front, is_this_machine},
 };
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// A connection beyond those that everybody may have: for probes and admins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved;
 
 /// The id of a request, as its answer will have it.
 #[derive(Clone, Debug)]
@@ -55,8 +59,8 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     if OPEN.contains(&route) || (route == METRICS && is_local) {
         return next.run(request).await;
     }
-    let caller = match gate.caller(&mut request, route) {
-        Ok(caller) => caller,
+    let Known { caller, pass } = match gate.caller(&mut request, route) {
+        Ok(known) => known,
         Err(error) => {
             let address = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
             if let Some(left_out) = gate.front.audit.strangers.write_down(address, Instant::now()) {
@@ -74,8 +78,12 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
         Ok(()) if route == METRICS && !caller.admin => {
             refuse(Error::new(Code::Forbidden, "metrics need the scope admin"), request).await
         }
+        Ok(()) if request.extensions().get::<Reserved>().is_some() && !caller.admin => {
+            let detail = "too many connections are open; this one is for probes and admins";
+            refuse(Error::new(Code::Overloaded, detail), request).await
+        }
         Ok(()) => {
-            request.extensions_mut().insert(caller.clone());
+            request.extensions_mut().insert(Known { caller: caller.clone(), pass });
             next.run(request).await
         }
     };
@@ -97,7 +105,7 @@ async fn refuse(error: Error, request: Request) -> Response {
 
 impl Gate {
     /// A ticket is good for streams, which browsers open without headers; nobody behind this sees it.
-    fn caller(&self, request: &mut Request, route: &str) -> Result<Caller> {
+    fn caller(&self, request: &mut Request, route: &str) -> Result<Known> {
         let mut ticket = None;
         if route.ends_with(STREAM) && request.method() == Method::GET {
             let (rest, found) = without_ticket(request.uri());

@@ -95,7 +95,7 @@ pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked)
     let query: ListQuery = asked.query()?;
     if whole::is_asked_for(&asked, &query)? {
         let list = service.whole_followers(&asked.call, id).await?;
-        return Ok(whole::answer(service, list));
+        return Ok(whole::answer(asked.long_seat(), service, list));
     }
     let found = service.followers(&asked.call, id, query.cursor(), query.limit()?).await?;
     page(&asked, &query, found)
@@ -106,7 +106,7 @@ pub(super) async fn following(State(service): State<Arc<Service>>, asked: Asked)
     let query: ListQuery = asked.query()?;
     if whole::is_asked_for(&asked, &query)? {
         let list = service.whole_following(&asked.call, id).await?;
-        return Ok(whole::answer(service, list));
+        return Ok(whole::answer(asked.long_seat(), service, list));
     }
     let found = service.following(&asked.call, id, query.cursor(), query.limit()?).await?;
     page(&asked, &query, found)

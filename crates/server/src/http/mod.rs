@@ -45,7 +45,7 @@ use entourage_service::Service;
 use tower::util::option_layer;
 use tower_http::catch_panic::CatchPanicLayer;
 
-pub(crate) use self::gate::Peer;
+pub(crate) use self::gate::{Peer, Reserved};
 use self::{answer::Failure, gate::Gate, openapi::Group, receive::Receiver};
 use crate::{front::Front, metrics::Routes};
 

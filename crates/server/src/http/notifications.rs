@@ -157,8 +157,9 @@ pub(super) async fn see(State(service): State<Arc<Service>>, asked: Asked) -> An
 pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
     let _: StreamQuery = asked.query()?;
+    let seat = asked.seat()?;
     let stream = service.notification_stream(&asked.call, id, asked.last_event_id()?).await?;
-    Ok(sse::answer(stream, move |mut stream| {
+    Ok(sse::answer(seat, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let told = service.next_told(&mut stream).await;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Method, Uri, header},
@@ -16,7 +17,9 @@ use axum::{
 };
 use bytes::BytesMut;
 use entourage_model::{Code, Error};
+use entourage_store::share;
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use tokio::time::{timeout, timeout_at};
 use tracing::Instrument;
 
@@ -51,11 +54,18 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// For what looks at everything.
 const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What a request costs of its connection's [share](entourage_store::share), whatever it asks for; and bytes of its body and
+/// of its answer that cost one unit more. Rows cost what the store says.
+const REQUEST_UNITS: usize = 4;
+const BODY_BYTES_A_UNIT: usize = 256;
+const ANSWER_BYTES_A_UNIT: u64 = 4 * 1024;
+
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Outermost: turns whatever happened inside into an answer with an id, and measures it.
 pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
+    share::spend(REQUEST_UNITS).await;
     let trace = Trace::of(request.headers());
     request.extensions_mut().insert(RequestId(Arc::clone(&trace.request_id)));
     let matched = request.extensions().get::<MatchedPath>().cloned();
@@ -74,6 +84,9 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
         response = problem(&error, &trace.request_id);
         response.headers_mut().extend(kept);
     }
+    // One that is not there yet is paid for as it is made.
+    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    share::spend(usize::try_from(bytes / ANSWER_BYTES_A_UNIT).unwrap_or_default()).await;
     let elapsed = started.elapsed();
     let headers = response.headers_mut();
     headers.extend(trace.header().map(|value| (REQUEST_ID, value)));
@@ -113,15 +126,23 @@ fn is_loopback(host: &HeaderValue) -> bool {
 }
 
 /// Reads the body before anything looks at it, so that the limit holds for every route.
-pub(super) async fn collect_body(request: Request, next: Next) -> Result<Response, Failure> {
+pub(super) async fn collect_body(
+    Extension(front): Extension<Arc<Front>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let max_bytes = match parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str) {
         Some("/api/v1/checks" | "/api/v1/follows:batch" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
         _ => BODY_MAX_BYTES,
     };
-    let bytes = timeout(BODY_TIMEOUT, read(body, max_bytes))
-        .await
-        .map_err(|_| Error::invalid(format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs())))??;
+    let late = |_| Error::invalid(format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs()));
+    let bytes = tokio::select! {
+        biased;
+        read = timeout(BODY_TIMEOUT, read(body, max_bytes)) => read.map_err(late)??,
+        () = front.stopping.has_waited() => return Err(Error::unavailable("the server stops").into()),
+    };
+    share::spend(bytes.len() / BODY_BYTES_A_UNIT).await;
     Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
 }
 

@@ -15,10 +15,12 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
+use crate::streams::Seat;
+
 pub(super) const MEDIA: &str = "text/event-stream";
 /// A line that says nothing, so that nobody in between takes the connection for dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// After this time a stream ends and its client connects again: a credential that is not good any more lasts no longer.
+/// After this time a stream ends and its client connects again.
 const LIFE: Duration = Duration::from_secs(60 * 60);
 /// Asks proxies not to wait for more.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -33,18 +35,25 @@ pub(super) fn message(id: Option<&str>, name: Option<&str>, data: &impl Serializ
     event.json_data(data).unwrap_or_default()
 }
 
-/// The stream ends when `next` has no more, or fails: a client that connects again is told why.
-pub(super) fn answer<S, N, F>(source: S, next: N) -> Response
+/// The stream ends when `next` has no more, or fails, or when what let it in is no longer good: a client that connects
+/// again is told why.
+pub(super) fn answer<S, N, F>(seat: Seat, source: S, next: N) -> Response
 where
     S: Send + 'static,
     N: FnMut(S) -> F + Send + 'static,
     F: Future<Output = (S, Result<Option<Messages>>)> + Send + 'static,
 {
-    let state = (source, next, Messages::new());
+    let state = (seat, source, next, Messages::new());
     let end = Instant::now() + LIFE;
-    let messages = stream::unfold(state, move |(mut source, mut next, mut waiting)| async move {
+    let messages = stream::unfold(state, move |(seat, mut source, mut next, mut waiting)| async move {
+        if seat.is_over() {
+            return None;
+        }
         while waiting.is_empty() {
-            let (kept, found) = timeout_at(end, next(source)).await.ok()?;
+            let (kept, found) = tokio::select! {
+                () = seat.over() => return None,
+                found = timeout_at(end, next(source)) => found.ok()?,
+            };
             source = kept;
             match found {
                 Ok(Some(messages)) => waiting = messages,
@@ -56,7 +65,7 @@ where
             }
         }
         let message = waiting.pop_front()?;
-        Some((Ok::<_, Infallible>(message), (source, next, waiting)))
+        Some((Ok::<_, Infallible>(message), (seat, source, next, waiting)))
     });
     let mut response = Sse::new(messages).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
     response.headers_mut().insert(BUFFERING, HeaderValue::from_static("no"));

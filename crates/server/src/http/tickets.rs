@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::{Extension, http::StatusCode};
-use entourage_service::Caller;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +12,7 @@ use super::{
     body::Nothing,
     openapi::{Group, post, schema::Time},
 };
-use crate::front::Front;
+use crate::{auth::Known, front::Front};
 
 #[derive(Serialize, JsonSchema)]
 struct TicketJson {
@@ -35,10 +34,10 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn issue(
     Extension(front): Extension<Arc<Front>>,
-    Extension(caller): Extension<Caller>,
+    Extension(known): Extension<Known>,
     asked: Asked,
 ) -> Answer {
     asked.optional_body::<Nothing>()?;
-    let ticket = front.access.ticket(caller)?;
+    let ticket = front.access.ticket(known)?;
     json(StatusCode::CREATED, TicketJson { ticket: ticket.text, expires_at: ticket.expires.to_rfc3339() })
 }

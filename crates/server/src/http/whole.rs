@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
-use entourage_model::{Error, Result};
+use entourage_model::{Code, Error, Result};
 use entourage_service::{Service, UserRow, WholeList};
 use hyper::body::{Body as HttpBody, Frame};
 
@@ -19,6 +19,7 @@ use super::{
     asked::Asked,
     lists::{ListQuery, row},
 };
+use crate::streams::Seat;
 
 pub(super) const NDJSON: &str = "application/x-ndjson";
 
@@ -31,9 +32,9 @@ pub(super) fn is_asked_for(asked: &Asked, query: &ListQuery) -> Result<bool> {
     Ok(is_asked_for)
 }
 
-pub(super) fn answer(service: Arc<Service>, list: WholeList) -> Response {
+pub(super) fn answer(seat: Seat, service: Arc<Service>, list: WholeList) -> Response {
     let next = Some(read(Arc::clone(&service), list));
-    let mut response = Response::new(Body::new(Lines { service, next }));
+    let mut response = Response::new(Body::new(Lines { seat, service, next }));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     response
 }
@@ -41,8 +42,9 @@ pub(super) fn answer(service: Arc<Service>, list: WholeList) -> Response {
 type Read = Pin<Box<dyn Future<Output = (WholeList, Result<Option<Vec<UserRow>>>)> + Send>>;
 
 /// Holds one piece of the list at most. A piece that cannot be read cuts the answer off, so that nobody takes a part
-/// for the whole.
+/// for the whole; so does a credential that is no longer good.
 struct Lines {
+    seat: Seat,
     service: Arc<Service>,
     next: Option<Read>,
 }
@@ -59,6 +61,9 @@ impl HttpBody for Lines {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
+        if self.seat.is_over() {
+            return Poll::Ready(Some(Err(Error::new(Code::Unauthenticated, "the credential is no longer good"))));
+        }
         while let Some(next) = self.next.as_mut() {
             let (list, rows) = ready!(next.as_mut().poll(context));
             self.next = None;

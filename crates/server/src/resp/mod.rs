@@ -21,7 +21,12 @@ mod transaction;
 mod verb;
 mod writes;
 
-use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use entourage_service::Service;
 use tokio::{
@@ -37,8 +42,8 @@ use self::{
     session::Session,
 };
 use crate::{
-    addresses::{Addresses, Place},
     front::Front,
+    places::{Place, Places},
 };
 
 const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -54,7 +59,7 @@ struct Shared {
 /// The front on its port.
 pub(crate) struct Resp {
     shared: Arc<Shared>,
-    addresses: Arc<Addresses>,
+    addresses: Arc<Places<IpAddr>>,
     /// Every connection has one of these until it has ended.
     alive: mpsc::Sender<()>,
     ended: mpsc::Receiver<()>,
@@ -92,7 +97,7 @@ impl Resp {
 
     fn begin(&self, stream: TcpStream, address: SocketAddr) {
         let connections = self.shared.front.resp.connections;
-        let place = Addresses::enter(&self.addresses, address.ip(), connections.per_address);
+        let place = Places::enter_from(&self.addresses, address.ip(), connections.per_address);
         let is_known = self.shared.front.access.is_development();
         let client =
             place.and_then(|place| Some((self.shared.clients.enter(address, is_known, connections.max)?, place)));
@@ -124,7 +129,7 @@ impl Resp {
 struct Stay {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    _place: Place,
+    _place: Place<IpAddr>,
     _alive: mpsc::Sender<()>,
 }
 

@@ -1,4 +1,9 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    net::TcpStream,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use entourage_server::{Front, Stopped, bind};
 use entourage_store::SystemClock;
@@ -23,7 +28,7 @@ fn stopping_answers_what_has_begun_and_closes_the_store() {
     server.ask_to_stop();
     std::thread::sleep(Duration::from_millis(300));
     assert!(!*store.closed.lock().unwrap(), "closed while a request was running");
-    assert!(std::net::TcpStream::connect(address).is_err(), "still accepting");
+    assert!(TcpStream::connect(address).is_err(), "still accepting");
     store.let_go();
     assert_eq!(begun.join().unwrap(), 201);
     assert!(matches!(server.wait(), Stopped::AsAsked));
@@ -58,4 +63,23 @@ async fn only_loopback_is_bound_without_credentials() {
     let credentials = Credentials::new();
     let error = bind("192.0.2.1:0".parse().unwrap(), &credentials.front()).await.unwrap_err().to_string();
     assert!(error.contains("cannot listen on 192.0.2.1:0") && !error.contains("credentials"), "{error}");
+}
+
+#[test]
+fn whoever_never_finishes_a_request_does_not_delay_the_stop() {
+    let mut server = Server::start();
+    let headers = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 100";
+    let body = format!("PUT /api/v1/users/a HTTP/1.1\r\n{headers}\r\n\r\n{{");
+    let begun = ["", "GET /heal", "GET /healthz HTTP/1.1\r\nhost: local", &body].map(|bytes| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        stream
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    server.ask_to_stop();
+    assert!(matches!(server.wait(), Stopped::AsAsked));
+    println!("stopped after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    drop(begun);
 }

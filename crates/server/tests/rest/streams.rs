@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch, Write};
@@ -17,6 +17,7 @@ use super::{
     credentials::Credentials,
     faulty::{Fault, Faulty},
     server::{Server, memory_store},
+    streaming::Stream,
 };
 
 struct Folder(PathBuf);
@@ -217,4 +218,49 @@ fn notifications_are_streamed_to_whoever_has_a_ticket_or_a_token() {
     // A key acts for whom it names, or for nobody.
     let mut by_service = server.stream(&format!("{service} {stream_path}"));
     assert_eq!(by_service.next().unwrap().data["unseen"], 0);
+}
+
+/// What opened it is no longer good.
+fn ends_within_a_second(mut stream: Stream, what: &str) {
+    let began = Instant::now();
+    while stream.next().is_some() {
+        assert!(began.elapsed() < Duration::from_secs(10), "{what}: it goes on");
+    }
+    println!("{what}: the stream ended after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(4), "{what}: {:?}", began.elapsed());
+}
+
+#[test]
+fn a_stream_ends_with_the_credential_that_opened_it() {
+    let credentials = Credentials::new();
+    let server = Server::behind(credentials.front(), memory_store(1), Rules::default());
+    let (web, boss) = (format!("!{}", credentials.service_key), format!("!{}", credentials.admin_key));
+    server.check(&format!("{web} PUT /users/alice"), "201");
+    let soon = format!("!{}", credentials.token_with("exp", (credentials.now() + 30).into()));
+    let late = format!("!{}", credentials.token_with("exp", (credentials.now() + 3_000).into()));
+    let ticket = |bearer: &str| {
+        let reply = server.check(&format!("{bearer} POST /tickets"), "201");
+        format!("/users/alice/feed/stream?ticket={}", reply.body["ticket"].as_str().unwrap())
+    };
+    let open = |request: String| {
+        let stream = server.stream(&request);
+        assert_eq!(stream.status, 200, "{request}");
+        stream
+    };
+    let expiring = [open(format!("{soon} /users/alice/notifications/stream")), open(ticket(&soon))];
+    let mut lasting = open(format!("{late} /users/alice/notifications/stream"));
+    assert_eq!(lasting.next().unwrap().data["unseen"], 0);
+    credentials.clock.advance(31_000);
+    expiring.into_iter().for_each(|stream| ends_within_a_second(stream, "a token expired"));
+    assert!(lasting.is_silent(Duration::from_millis(700)), "others go on");
+    let revoked = [open(format!("{web} /events/stream")), open(ticket(&format!("^entourage-actor=alice {web}")))];
+    let unused = ticket(&format!("^entourage-actor=alice {web}"));
+    let mut kept = open(format!("{boss} /events/stream"));
+    let path = credentials.path("service-keys");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("web ")).collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    revoked.into_iter().for_each(|stream| ends_within_a_second(stream, "a key was revoked"));
+    assert_eq!(server.stream(&unused).status, 401, "a ticket is no better than the key it was given to");
+    assert!(lasting.is_silent(Duration::from_millis(300)) && kept.is_silent(Duration::from_millis(300)));
 }

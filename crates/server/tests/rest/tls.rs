@@ -139,6 +139,18 @@ fn a_handshake_that_stalls_is_dropped_while_others_are_served() {
 }
 
 #[test]
+fn a_handshake_that_stalls_does_not_delay_the_stop() {
+    let mut https = serving();
+    let mut stalled = TcpStream::connect(https.server.address).unwrap();
+    stalled.write_all(&[0x16, 0x03, 0x01]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    https.server.ask_to_stop();
+    https.server.wait();
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
+#[test]
 fn a_new_certificate_is_used_without_a_restart() {
     let https = serving();
     let (made, cert, key) = certificate();

@@ -8,7 +8,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::{
-    auth::ServiceKey,
+    auth::{Pass, ServiceKey},
     config::{Origin, Raw, Settings},
     http::router,
     wire::wire,
@@ -85,7 +85,7 @@ async fn a_ticket_opens_a_stream_once_for_its_caller_and_nothing_else() {
     let world = World::new().await;
     let gate = Gate { front: Arc::clone(&world.front), service: Arc::clone(&world.service) };
     let shown = async |request: Request| {
-        let caller = request.extensions().get::<Caller>().cloned().unwrap();
+        let caller = request.extensions().get::<Known>().unwrap().caller.clone();
         format!("{:?} {} {}", caller.actor, caller.admin, request.uri())
     };
     let router = Router::new()
@@ -94,7 +94,7 @@ async fn a_ticket_opens_a_stream_once_for_its_caller_and_nothing_else() {
         .layer(axum::middleware::from_fn_with_state(gate, admit));
     let caller =
         || Caller { actor: Actor::User("alice".try_into().unwrap()), admin: false, credential: Credential::User };
-    let ticket = || world.front.access.ticket(caller()).unwrap().text;
+    let ticket = || world.front.access.ticket(Known { caller: caller(), pass: Pass::default() }).unwrap().text;
     let ask = async |method: Method, uri: String, key: Option<&str>| {
         let response = router.clone().oneshot(request(method, &uri, "203.0.113.7:1", key)).await.unwrap();
         let code = response.extensions().get::<Error>().map(Error::code);
