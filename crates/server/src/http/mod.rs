@@ -16,6 +16,7 @@ mod events;
 mod fanout;
 mod feed;
 mod follows;
+mod foreign;
 mod gate;
 mod groups;
 mod history;

@@ -26,6 +26,7 @@ use tracing::Instrument;
 use super::{
     admin,
     answer::{Failure, problem},
+    foreign,
     gate::RequestId,
     trace::{REQUEST_ID, Trace},
     upkeep,
@@ -105,6 +106,11 @@ pub(super) async fn bound(State(front): State<Arc<Front>>, request: Request, nex
     }
     if front.access.is_development() && !request.headers().get_all(header::HOST).iter().all(is_loopback) {
         let detail = "development mode answers to loopback names only, such as localhost or 127.0.0.1";
+        return Failure(Error::new(Code::Forbidden, detail)).into_response();
+    }
+    if front.access.is_development() && foreign::changes(request.method(), request.headers(), &front.cors_origins) {
+        let detail =
+            "development mode takes no changes from pages of other sites; http.cors_origins lists those that may";
         return Failure(Error::new(Code::Forbidden, detail)).into_response();
     }
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);

@@ -93,6 +93,6 @@ fn a_connection_is_kept_between_requests_for_longer_than_a_request_may_take() {
     // A request that has begun is not waited for that long.
     stream.write_all(b"GET /healthz HTTP/1.1\r\n").unwrap();
     let began = Instant::now();
-    assert!(matches!(stream.read(&mut [0; 1_024]), Ok(_)));
+    assert!(stream.read(&mut [0; 1_024]).is_ok());
     assert!((8..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }

@@ -142,3 +142,30 @@ fn a_stream_is_read_by_a_listed_site() {
     assert!(stream.status == 200, "{} {}", stream.status, stream.headers);
     assert!(stream.headers.contains(&format!("access-control-allow-origin: {SITE}")), "{}", stream.headers);
 }
+
+#[test]
+fn development_mode_takes_no_changes_from_pages_of_other_sites() {
+    let server = serving(Front::development(Arc::new(SystemClock)));
+    let own = format!("http://{}", server.address);
+    for (method, path) in [("POST", "/api/v1/admin/recount"), ("PUT", "/api/v1/users/a"), ("DELETE", "/api/v1/users/a")]
+    {
+        for sent in [
+            &[("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site")][..],
+            &[("Origin", "http://localhost:1"), ("Sec-Fetch-Site", "same-site")],
+            &[("Origin", "null")],
+            &[("Sec-Fetch-Site", "cross-site")],
+        ] {
+            assert_eq!(ask(&server, method, path, sent).0, 403, "{method} {path} {sent:?}");
+        }
+    }
+    assert_eq!(server.ask("GET /users/a").status, 404, "nobody was made");
+    for sent in [&[("Origin", SITE), ("Sec-Fetch-Site", "cross-site")][..], &[("Origin", own.as_str())], &[]] {
+        assert!(ask(&server, "PUT", "/api/v1/users/a", sent).0 < 300, "{sent:?}");
+    }
+    // Where credentials are asked for, a page has none unless it was given one.
+    let credentials = Credentials::new();
+    let server = serving(credentials.front());
+    let service = format!("Bearer {}", credentials.service_key);
+    let sent = [("Authorization", service.as_str()), ("Origin", "https://evil.example")];
+    assert_eq!(ask(&server, "PUT", "/api/v1/users/a", &sent).0, 201);
+}
