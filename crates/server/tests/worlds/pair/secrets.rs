@@ -9,7 +9,7 @@
 //! | edge of somebody whom a block keeps from the viewer | others | who of them it is, and when | totals, which a block does not change |
 //! | edge between two accounts whose lists are closed to the viewer (private, `hide_lists`, block) | its two ends, and who may look at either list | who with whom, and when | totals, which are shown all the same |
 //! | block between two others | the two | whether it stands, and whose it is | that no edge is between them |
-//! | mute, group, history, mark of what was seen, suspended right to follow | their owner | whether it is there | |
+//! | mute, group, history, mark of what was seen | their owner | whether it is there | |
 //! | request between two others | the two | whether it was made | |
 //! | post of a private or blocked author | their followers | whether it was written | |
 //!
@@ -238,12 +238,11 @@ fn ended(random: &mut SmallRng, cast: &Cast, reserved: &mut Reserved) -> Option<
 /// What belongs to one person, and to nobody else.
 fn own_things(random: &mut SmallRng, cast: &Cast) -> Secret {
     let owner = pick(random, &[cast.open.clone(), cast.private.clone(), cast.apart()].concat());
-    let (why, line) = match random.random_range(0..5) {
+    let (why, line) = match random.random_range(0..4) {
         0 => ("a mute is for who mutes", format!("PUT /users/{owner}/mutes/{}", cast.viewer)),
         1 => ("a mute is for who mutes", format!("PUT /users/{owner}/mutes/{}", pick(random, &cast.quiet))),
         2 => ("groups are their owner's", format!(r#"@{owner} POST /users/{owner}/groups {{"name": "mine"}}"#)),
-        3 => ("what was seen is the reader's", format!("@{owner} POST /users/{owner}/notifications/seen")),
-        _ => ("who may not follow is the admins' to know", format!("PUT /admin/users/{owner}/suspend")),
+        _ => ("what was seen is the reader's", format!("@{owner} POST /users/{owner}/notifications/seen")),
     };
     let last = vec![Step::apart(why, vec![line], vec![])];
     Secret { last, about: vec![owner], ..Secret::default() }
