@@ -65,7 +65,7 @@ fn exports_refuse_what_they_cannot_do() {
     check(&["export", "--data", text(&missing)], 3, &[], &["there is no folder"]);
     assert!(!missing.exists());
     let server = Serving::start(&data);
-    check(&["export", "--data", text(&data)], 1, &[], &["a server is running"]);
+    check(&["export", "--data", text(&data)], 4, &[], &["a server is running"]);
     drop(server);
     check(&["export", "--users", "--edges", "--data", text(&data)], 2, &[], &["choose one"]);
     check(&["export", "--gzip", "--zstd", "--data", text(&data)], 2, &[], &["--zstd"]);

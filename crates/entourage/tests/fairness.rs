@@ -26,6 +26,8 @@ use resp_kit::{Wire, encoded, p99};
 use server_kit::{Client, Folder, Serving, command, text};
 
 const GOAL: Duration = Duration::from_millis(20);
+/// How often somebody may be late before it counts.
+const TRIES: usize = 3;
 const FOLLOWERS: usize = 9_000;
 /// Of each command, after a moment to begin.
 const TIME: Duration = Duration::from_millis(700);
@@ -310,6 +312,30 @@ fn check_that_none_is_left_out(server: &Serving, commands: &[Heavy]) {
     }
 }
 
+/// How long reads and writes of the canary take beside somebody who asks for much: 99 of 100 take no longer.
+fn beside(server: &Serving, canary: &mut Canary, heavy: &Heavy) -> (Duration, Duration) {
+    let (over, taken, first) = (AtomicBool::new(false), AtomicU64::new(0), Mutex::default());
+    let [mut reads, mut writes] = thread::scope(|scope| {
+        let _over = Over(&over);
+        for _ in 0..CONNECTIONS {
+            scope.spawn(|| heavy.run(server, &over, &taken, &first));
+        }
+        thread::sleep(Duration::from_millis(50));
+        canary.sing(Instant::now() + TIME)
+    });
+    let (figure, written, first) = (p99(&mut reads), p99(&mut writes), first.into_inner().unwrap());
+    println!(
+        "{figure:>9.1?}, writes {written:>9.1?} beside {:5} MB of {}; {:.1?} in the middle of {}",
+        taken.into_inner() >> 20,
+        heavy.name,
+        reads[reads.len() / 2],
+        reads.len()
+    );
+    let is_answered = if heavy.over_resp { !first.starts_with('-') } else { first.starts_with("HTTP/1.1 2") };
+    assert!(is_answered && !first.is_empty(), "{}: {first}", heavy.name);
+    (figure, written)
+}
+
 #[test]
 fn whoever_asks_for_little_does_not_wait_for_whoever_asks_for_much() {
     let folder = Folder::new();
@@ -328,27 +354,15 @@ fn whoever_asks_for_little_does_not_wait_for_whoever_asks_for_much() {
     println!("{:>9.1?}, writes {disk:>9.1?} alone", p99(&mut reads));
     let mut late = Vec::new();
     for heavy in commands.into_iter().chain(requests(&group)) {
-        let (over, taken, first) = (AtomicBool::new(false), AtomicU64::new(0), Mutex::default());
-        let [mut reads, mut writes] = thread::scope(|scope| {
-            let _over = Over(&over);
-            for _ in 0..CONNECTIONS {
-                scope.spawn(|| heavy.run(&server, &over, &taken, &first));
-            }
-            thread::sleep(Duration::from_millis(50));
-            canary.sing(Instant::now() + TIME)
+        // A machine that others share has bad seconds: what is late is late every time.
+        let mut said = String::new();
+        let is_late = (0..TRIES).all(|_| {
+            let (figure, written) = beside(&server, &mut canary, &heavy);
+            said = format!("{}: {figure:?}, writes {written:?}", heavy.name);
+            figure > 4 * GOAL || written > 4 * GOAL.max(disk)
         });
-        let (figure, written, first) = (p99(&mut reads), p99(&mut writes), first.into_inner().unwrap());
-        println!(
-            "{figure:>9.1?}, writes {written:>9.1?} beside {:5} MB of {}; {:.1?} in the middle of {}",
-            taken.into_inner() >> 20,
-            heavy.name,
-            reads[reads.len() / 2],
-            reads.len()
-        );
-        let is_answered = if heavy.over_resp { !first.starts_with('-') } else { first.starts_with("HTTP/1.1 2") };
-        assert!(is_answered && !first.is_empty(), "{}: {first}", heavy.name);
-        if figure > 4 * GOAL || written > 4 * GOAL.max(disk) {
-            late.push(format!("{}: {figure:?}, writes {written:?}", heavy.name));
+        if is_late {
+            late.push(said);
         }
     }
     assert!(late.is_empty(), "others wait beside {late:#?}");

@@ -200,7 +200,8 @@ fn every_command_speaks_https_and_shows_its_key() {
             "watch" => assert!(said.contains("Look"), "{said}"),
             "bench" => {
                 let report: serde_json::Value = serde_json::from_str(&said).unwrap();
-                assert_eq!(report["total"]["count"], 100, "{said}");
+                // The schedule is random: about a hundred fall into its second.
+                assert!(report["total"]["count"].as_u64().is_some_and(|count| (50..=200).contains(&count)), "{said}");
                 assert_eq!(report["total"]["errors"], serde_json::json!({}), "{said}");
                 assert!(report["server"]["p99_within"].is_f64(), "metrics are read over https as well: {said}");
             }
