@@ -46,6 +46,10 @@ def explained(case, problem):
     # A mute ends in the time to come, and a member of a group has to do with its owner.
     if code == "invalid_request" and ("/expires_at" in pointers or "member of a group" in problem.get("detail", "")):
         return True
+    # Two ids of an address may be the same one.
+    if code == "invalid_request" and "mute themselves" in problem.get("detail", ""):
+        ids = case.path_parameters or {}
+        return ids.get("id") == ids.get("other")
     # The body of a post has at most 10,240 bytes.
     if code == "invalid_request" and pointers == {"/body"}:
         return len(json.dumps(case.body)) > 10_000

@@ -58,7 +58,7 @@ impl Leak {
         (Self::EmptyPageOfScan, "SSCAN follow"),
         (Self::ReadableToken, "a token tells something"),
         (Self::RepeatedToken, "entourage-token"),
-        (Self::OmittedQuietIsOpen, "/followers"),
+        (Self::OmittedQuietIsOpen, "followers"),
         (Self::QuietReadsPosts, "/posts"),
         (Self::QuietReadsLists, "/follow"),
         (Self::RetryOfQuietIsNew, "idempotent-replayed"),
