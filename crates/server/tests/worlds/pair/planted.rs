@@ -155,7 +155,8 @@ pub(super) fn ask(world: &mut World, leak: Leak, by: By, line: &str) -> Answer {
         let text = json!({ "data": [], "next_cursor": null, "has_more": false, "total": 0 }).to_string();
         return Answer { status: 200, headers: Vec::new(), text };
     };
-    let follower = line.split_once(&format!("DELETE /users/{viewer}/followers/")).map(|(_, rest)| rest.to_owned());
+    let follower = line.split_once(&format!("DELETE /users/{viewer}/followers/"));
+    let follower = follower.and_then(|(_, rest)| rest.split(' ').next()).map(str::to_owned);
     let was_quiet = leak == Leak::RetryOfQuietIsNew && follower.is_some_and(|id| is_quiet(world, &id, &viewer));
     let mut answer = world.ask_plainly(by, &line);
     match leak {
