@@ -4,7 +4,8 @@ use entourage_model::{List, Place, Result, UserId};
 
 use crate::{Call, Service, UserRow};
 
-const CHUNK: usize = 1_000;
+/// Whoever does not read what they asked for holds a few of these.
+const CHUNK: usize = 250;
 
 /// Where the reading of a whole list stands.
 #[derive(Clone, Debug)]
