@@ -140,7 +140,7 @@ fn a_person_is_erased_in_a_folder_that_no_server_has_open() {
     let client = Client::new(&server.base);
     assert_eq!(put(&client, "star", &json!({})), 201);
     assert_eq!(client.ask("PUT", "/api/v1/users/star/following/1", "").expect("an answer").status, 201);
-    check(&["erase", "star", "--data", text(&data)], 1, &[], &["running"]);
+    check(&["erase", "star", "--data", text(&data)], 4, &[], &["running"]);
     drop(server);
     check(&["erase", "nobody", "--data", text(&data)], 3, &[], &["no user with this id"]);
     check(&["erase", "star", "--data", text(&data), "--now"], 0, &["erased", "true"], &[]);
