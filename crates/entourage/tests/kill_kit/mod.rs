@@ -14,7 +14,7 @@ use std::{
 use entourage_model::{Key, Sequence, Version};
 use entourage_store::{
     Store as _, SystemClock,
-    backends::embedded::{Options, Store},
+    backends::embedded::{Fault, Options, Store},
     conformance::{
         block_on,
         history::{self, Action, Ending, Record, Ticks, Verb},
@@ -32,8 +32,15 @@ pub(crate) fn users_of(epoch: usize) -> Vec<Key> {
 }
 
 pub(crate) fn open(data: &Path) -> Store {
-    let options = Options { prepare_ahead: false, seal_after: None, ..Options::default() };
-    Store::open(Arc::new(RealDisk::new(data).unwrap()), "data", options, Arc::new(SystemClock)).unwrap()
+    for _ in 0..100 {
+        let options = Options { prepare_ahead: false, seal_after: None, ..Options::default() };
+        match Store::open(Arc::new(RealDisk::new(data).unwrap()), "data", options, Arc::new(SystemClock)) {
+            // A process that another test starts has our lock between its fork and its exec.
+            Err(Fault::InUse(_)) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            other => return other.unwrap(),
+        }
+    }
+    panic!("the folder stays in use")
 }
 
 /// What is wrong with all that was heard so far, given what is on disk now.
