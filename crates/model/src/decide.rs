@@ -2,6 +2,7 @@
 //! run once inside every store's commit; what it returns is what gets stored.
 
 mod erase;
+mod import;
 mod posts;
 mod records;
 
@@ -95,14 +96,13 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
             Ok(remove(view, Kind::Mute, by, target, Cause::Follower, version))
         }
         Operation::ExpireMute { actor: by, target, now } => Ok(expire_mute(view, by, target, now, version)),
-        Operation::Import { follower, target, at, quiet } => {
-            pair(view, follower, target)?;
-            if let Some(value) = view.edge(Kind::Follow, follower, target) {
-                return Ok(unchanged(value));
-            }
-            let value = EdgeValue { quiet, position: Version::of_millis(at), ..EdgeValue::active(version) };
-            Ok(edge(Kind::Follow, follower, target, Cause::Import, None, value))
+        Operation::Import { follower, target, at, quiet } => import::follow(view, follower, target, at, quiet, version),
+        Operation::ImportRequest { follower, target, at } => import::request(view, follower, target, at, version),
+        Operation::ImportBlock { actor: by, target, at } => import::block(view, by, target, at, version),
+        Operation::ImportMute { actor: by, target, at, expires_at } => {
+            import::mute(view, by, target, at, expires_at, version)
         }
+        Operation::ImportPost { author, at, id, ref value } => posts::import(view, author, at, id, value, version),
         Operation::Suspend { key, suspended } => suspend(view, key, suspended, version),
         Operation::PutRecord { space, owner, ref id, ref value, condition, cap } => {
             records::put(view, space, owner, id, value.as_deref(), condition, cap, version)
@@ -201,15 +201,19 @@ fn answer_request(
 }
 
 fn block(view: &impl View, by: Key, target: Key, version: Version) -> Result<Decision, Refusal> {
-    let mut decision = mark(view, Kind::Block, by, target, None, version)?;
+    Ok(parted(view, by, target, mark(view, Kind::Block, by, target, None, version)?, version))
+}
+
+/// A new block, and the end of what it forbids.
+fn parted(view: &impl View, by: Key, target: Key, mut decision: Decision, version: Version) -> Decision {
     if !decision.reply.changed() {
-        return Ok(decision);
+        return decision;
     }
     for (follower, target) in [(by, target), (target, by)] {
         let removed = remove(view, Kind::Follow, follower, target, Cause::Block, version);
         decision.changes.extend(removed.changes);
     }
-    Ok(decision)
+    decision
 }
 
 /// A block or a mute: an edge that needs the target to exist and nothing of the target's will.
@@ -221,13 +225,7 @@ fn mark(
     expires_at: Option<Millis>,
     version: Version,
 ) -> Result<Decision, Refusal> {
-    if by == target {
-        return Err(if kind == Kind::Mute { Refusal::SelfMute } else { Refusal::SelfBlock });
-    }
-    actor(view, by)?;
-    if !view.user_exists(target) {
-        return Err(Refusal::UserNotFound);
-    }
+    may_mark(view, kind, by, target)?;
     let expires = expires_at.map(Expiry::at);
     match view.edge(kind, by, target) {
         Some(before) if before.expires == expires => Ok(unchanged(before)),
@@ -240,6 +238,14 @@ fn mark(
             Ok(edge(kind, by, target, Cause::Follower, None, after))
         }
     }
+}
+
+fn may_mark(view: &impl View, kind: Kind, by: Key, target: Key) -> Result<(), Refusal> {
+    if by == target {
+        return Err(if kind == Kind::Mute { Refusal::SelfMute } else { Refusal::SelfBlock });
+    }
+    actor(view, by)?;
+    if view.user_exists(target) { Ok(()) } else { Err(Refusal::UserNotFound) }
 }
 
 fn expire_mute(view: &impl View, by: Key, target: Key, now: Millis, version: Version) -> Decision {

@@ -9,6 +9,7 @@ mod decide;
 mod edge;
 mod error;
 mod event;
+mod external_id;
 mod history;
 mod id;
 mod key;
@@ -30,13 +31,17 @@ pub use decide::{View, decide, resolve};
 pub use edge::{Edge, EdgeChange, EdgeValue, Expiry, Kind, State};
 pub use error::{Error, FieldError, Result};
 pub use event::{Event, EventBody, EventCursor};
+pub use external_id::{ExternalId, external_post, external_post_value};
 pub use history::Ended;
 pub use id::UserId;
 pub use key::{Key, KeyHasher};
 pub use list::{List, Page, Place, Plane, Side};
 pub use operation::{Cause, IdempotencyKey, Operation, Overwrite, UserPatch, Write};
 pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, UserChange};
-pub use post::{POST_BODY_MAX_BYTES, Post, post_author, post_author_value};
+pub use post::{
+    ImportedPost, POST_BODY_MAX_BYTES, POSTS_AT_ONCE_MAX, Post, post_author, post_author_value, post_id_prefix,
+    post_ids_at,
+};
 pub use record::{
     CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,
     member_value, tally,

@@ -118,6 +118,25 @@ pub enum Operation {
         at: Millis,
         quiet: bool,
     },
+    /// A request from a file, for a private account. Whatever stands between the two stays as it is.
+    ImportRequest {
+        follower: Key,
+        target: Key,
+        at: Millis,
+    },
+    /// A block from a file: takes follow edges away as any block does. One that stands stays as it is.
+    ImportBlock {
+        actor: Key,
+        target: Key,
+        at: Millis,
+    },
+    /// A mute from a file. One that stands stays as it is.
+    ImportMute {
+        actor: Key,
+        target: Key,
+        at: Millis,
+        expires_at: Option<Millis>,
+    },
     /// Takes the right to follow away, or gives it back.
     Suspend {
         key: Key,
@@ -142,9 +161,18 @@ pub enum Operation {
         cap: Option<u32>,
     },
     /// Writes a new post, with the record of its author: its id is [`RecordId::of_version`] of the commit. Its body is
-    /// replaced, and it is taken away, with `PutRecord`.
+    /// replaced, and it is taken away, with `PutRecord`. An external id that names a post of this author already is the
+    /// post that is there: nothing is written.
     Post {
         author: Key,
+        value: Box<[u8]>,
+    },
+    /// A post from a file, under the id that it had, or under a free one of that millisecond. One that is there stays as
+    /// it is.
+    ImportPost {
+        author: Key,
+        at: Millis,
+        id: Option<Version>,
         value: Box<[u8]>,
     },
     /// Puts somebody into a group, or takes them out of it.
@@ -203,13 +231,15 @@ impl Operation {
             | Self::PutRecord { owner: key, .. }
             | Self::AddRecord { owner: key, .. }
             | Self::Post { author: key, .. }
+            | Self::ImportPost { author: key, .. }
             | Self::Erase { key, .. }
             | Self::EraseEdges { key, .. } => (key, None),
             Self::Nothing => (Key::SERVER, None),
             Self::GroupMember { owner, member, .. } => (owner, Some(member)),
             Self::Follow { follower, target, .. }
             | Self::Unfollow { follower, target }
-            | Self::Import { follower, target, .. } => (follower, Some(target)),
+            | Self::Import { follower, target, .. }
+            | Self::ImportRequest { follower, target, .. } => (follower, Some(target)),
             Self::RemoveFollower { target, follower, .. }
             | Self::Accept { target, follower }
             | Self::Reject { target, follower } => (target, Some(follower)),
@@ -217,7 +247,9 @@ impl Operation {
             | Self::Unblock { actor, target }
             | Self::Mute { actor, target, .. }
             | Self::Unmute { actor, target }
-            | Self::ExpireMute { actor, target, .. } => (actor, Some(target)),
+            | Self::ExpireMute { actor, target, .. }
+            | Self::ImportBlock { actor, target, .. }
+            | Self::ImportMute { actor, target, .. } => (actor, Some(target)),
         }
     }
 }

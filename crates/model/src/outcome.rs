@@ -140,6 +140,9 @@ pub enum Refusal {
     GroupMemberLimit,
     GroupBeingRemoved,
     NotConnected,
+    NotPrivate,
+    PostIdTaken,
+    PostTimeFull,
     RecordLimit,
     RecordTooLarge,
     RecordNotWritable,
@@ -156,7 +159,7 @@ impl Refusal {
             Self::Blocked => Code::Blocked,
             Self::FollowingLimit => Code::FollowingLimit,
             Self::QuietPrivate => Code::QuietPrivate,
-            Self::IdTaken => Code::IdTaken,
+            Self::IdTaken | Self::PostIdTaken => Code::IdTaken,
             Self::IdempotencyMismatch => Code::IdempotencyMismatch,
             Self::NoSuchRequest => Code::NotFound,
             Self::FollowSuspended => Code::FollowSuspended,
@@ -165,6 +168,8 @@ impl Refusal {
             Self::GroupLimit | Self::GroupMemberLimit => Code::GroupLimit,
             Self::SelfMute
             | Self::NotConnected
+            | Self::NotPrivate
+            | Self::PostTimeFull
             | Self::RecordLimit
             | Self::RecordTooLarge
             | Self::RecordNotWritable => Code::InvalidRequest,
@@ -191,6 +196,9 @@ impl Refusal {
             Self::GroupMemberLimit => "a group has at most 10,000 members",
             Self::GroupBeingRemoved => "members of an earlier group with this id are being removed; try again shortly",
             Self::NotConnected => "a member of a group follows its owner or is followed by them",
+            Self::NotPrivate => "an account that is not private has no requests",
+            Self::PostIdTaken => "another author's post has this id",
+            Self::PostTimeFull => "there is no free id for a post of this time",
             Self::RecordLimit => "the owner has as many records of this kind as one may have",
             Self::RecordTooLarge => "a record has at most 65,536 bytes",
             Self::RecordNotWritable => "no record can be written under this id",

@@ -19,7 +19,8 @@ pub enum Space {
     Notification = 4,
     /// One for each import that came to its end.
     Import = 5,
-    /// An author's posts. Ids are those of [`RecordId::of_version`]; made by `Operation::Post` alone.
+    /// An author's posts. Ids are those of [`RecordId::of_version`]; made by `Operation::Post` and
+    /// `Operation::ImportPost` alone.
     Post = 6,
     /// The server's: who wrote a post. Ids are those of [`RecordId::of_post_author`]; each comes and goes with its post.
     PostAuthor = 7,
@@ -31,10 +32,13 @@ pub enum Space {
     /// The server's: the id of each named user who was erased, for as long as events name them by their key. Ids are those
     /// of [`RecordId::of_key`]; made by `Operation::Erase` alone.
     Erased = 10,
+    /// Which post of an author has an external id. Ids are those of [`crate::ExternalId::record_id`], values those of
+    /// [`crate::external_post_value`]; each comes and goes with its post, and all at once with the author.
+    PostExternal = 11,
 }
 
 impl Space {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Group,
         Self::GroupMember,
         Self::Seen,
@@ -46,6 +50,7 @@ impl Space {
         Self::Fanout,
         Self::FanoutQueue,
         Self::Erased,
+        Self::PostExternal,
     ];
 
     pub fn from_number(number: u8) -> Option<Self> {
@@ -82,6 +87,10 @@ impl RecordId {
     }
 
     pub(crate) fn of_bytes(bytes: [u8; 8]) -> Self {
+        Self(Box::new(bytes))
+    }
+
+    pub(crate) fn of_digest(bytes: [u8; Self::MAX_BYTES]) -> Self {
         Self(Box::new(bytes))
     }
 

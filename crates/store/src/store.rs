@@ -109,6 +109,9 @@ pub struct Progress {
 ///   the order asked, each as of some moment of the call.
 /// - **C20** Reads give way: one that is answered without waiting spends its task's [share](crate::share) by the rows it
 ///   reads, so that whoever reads on and on keeps nobody waiting.
+/// - **C21** An external id names one post of its author at a time: a second post with it writes nothing and says which
+///   one that is. It is free again when the post is gone. A post from a file has the id that it had, or one of its
+///   millisecond that no other post has; the same post again is the one that is there.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn profile(&self) -> Profile;

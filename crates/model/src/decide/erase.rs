@@ -57,7 +57,9 @@ fn erase_posts(view: &impl View, key: Key, limit: usize) -> Decision {
     let limit = limit.div_ceil(2);
     let found = view.records(Space::Post, key, &[], limit + 1);
     let going = found.iter().take(limit);
-    let mut changes: SmallVec<[Change; 1]> = going.flat_map(|(id, known)| posts::removal(key, id, *known)).collect();
+    // Their external ids went with the author.
+    let mut changes: SmallVec<[Change; 1]> =
+        going.flat_map(|(id, known)| posts::removal(key, id, *known, None)).collect();
     let (removed, left) = (found.len().min(limit) as u32, found.len() > limit);
     if removed > 0 {
         changes.extend(ended(view, key, left));

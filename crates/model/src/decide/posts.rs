@@ -1,33 +1,104 @@
-//! Decides on posts: each comes and goes with the record that leads from its id to its author.
+//! Decides on posts: each comes and goes with the record that leads from its id to its author, and with the one that leads
+//! from its external id to it.
 
-use smallvec::smallvec;
+use smallvec::SmallVec;
 
 use super::{View, actor};
 use crate::{
-    Change, Decision, Key, RECORD_MAX_BYTES, RecordChange, RecordId, Refusal, Reply, Space, Version, post_author_value,
+    Change, Decision, ExternalId, Key, Millis, POSTS_AT_ONCE_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId,
+    Refusal, Reply, Space, Version, external_post, external_post_value, post_author, post_author_value, post_id_prefix,
+    post_ids_at,
 };
 
 pub(super) fn publish(view: &impl View, author: Key, value: &[u8], version: Version) -> Result<Decision, Refusal> {
-    actor(view, author)?;
-    if value.len() > RECORD_MAX_BYTES {
-        return Err(Refusal::RecordTooLarge);
-    }
-    let made =
-        |space, owner, id, value| Change::Record(RecordChange { space, owner, id, before: None, after: Some(value) });
-    let post = made(Space::Post, author, RecordId::of_version(version), value.into());
-    let id = RecordId::of_post_author(version);
-    let index = made(Space::PostAuthor, Key::SERVER, id, post_author_value(author));
-    let reply = Reply::Record { version, created: true, changed: true, owner: Some(author) };
-    Ok(Decision { reply, changes: smallvec![post, index] })
+    may_post(view, author, value)?;
+    Ok(named(view, author, value).unwrap_or_else(|| made(author, version, value)))
 }
 
-/// The end of a post that stands as of `known`.
-pub(super) fn removal(author: Key, id: &RecordId, known: Version) -> impl Iterator<Item = Change> + use<> {
+/// Under the id that it had, or under one of that millisecond, above those that the author has there. The very same post
+/// is the one that is there.
+pub(super) fn import(
+    view: &impl View,
+    author: Key,
+    at: Millis,
+    id: Option<Version>,
+    value: &[u8],
+    version: Version,
+) -> Result<Decision, Refusal> {
+    may_post(view, author, value)?;
+    if let Some(known) = named(view, author, value) {
+        return Ok(known);
+    }
+    let whose = |id| view.record(Space::PostAuthor, Key::SERVER, &RecordId::of_post_author(id));
+    let is_own = |index: &Record| post_author(&index.value).is_ok_and(|known| known == author);
+    // Ids above this commit are those of posts to come.
+    let is_past = |id: Version| id < version;
+    if let Some(id) = id {
+        return match whose(id) {
+            _ if !is_past(id) => Err(Refusal::PostTimeFull),
+            None => Ok(made(author, id, value)),
+            Some(index) if is_own(&index) => Ok(unchanged(author, id)),
+            Some(_) => Err(Refusal::PostIdTaken),
+        };
+    }
+    let own = view.records(Space::Post, author, &post_id_prefix(at), POSTS_AT_ONCE_MAX);
+    if own.len() >= POSTS_AT_ONCE_MAX {
+        return Err(Refusal::PostTimeFull);
+    }
+    let own: SmallVec<[Version; 4]> =
+        own.iter().filter_map(|(id, _)| id.version()).filter(|id| id.millis() == at).collect();
+    let is_same = |id: &&Version| {
+        let known = view.record(Space::Post, author, &RecordId::of_version(**id));
+        known.is_some_and(|known| *known.value == *value)
+    };
+    if let Some(same) = own.iter().rev().find(is_same) {
+        return Ok(unchanged(author, *same));
+    }
+    let mut ids = post_ids_at(author, at, own.iter().max().copied()).take_while(|id| is_past(*id));
+    ids.find(|id| whose(*id).is_none()).map(|id| made(author, id, value)).ok_or(Refusal::PostTimeFull)
+}
+
+fn may_post(view: &impl View, author: Key, value: &[u8]) -> Result<(), Refusal> {
+    actor(view, author)?;
+    if value.len() > RECORD_MAX_BYTES { Err(Refusal::RecordTooLarge) } else { Ok(()) }
+}
+
+/// The post that has this external id.
+fn named(view: &impl View, author: Key, value: &[u8]) -> Option<Decision> {
+    let id = ExternalId::of_post(value)?.record_id();
+    let known = view.record(Space::PostExternal, author, &id)?;
+    Some(unchanged(author, external_post(&known.value).unwrap_or(known.version)))
+}
+
+fn made(author: Key, id: Version, value: &[u8]) -> Decision {
+    let made =
+        |space, owner, id, value| Change::Record(RecordChange { space, owner, id, before: None, after: Some(value) });
+    let post = made(Space::Post, author, RecordId::of_version(id), value.into());
+    let index = made(Space::PostAuthor, Key::SERVER, RecordId::of_post_author(id), post_author_value(author));
+    let name = ExternalId::of_post(value)
+        .map(|name| made(Space::PostExternal, author, name.record_id(), external_post_value(id)));
+    let reply = Reply::Record { version: id, created: true, changed: true, owner: Some(author) };
+    Decision { reply, changes: [post, index].into_iter().chain(name).collect() }
+}
+
+fn unchanged(author: Key, id: Version) -> Decision {
+    let reply = Reply::Record { version: id, created: false, changed: false, owner: Some(author) };
+    Decision { reply, changes: SmallVec::new() }
+}
+
+/// The end of a post that stands as of `known`. What leads to it is never changed, so whichever version that has, there is
+/// no other.
+pub(super) fn removal(
+    author: Key,
+    id: &RecordId,
+    known: Version,
+    name: Option<ExternalId>,
+) -> impl Iterator<Item = Change> + use<> {
     let gone =
         |space, owner, id, before| Change::Record(RecordChange { space, owner, id, before: Some(before), after: None });
-    // Who wrote a post never changes, so that record has the version of the post's beginning.
     let index = id.version().map(|made| gone(Space::PostAuthor, Key::SERVER, RecordId::of_post_author(made), made));
-    [gone(Space::Post, author, id.clone(), known)].into_iter().chain(index)
+    let name = name.map(|name| gone(Space::PostExternal, author, name.record_id(), known));
+    [gone(Space::Post, author, id.clone(), known)].into_iter().chain(index).chain(name)
 }
 
 pub(super) fn are_left(view: &impl View, author: Key) -> bool {

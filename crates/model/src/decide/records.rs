@@ -4,8 +4,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{View, actor, erase, posts};
 use crate::{
-    CHUNK_MAX, Change, Condition, Decision, GROUP_MEMBERS_MAX, Key, Kind, RECORD_MAX_BYTES, RecordChange, RecordId,
-    Refusal, Reply, Space, State, Version, member_value, tally,
+    CHUNK_MAX, Change, Condition, Decision, ExternalId, GROUP_MEMBERS_MAX, Key, Kind, RECORD_MAX_BYTES, Record,
+    RecordChange, RecordId, Refusal, Reply, Space, State, Version, member_value, tally,
 };
 
 #[allow(clippy::too_many_arguments, reason = "the fields of one operation")]
@@ -20,7 +20,7 @@ pub(super) fn put(
     version: Version,
 ) -> Result<Decision, Refusal> {
     let is_writable = match space {
-        Space::GroupMember | Space::PostAuthor => false,
+        Space::GroupMember | Space::PostAuthor | Space::PostExternal => false,
         Space::Group => id.as_bytes().len() <= RecordId::GROUP_MAX_BYTES,
         Space::Fanout => owner == Key::SERVER && id.key().is_some(),
         // It can only be let go of.
@@ -50,8 +50,10 @@ pub(super) fn put(
     if !holds {
         return Err(Refusal::RecordChanged);
     }
-    let Some(value) = value else { return Ok(remove(view, space, owner, id, known)) };
-    if space == Space::Post && known.is_none() {
+    let Some(value) = value else { return Ok(remove(view, space, owner, id, before.as_ref())) };
+    // A post is made by an operation of its own, and keeps the name that it was given then.
+    let is_renamed = |before: &Record| ExternalId::of_post(&before.value) != ExternalId::of_post(value);
+    if space == Space::Post && before.as_ref().is_none_or(is_renamed) {
         return Err(Refusal::RecordNotWritable);
     }
     if value.len() > RECORD_MAX_BYTES {
@@ -81,7 +83,15 @@ pub(super) fn add(
     cap: Option<u32>,
     version: Version,
 ) -> Result<Decision, Refusal> {
-    if matches!(space, Space::GroupMember | Space::Post | Space::PostAuthor | Space::Fanout | Space::Erased) {
+    if matches!(
+        space,
+        Space::GroupMember
+            | Space::Post
+            | Space::PostAuthor
+            | Space::PostExternal
+            | Space::Fanout
+            | Space::Erased
+    ) {
         return Err(Refusal::RecordNotWritable);
     }
     if owner != Key::SERVER {
@@ -130,9 +140,10 @@ fn write(
 }
 
 /// Members that do not fit into one commit are left; as no group of theirs is there, nobody sees them.
-fn remove(view: &impl View, space: Space, owner: Key, id: &RecordId, known: Option<Version>) -> Decision {
-    if let (Space::Post, Some(known)) = (space, known) {
-        let changes = posts::removal(owner, id, known).collect();
+fn remove(view: &impl View, space: Space, owner: Key, id: &RecordId, before: Option<&Record>) -> Decision {
+    let known = before.map(|record| record.version);
+    if let (Space::Post, Some(post)) = (space, before) {
+        let changes = posts::removal(owner, id, post.version, ExternalId::of_post(&post.value)).collect();
         return Decision { reply: Reply::Gone { changed: true }, changes };
     }
     let gone = |space, id, before| Change::Record(RecordChange { space, owner, id, before: Some(before), after: None });
@@ -158,7 +169,7 @@ pub(super) fn member(
     view.record(Space::Group, owner, group).ok_or(Refusal::GroupNotFound)?;
     let before = view.record(SPACE, owner, &id);
     if !present {
-        return Ok(remove(view, SPACE, owner, &id, before.map(|record| record.version)));
+        return Ok(remove(view, SPACE, owner, &id, before.as_ref()));
     }
     let value = member_value(&view.user(member).ok_or(Refusal::UserNotFound)?);
     if let Some(before) = before.as_ref().filter(|before| before.value == value) {

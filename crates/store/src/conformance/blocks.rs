@@ -1,6 +1,6 @@
 //! Blocks take edges away and keep new ones out; mutes do neither.
 
-use entourage_model::{Code, Kind, List, Millis, Plane, Reply, Side, State};
+use entourage_model::{Code, Expiry, Kind, List, Millis, Operation, Plane, Reply, Side, State};
 
 use super::{follows::edge_of, operations::*, world::World};
 
@@ -93,6 +93,60 @@ pub(super) async fn mute_leaves_follows(world: World) {
     assert_eq!(world.done(unmute(a, b)).await.reply, Reply::Gone { changed: false });
     assert!(world.follows(a, b).await && world.follows(b, a).await);
     assert_eq!(world.totals(a).await, (1, 1));
+}
+
+pub(super) async fn from_a_file_they_stand_where_their_time_says(world: World) {
+    let [b, c] = world.users().await;
+    let private = world.private_user().await;
+    let (a, mark) = world.user_at_mark().await;
+    let at = Millis::from_since_2000(500_000_000_000);
+    let until = Some(Millis::from_since_2000(2_000_000_000_000));
+    let request = |follower, target, at| Operation::ImportRequest { follower, target, at };
+    let block_at = |actor, target, at| Operation::ImportBlock { actor, target, at };
+    let mute_at = |actor, target, at, expires_at| Operation::ImportMute { actor, target, at, expires_at };
+    world.done(follow(b, a)).await;
+    for (operation, kind, target, state) in [
+        (request(a, private, at), Kind::Follow, private, State::Pending),
+        (block_at(a, b, at.plus(1)), Kind::Block, b, State::Active),
+        (mute_at(a, c, at.plus(2), until), Kind::Mute, c, State::Active),
+    ] {
+        let outcome = world.done(operation.clone()).await;
+        let (value, created, changed) = edge_of(outcome.reply);
+        assert!(created && changed && value.state == state, "{operation:?} made {value:?}");
+        assert!(value.version == outcome.version && value.position < value.version, "{value:?}");
+        assert_eq!(world.edge(kind, a, target).await, Some(value));
+        assert_eq!(edge_of(world.done(operation).await.reply), (value, false, false), "what stands stays");
+    }
+    let position = async |kind, target| world.edge(kind, a, target).await.map(|value| value.position.millis());
+    assert_eq!(position(Kind::Follow, private).await, Some(at));
+    assert_eq!(position(Kind::Block, b).await, Some(at.plus(1)));
+    assert_eq!(position(Kind::Mute, c).await, Some(at.plus(2)));
+    let stands = world.edge(Kind::Mute, a, c).await;
+    assert_eq!(stands.and_then(|value| value.expires).map(Expiry::time), until);
+    world.done(mute_at(a, c, at, None)).await;
+    assert_eq!(world.edge(Kind::Mute, a, c).await, stands);
+    assert!(!world.follows(b, a).await, "a block is a block");
+    assert_eq!((world.counts(a).await.requested, world.counts(private).await.requests), (1, 1));
+    let names = world.event_names(mark, &[a, b, c, private]).await;
+    let expected = ["follow.created", "follow.requested", "block.created", "follow.removed", "mute.created"];
+    assert_eq!(names, expected);
+
+    for operation in [request(a, b, at), request(b, a, at)] {
+        world.refused(operation, Code::Blocked).await;
+    }
+    // Nobody would answer a request to a public account; a follow that stands stays.
+    world.refused(request(b, c, at), Code::InvalidRequest).await;
+    world.done(follow(b, c)).await;
+    assert!(!edge_of(world.done(request(b, c, at)).await.reply).2);
+    world.refused(request(c, c, at), Code::SelfFollow).await;
+    world.refused(block_at(c, c, at), Code::SelfBlock).await;
+    world.refused(mute_at(c, c, at, None), Code::SelfBlock).await;
+    world.refused(block_at(c, world.stranger(), at), Code::UserNotFound).await;
+    world.refused(mute_at(world.stranger(), c, at, None), Code::ActorNotFound).await;
+    // Nothing is newer than the commit that brings it.
+    let ahead = Millis::from_since_2000(2_100_000_000_000);
+    let outcome = world.done(import(a, c, ahead)).await;
+    assert_eq!(edge_of(outcome.reply).0.position, outcome.version);
 }
 
 pub(super) async fn refusals(world: World) {

@@ -58,6 +58,7 @@ macro_rules! conformance_cases {
                 unblock_restores_nothing [C1];
                 both_may_block [C3];
                 mute_leaves_follows [C1];
+                from_a_file_they_stand_where_their_time_says [C1 C3 C10];
                 a_mute_may_end_by_itself [C1 C3];
                 refusals [C3];
                 blocks_and_mutes_are_listed [C10];
@@ -147,6 +148,10 @@ macro_rules! conformance_cases {
                 written_at_once_each_has_its_id [C4 C16];
                 an_erased_author_leaves_them_to_chunks [C12 C18];
                 how_they_spread_is_forgotten_with_the_author [C3 C18];
+                an_external_id_names_one_post_of_its_author [C3 C12 C18 C21];
+                equal_external_ids_at_once_are_one_post [C5 C21];
+                from_a_file_they_have_their_time [C3 C12 C16 C21];
+                from_a_file_at_once_each_has_its_id [C5 C21];
                 they_survive_reopening [C14 C16 C18] if durable;
             }
             past {

@@ -1,6 +1,8 @@
 //! Operations in one word each.
 
-use entourage_model::{Condition, IdempotencyKey, Key, Millis, Operation, RecordId, Space, UserPatch, Version, Write};
+use entourage_model::{
+    Condition, ExternalId, IdempotencyKey, Key, Millis, Operation, Post, RecordId, Space, UserPatch, Version, Write,
+};
 
 pub(super) fn follow(follower: Key, target: Key) -> Operation {
     Operation::Follow { follower, target, quiet: Some(false), cap: None }
@@ -86,6 +88,15 @@ pub(super) fn member(owner: Key, group: &[u8], member: Key, present: bool) -> Op
 
 pub(super) fn post(author: Key, value: &[u8]) -> Operation {
     Operation::Post { author, value: value.into() }
+}
+
+pub(super) fn named_post(author: Key, name: &str, body: &str) -> Operation {
+    let external_id = Some(ExternalId::new(name).expect("the id is valid"));
+    Operation::Post { author, value: Post { external_id, ..Post::new(false, body) }.encode() }
+}
+
+pub(super) fn import_post(author: Key, at: Millis, value: &[u8]) -> Operation {
+    Operation::ImportPost { author, at, id: None, value: value.into() }
 }
 
 pub(super) fn fan_out(author: Key, value: Option<&[u8]>) -> Operation {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use entourage_model::{
-    Code, Condition, EventBody, Key, Operation, Overwrite, Record, RecordId, Reply, Space, UserPatch, Version,
-    post_author,
+    Code, Condition, EventBody, ExternalId, Key, Millis, Operation, Overwrite, Record, RecordId, Reply, Space,
+    UserPatch, Version, external_post, post_author,
 };
 
 use super::{
@@ -231,6 +231,198 @@ pub(super) async fn how_they_spread_is_forgotten_with_the_author(world: World) {
     assert_eq!(world.done(fan_out(author, None)).await.reply, Reply::Gone { changed: false });
     world.done(put).await;
     assert_eq!(stored().await, None);
+}
+
+/// Which post of an author has an external id.
+async fn found_by_name(world: &World, author: Key, name: &str) -> Option<Version> {
+    let id = ExternalId::new(name).expect("the id is valid").record_id();
+    let record = world.store.get_record(Space::PostExternal, author, &id).await.expect("records can be read")?;
+    Some(external_post(&record.value).expect("the post can be read"))
+}
+
+pub(super) async fn an_external_id_names_one_post_of_its_author(world: World) {
+    let (author, id) = world.own_id();
+    let put = Operation::PutUser { key: author, id, patch: UserPatch::default(), overwrite: Overwrite::Replace };
+    world.done(put.clone()).await;
+    let (other, mark) = world.user_at_mark().await;
+    let first = world.done(named_post(author, "a", "{}")).await;
+    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true, owner: Some(author) });
+    let again = world.done(named_post(author, "a", "{ }")).await;
+    assert_eq!(again.reply, Reply::Record { version: first.version, created: false, changed: false, owner: Some(author) });
+    assert!(again.changes.is_empty());
+    let second = world.done(named_post(author, "b", "{}")).await.version;
+    let others = world.done(named_post(other, "a", "{}")).await.version;
+    assert_eq!(found_by_name(&world, author, "a").await, Some(first.version));
+    assert_eq!(found_by_name(&world, author, "b").await, Some(second));
+    assert_eq!(found_by_name(&world, other, "a").await, Some(others));
+    assert_eq!(listed(&world, author).await.len(), 2);
+
+    // It is part of the post: nothing but the post changes it, and the post keeps it.
+    let name = |name: &str, body: &str| match named_post(author, name, body) {
+        Operation::Post { value, .. } => value,
+        _ => unreachable!("a post is a post"),
+    };
+    world.refused(replace(author, first.version, &name("c", "{}"), Condition::Any), Code::InvalidRequest).await;
+    world.refused(replace(author, first.version, b"x", Condition::Any), Code::InvalidRequest).await;
+    world.done(replace(author, first.version, &name("a", "{ }"), Condition::Any)).await;
+    let record = ExternalId::new("a").expect("the id is valid").record_id();
+    world.refused(put_record(Space::PostExternal, author, record.as_bytes(), b"x"), Code::InvalidRequest).await;
+    world.refused(remove_record(Space::PostExternal, author, record.as_bytes()), Code::InvalidRequest).await;
+    let add = Operation::AddRecord { space: Space::PostExternal, owner: author, value: Box::default(), cap: None };
+    world.refused(add, Code::InvalidRequest).await;
+    world.refused(named_post(world.stranger(), "a", "{}"), Code::ActorNotFound).await;
+
+    let gone = world.done(take_away(author, first.version)).await;
+    assert_eq!((gone.reply, gone.changes.len()), (Reply::Gone { changed: true }, 3));
+    assert_eq!(found_by_name(&world, author, "a").await, None);
+    let new = world.done(named_post(author, "a", "{}")).await;
+    assert!(new.reply.changed() && new.version > first.version);
+    assert_eq!(found_by_name(&world, author, "a").await, Some(new.version));
+
+    // It is gone with its author at once, though the posts go later; who comes next has none.
+    world.done(erase(author)).await;
+    assert_eq!(found_by_name(&world, author, "a").await, None);
+    world.assert_sound().await;
+    world.done(erase_edges(author, 100)).await;
+    world.done(put).await;
+    assert!(world.done(named_post(author, "b", "{}")).await.reply.changed());
+    assert_eq!(found_by_name(&world, other, "a").await, Some(others));
+    let names = world.event_names(mark, &[other]).await;
+    assert_eq!(names, ["post.created", "record.changed"]);
+}
+
+pub(super) async fn equal_external_ids_at_once_are_one_post(world: World) {
+    let [author, other] = world.users().await;
+    let replies = world
+        .race(32, |index, store| async move {
+            let by = if index % 4 == 3 { other } else { author };
+            let made = store.commit(named_post(by, "same", &format!("{{\"n\":{index}}}")).into()).await;
+            (by, made.expect("the post is written, or there").reply)
+        })
+        .await;
+    for by in [author, other] {
+        let own: Vec<Reply> = replies.iter().filter(|(whose, _)| *whose == by).map(|(_, reply)| *reply).collect();
+        let posts = listed(&world, by).await;
+        let [post] = &posts[..] else { panic!("{posts:?} should be one") };
+        for reply in &own {
+            let Reply::Record { version, .. } = reply else { panic!("{reply:?}") };
+            assert_eq!(RecordId::of_version(*version), post.id);
+        }
+        assert_eq!(own.iter().filter(|reply| reply.changed()).count(), 1, "{own:?}");
+    }
+}
+
+/// A moment in which nobody else has posts.
+fn own_time(author: Key) -> Millis {
+    Millis::from_since_2000(300_000_000_000 + author.0.unsigned_abs() % 300_000_000_000)
+}
+
+fn id_of(reply: &Reply) -> Version {
+    match reply {
+        Reply::Record { version, .. } => *version,
+        other => panic!("{other:?} is of no post"),
+    }
+}
+
+pub(super) async fn from_a_file_they_have_their_time(world: World) {
+    let (author, mark) = world.user_at_mark().await;
+    let other = world.user().await;
+    let at = own_time(author);
+    let first = world.done(import_post(author, at, b"one")).await;
+    let second = world.done(import_post(author, at, b"two")).await;
+    let others = world.done(import_post(other, at, b"one")).await;
+    let ids = [&first, &second, &others].map(|outcome| id_of(&outcome.reply));
+    assert!(ids[0] < ids[1] && ids[2] != ids[0] && ids[2] != ids[1], "{ids:?}");
+    for (outcome, id) in [&first, &second, &others].into_iter().zip(ids) {
+        assert_eq!(outcome.reply, Reply::Record { version: id, created: true, changed: true, owner: Some(author) });
+        assert!(id.millis() == at && id < outcome.version);
+    }
+    let by_id = async |id: Version| {
+        let index = RecordId::of_post_author(id);
+        let found = world.store.get_record(Space::PostAuthor, Key::SERVER, &index).await.expect("records can be read");
+        found.map(|record| post_author(&record.value).expect("the author can be read"))
+    };
+    assert_eq!(
+        [by_id(ids[0]).await, by_id(ids[1]).await, by_id(ids[2]).await],
+        [Some(author), Some(author), Some(other)]
+    );
+    let expected = [(&second, &b"two"[..]), (&first, b"one")].map(|(outcome, value)| {
+        let (id, version) = (RecordId::of_version(id_of(&outcome.reply)), outcome.version);
+        Record { id, version, value: value.into() }
+    });
+    assert_eq!(listed(&world, author).await, expected, "newest first");
+    // The same again is what is there.
+    for (value, id) in [(&b"one"[..], ids[0]), (b"two", ids[1])] {
+        let again = world.done(import_post(author, at, value)).await;
+        assert_eq!(again.reply, Reply::Record { version: id, created: false, changed: false, owner: Some(author) });
+    }
+    // Under the id that it had; whose that is, decides.
+    let exact = |author, id: Version, value: &[u8]| Operation::ImportPost {
+        author,
+        at: id.millis(),
+        id: Some(id),
+        value: value.into(),
+    };
+    let free = Version::from_bits(Version::of_millis(at.plus(5)).bits() + 77);
+    assert_eq!(id_of(&world.done(exact(author, free, b"kept")).await.reply), free);
+    let again = world.done(exact(author, free, b"another")).await;
+    assert_eq!(again.reply, Reply::Record { version: free, created: false, changed: false, owner: Some(author) });
+    world.refused(exact(other, free, b"kept"), Code::IdTaken).await;
+    world.refused(exact(author, Version::MAX, b"x"), Code::InvalidRequest).await;
+    world.refused(import_post(author, Millis::from_since_2000(2_100_000_000_000), b"x"), Code::InvalidRequest).await;
+    world.refused(import_post(world.stranger(), at, b"x"), Code::ActorNotFound).await;
+    // Its external id is as good as any other.
+    let Operation::Post { value, .. } = named_post(author, "a", "{}") else { unreachable!("a post is a post") };
+    let named = id_of(&world.done(import_post(author, at, &value)).await.reply);
+    let again = world.done(import_post(author, at.plus(9), &value)).await;
+    assert_eq!(again.reply, Reply::Record { version: named, created: false, changed: false, owner: Some(author) });
+    assert_eq!(world.done(named_post(author, "a", "{ }")).await.reply, again.reply);
+    assert_eq!(found_by_name(&world, author, "a").await, Some(named));
+    // What is written now is above all of them, and they go as others do.
+    let now = world.done(post(author, b"now")).await.version;
+    assert_eq!(listed(&world, author).await[0].id, RecordId::of_version(now));
+    world.done(replace(author, ids[0], b"three", Condition::Any)).await;
+    assert_eq!(world.done(take_away(author, ids[0])).await.changes.len(), 2);
+    assert_eq!(world.done(take_away(author, named)).await.changes.len(), 3);
+    assert_eq!(by_id(ids[0]).await, None);
+    assert_eq!(listed(&world, author).await.len(), 3);
+    let names = world.event_names(mark, &[author]).await;
+    let created = names.iter().filter(|name| **name == "post.created").count();
+    // One was replaced and two deleted, and with one of those its external id came and went.
+    assert_eq!((created, names.len()), (5, 10), "{names:?}");
+    world.done(erase(author)).await;
+    let reply = world.done(erase_edges(author, 100)).await.reply;
+    assert_eq!(reply, Reply::EdgesErased { removed: 3, left: false });
+}
+
+pub(super) async fn from_a_file_at_once_each_has_its_id(world: World) {
+    let authors: [Key; 4] = world.users().await;
+    let at = own_time(authors[0]);
+    // Half of them twice, and others under one id that they all had.
+    let exact = Version::from_bits(Version::of_millis(at).bits() + 9);
+    let done = world
+        .race(32, |index, store| async move {
+            let author = authors[index % 4];
+            let id = (index >= 28).then_some(exact);
+            let value: Box<[u8]> = Box::new([if id.is_some() { 99 } else { (index % 16) as u8 }]);
+            let made = store.commit(Operation::ImportPost { author, at, id, value }.into()).await;
+            (author, made.map(|outcome| (id_of(&outcome.reply), outcome.reply.changed())))
+        })
+        .await;
+    let mut whose = std::collections::HashMap::new();
+    for (author, made) in &done[..28] {
+        let (id, _) = made.as_ref().expect("there is room");
+        assert_eq!(*whose.entry(*id).or_insert(*author), *author, "{id} is of two authors");
+    }
+    assert_eq!(whose.len(), 16);
+    assert_eq!(done[..28].iter().filter(|(_, made)| made.as_ref().is_ok_and(|(_, is_new)| *is_new)).count(), 16);
+    let exact: Vec<_> = done[28..].iter().filter_map(|(_, made)| made.as_ref().ok()).collect();
+    assert_eq!(exact.len(), 1, "one author has the id");
+    let mut found = 0;
+    for author in authors {
+        found += listed(&world, author).await.len();
+    }
+    assert_eq!(found, 17);
 }
 
 pub(super) async fn they_survive_reopening(world: World) {

@@ -1,6 +1,7 @@
 //! A graph written from the rules alone: hash maps, sorting on demand, no decision code of the product. It says what
 //! every write must come to and what every read must show. Versions it takes from the store, after a look at them.
 
+mod imported;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -99,6 +100,11 @@ enum Told {
         id: RecordId,
         created: bool,
     },
+    Post {
+        author: Key,
+        id: Version,
+        created: bool,
+    },
     EdgesErased {
         removed: u32,
         left: bool,
@@ -131,6 +137,7 @@ impl Reference {
                 let version = result.as_ref().map_or(Version::ZERO, |outcome| outcome.version);
                 self.publish(author, value, version)
             }
+            Operation::ImportPost { author, at, id, ref value } => self.import_post(author, at, id, value, result),
             ref operation => self.expect(operation),
         };
         match expected {
@@ -176,6 +183,7 @@ impl Reference {
                 let record = self.records.get(&list).and_then(|list| list.get(&id)).ok_or("the record must stand")?;
                 Reply::Record { version: record.version, created, changed, owner: Some(list.1) }
             }
+            Told::Post { author, id, created } => Reply::Record { version: id, created, changed, owner: Some(author) },
             Told::EdgesErased { removed, left } => Reply::EdgesErased { removed, left },
         };
         if outcome.reply != reply {
@@ -221,7 +229,8 @@ impl Reference {
                 match (becomes, before) {
                     (Some(Becomes { state, quiet: flag, accepted, expires, position }), _) => {
                         (quiet, ends) = (flag, expires);
-                        let position = position.unwrap_or(version);
+                        // Nothing is newer than the write that brings it.
+                        let position = position.unwrap_or(version).min(version);
                         self.links.insert(link, EdgeValue { state, quiet, accepted, expires, version, position });
                     }
                     (None, Some(before)) => self.remember(link, before, version, cause),
@@ -287,6 +296,9 @@ impl Reference {
                 }
                 let position = Some(Version::of_millis(at));
                 Ok(begin(link, "follow.created", true, Becomes { quiet, position, ..Becomes::ACTIVE }))
+            }
+            Operation::ImportRequest { .. } | Operation::ImportBlock { .. } | Operation::ImportMute { .. } => {
+                self.expect_imported(operation)
             }
             ref beyond => self.expect_beyond(beyond),
         }

@@ -283,7 +283,11 @@ impl Sequencer {
         if alone {
             self.flush(batch);
         }
-        let imports = matches!(write.operation, Operation::Import { .. });
+        // They change no edge that stands, so that many may have one version.
+        let imports = matches!(
+            write.operation,
+            Operation::Import { .. } | Operation::ImportRequest { .. } | Operation::ImportMute { .. }
+        );
         let version = match import.filter(|version| imports && *version > write.floor) {
             Some(version) => version,
             None => self.versions.next(self.engine.clock.now(), write.floor),
@@ -318,6 +322,8 @@ impl Sequencer {
             write.operation,
             Operation::Follow { .. }
                 | Operation::Import { .. }
+                | Operation::ImportRequest { .. }
+                | Operation::ImportPost { .. }
                 | Operation::PutUser { .. }
                 | Operation::PutRecord { value: Some(_), .. }
                 | Operation::AddRecord { .. }

@@ -1,8 +1,8 @@
 //! Compares both directions, the counts, the rows in memory and the log, edge by edge, while no batch runs.
 
 use entourage_model::{
-    Edge, Expiry, Key, Kind, List, Place, Plane, RECORD_MAX_BYTES, RecordId, Sequence, Side, Space, Version,
-    post_author,
+    Edge, Expiry, ExternalId, Key, Kind, List, Place, Plane, RECORD_MAX_BYTES, RecordId, Sequence, Side, Space,
+    Version, external_post, post_author,
 };
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -119,7 +119,7 @@ fn following(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, repo
 
 /// Every list of documents reads back, in order, and is counted right.
 fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
-    let mut authors = HashMap::new();
+    let (mut authors, mut names) = (HashMap::new(), HashMap::new());
     for key in engine.state.documents.keys() {
         let (mut count, mut after) = (0, Vec::new());
         loop {
@@ -136,6 +136,7 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
             }
             for (id, document) in &page {
                 note_author(key, id, &document.value, &mut authors);
+                note_name(engine, key, id, &document.value, &mut names);
             }
         }
         let counted = engine.state.documents.count(key);
@@ -158,6 +159,10 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
     for (post, authors) in authors.into_iter().filter(|(_, [by_post, by_id])| by_post != by_id) {
         report.problem("post", format!("{post:?} is of {:?}; by its id it is of {:?}", authors[0], authors[1]));
     }
+    for ((owner, _), posts) in names.into_iter().filter(|(_, [by_post, by_name])| by_post != by_name) {
+        let detail = format!("an external id of {owner} is of {:?}; by its record of {:?}", posts[0], posts[1]);
+        report.problem("post", detail);
+    }
     Ok(())
 }
 
@@ -173,6 +178,25 @@ fn note_author(key: ShelfKey, id: &[u8], value: &[u8], authors: &mut Authors) {
         Shelf::Records(Space::PostAuthor) => {
             let post = id.try_into().ok().map(|bytes| Version::from_bits(u64::from_be_bytes(bytes)));
             authors.entry(post).or_default()[1] = post_author(value).ok();
+        }
+        _ => {}
+    }
+}
+
+/// Which post has an external id, by its own value and by the record of that id.
+type Names = HashMap<(Key, RecordId), [Option<Version>; 2]>;
+
+fn note_name(engine: &Engine, key: ShelfKey, id: &[u8], value: &[u8], names: &mut Names) {
+    let Ok(id) = RecordId::new(id) else { return };
+    match key.shelf {
+        // External ids of the erased are gone, their posts not yet.
+        Shelf::Records(Space::Post) if engine.state.ordinal(key.owner).is_some() => {
+            if let Some(name) = ExternalId::of_post(value) {
+                names.entry((key.owner, name.record_id())).or_default()[0] = id.version();
+            }
+        }
+        Shelf::Records(Space::PostExternal) => {
+            names.entry((key.owner, id)).or_default()[1] = external_post(value).ok();
         }
         _ => {}
     }

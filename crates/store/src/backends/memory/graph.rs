@@ -41,6 +41,10 @@ impl Rows {
 }
 
 impl Graph {
+    pub(super) fn has_user(&self, key: Key) -> bool {
+        self.users.contains_key(&key)
+    }
+
     pub fn has_id(&self, key: Key, id: &[u8]) -> bool {
         self.users.get(&key).is_some_and(|user| user.id.as_str().as_bytes() == id)
     }

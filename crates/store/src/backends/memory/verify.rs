@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use entourage_model::{Event, Key, Plane, RecordId, Side, Space, post_author_value};
+use entourage_model::{Event, ExternalId, Key, Plane, RecordId, Side, Space, external_post, post_author_value};
 
 use super::Graph;
 use crate::Report;
@@ -33,6 +33,7 @@ pub(super) fn verify(graph: &Graph, events: &[Event]) -> Report {
         }
     }
     posts(graph, &mut report);
+    external_ids(graph, &mut report);
     for (index, event) in events.iter().enumerate() {
         if event.sequence.0 != index as u64 + 1 {
             report.problem("events", format!("sequence {} stands at place {}", event.sequence, index + 1));
@@ -56,5 +57,28 @@ fn posts(graph: &Graph, report: &mut Report) {
     }
     for id in authors.into_keys() {
         report.problem("post", format!("{id:?} leads to no post"));
+    }
+}
+
+/// Every external id leads to the post that has it, and there is no other record of one. The erased have none.
+fn external_ids(graph: &Graph, report: &mut Report) {
+    let documents = graph.documents();
+    let (mut named, mut leading) = (BTreeMap::new(), BTreeMap::new());
+    for ((owner, space), ..) in documents.lists().filter(|((owner, _), ..)| graph.has_user(*owner)) {
+        for record in documents.scan(space, owner, None) {
+            match space {
+                Space::Post => {
+                    let name = ExternalId::of_post(&record.value).map(|name| (owner, name.record_id()));
+                    named.extend(name.zip(record.id.version()));
+                }
+                Space::PostExternal => {
+                    leading.extend(external_post(&record.value).ok().map(|post| ((owner, record.id), post)));
+                }
+                _ => {}
+            }
+        }
+    }
+    if named != leading {
+        report.problem("post", format!("external ids are of {named:?}; by their records of {leading:?}"));
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Failure {
     pub(super) error: Error,
     pub(super) again: bool,
     /// An earlier statement of the same transaction failed, and only that one knows why.
-    echo: bool,
+    pub(super) echo: bool,
 }
 
 impl Failure {

@@ -75,7 +75,10 @@ impl Locks {
             (owner, None)
                 if matches!(
                     write.operation,
-                    Operation::PutRecord { .. } | Operation::AddRecord { .. } | Operation::Post { .. }
+                    Operation::PutRecord { .. }
+                        | Operation::AddRecord { .. }
+                        | Operation::Post { .. }
+                        | Operation::ImportPost { .. }
                 ) =>
             {
                 locks.push((self.number(Name::User(owner)), false));
@@ -88,12 +91,16 @@ impl Locks {
                 locks.push((self.number(Name::Pair(actor, other)), true));
             }
         }
-        if let Operation::Follow { follower, .. } | Operation::Import { follower, .. } = write.operation {
+        if let Operation::Follow { follower, .. }
+        | Operation::Import { follower, .. }
+        | Operation::ImportRequest { follower, .. } = write.operation
+        {
             locks.push((self.number(Name::Load(follower)), true));
         }
         if let Operation::PutRecord { owner, .. }
         | Operation::AddRecord { owner, .. }
         | Operation::Post { author: owner, .. }
+        | Operation::ImportPost { author: owner, .. }
         | Operation::GroupMember { owner, .. } = write.operation
         {
             locks.push((self.number(Name::Records(owner)), true));

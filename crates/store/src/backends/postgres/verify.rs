@@ -17,7 +17,7 @@ const SIZES: &str = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM 
      (SELECT count(*) FROM records)";
 
 /// Each returns one text for each disagreement.
-const CHECKS: [(&str, &str); 9] = [
+const CHECKS: [(&str, &str); 10] = [
     (
         "count",
         "WITH listed AS (\
@@ -59,6 +59,20 @@ const CHECKS: [(&str, &str); 9] = [
                  AS author FROM records WHERE space = 7) \
          SELECT format('post %s is of %s; by its id it is of %s', post, posts.author, named.author) \
          FROM posts FULL JOIN named USING (post) WHERE posts.author IS DISTINCT FROM named.author LIMIT $1",
+    ),
+    (
+        // A post has an external id where the second format says so in its lowest flag: length and text come next.
+        "post",
+        "WITH named AS (\
+             SELECT owner, sha256(substring(value from 4 for get_byte(value, 2))) AS name, \
+                 ~('x' || encode(id, 'hex'))::bit(64)::bigint AS post FROM records \
+             WHERE space = 6 AND octet_length(value) > 2 AND get_byte(value, 0) & 254 = 4 AND get_byte(value, 1) & 1 = 1 \
+                 AND EXISTS (SELECT 1 FROM users WHERE key = owner)), \
+         leading AS (\
+             SELECT owner, id AS name, ('x' || encode(value, 'hex'))::bit(64)::bigint AS post FROM records \
+             WHERE space = 10) \
+         SELECT format('an external id of %s is of post %s; by its record it is of %s', owner, named.post, leading.post) \
+         FROM named FULL JOIN leading USING (owner, name) WHERE named.post IS DISTINCT FROM leading.post LIMIT $1",
     ),
     (
         "block",

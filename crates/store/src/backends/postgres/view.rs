@@ -2,8 +2,8 @@
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
-    CHUNK_MAX, Edge, EdgeValue, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Operation, Overwrite, Plane, Record,
-    RecordId, Side, Space, User, Version, View, Write,
+    CHUNK_MAX, Edge, EdgeValue, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Operation, Overwrite,
+    POSTS_AT_ONCE_MAX, Plane, Record, RecordId, Side, Space, User, Version, View, Write, post_id_prefix, post_ids_at,
 };
 
 use super::{error::Failure, lock, options::Options, records, row};
@@ -19,6 +19,8 @@ const EDGES_OF: &str = "SELECT * FROM (\
 const ERASED: &str = "SELECT version FROM erased WHERE key = $1";
 const LISTED: &str = "SELECT id, version FROM records WHERE owner = $1 AND space = $2 AND id > $3 \
      AND substring(id from 1 for octet_length($3)) = $3 ORDER BY id LIMIT $4";
+const BETWEEN: &str = "SELECT id, version, value FROM records \
+     WHERE owner = $1 AND space = $2 AND id BETWEEN $3 AND $4";
 const LOAD: &str = "SELECT coalesce(sum(total), 0)::bigint FROM count_parts \
      WHERE user_key = $1 AND side = $2 AND plane = ANY($3)";
 const IDEMPOTENCY: &str = "SELECT request, version, reply::text FROM idempotency WHERE scope = $1";
@@ -202,7 +204,29 @@ async fn load_own_records(transaction: &Transaction<'_>, operation: &Operation) 
             Ok(found)
         }
         // Later than the last one of the author, whichever server took that.
-        Operation::Post { author, .. } => load_posts(transaction, *author, 1).await,
+        Operation::Post { author, value } => {
+            let mut found = load_posts(transaction, *author, 1).await?;
+            found.records.extend(load_named(transaction, *author, value).await?);
+            Ok(found)
+        }
+        Operation::ImportPost { author, at, id, value } => {
+            let mut found = Found::default();
+            found.records.extend(load_named(transaction, *author, value).await?);
+            let mut ids: Vec<Version> = id.iter().copied().collect();
+            if id.is_none() {
+                let prefix = post_id_prefix(*at);
+                found.listed = load_listed(transaction, Space::Post, *author, &prefix, POSTS_AT_ONCE_MAX).await?;
+                let own = found.listed.iter().filter_map(|(id, _)| id.version()).filter(|id| id.millis() == *at);
+                let own: Vec<Version> = own.collect();
+                ids.extend(post_ids_at(*author, *at, own.iter().max().copied()));
+                found
+                    .records
+                    .extend(load_between(transaction, Space::Post, *author, &own, RecordId::of_version).await?);
+            }
+            let index = RecordId::of_post_author;
+            found.records.extend(load_between(transaction, Space::PostAuthor, Key::SERVER, &ids, index).await?);
+            Ok(found)
+        }
         Operation::Erase { key, .. } => {
             let mut found = Found::default();
             for space in [Space::Fanout, Space::Erased] {
@@ -250,6 +274,32 @@ async fn load_record(
     let statement = transaction.prepare_cached(records::GET).await?;
     let found = transaction.query_opt(&statement, &[&owner.0, &(space as i16), &id.as_bytes()]).await?;
     Ok(found.map(|found| row::record(&found)).transpose()?.map(|record| (space, record)))
+}
+
+/// The record of the external id that the value of a post has.
+async fn load_named(
+    transaction: &Transaction<'_>,
+    author: Key,
+    value: &[u8],
+) -> Result<Option<(Space, Record)>, Failure> {
+    let Some(name) = ExternalId::of_post(value) else { return Ok(None) };
+    load_record(transaction, Space::PostExternal, author, &name.record_id()).await
+}
+
+/// The records from the least to the greatest of these.
+async fn load_between(
+    transaction: &Transaction<'_>,
+    space: Space,
+    owner: Key,
+    posts: &[Version],
+    name: fn(Version) -> RecordId,
+) -> Result<Vec<(Space, Record)>, Failure> {
+    let ids = || posts.iter().copied().map(name);
+    let (Some(first), Some(last)) = (ids().min(), ids().max()) else { return Ok(Vec::new()) };
+    let statement = transaction.prepare_cached(BETWEEN).await?;
+    let bounds = (first.as_bytes(), last.as_bytes());
+    let rows = transaction.query(&statement, &[&owner.0, &(space as i16), &bounds.0, &bounds.1]).await?;
+    rows.iter().map(|found| Ok((space, row::record(found)?))).collect()
 }
 
 async fn load_count(transaction: &Transaction<'_>, space: Space, owner: Key) -> Result<u64, Failure> {

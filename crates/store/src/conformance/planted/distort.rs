@@ -73,6 +73,22 @@ impl Planted {
                     |change: &Change| matches!(change, Change::Record(record) if record.space == Space::PostAuthor);
                 outcome.changes.retain(|change| !index(change));
             }
+            (Bug::ExternalIdsOutlivePosts, Operation::PutRecord { value: None, .. }) => {
+                let name =
+                    |change: &Change| matches!(change, Change::Record(record) if record.space == Space::PostExternal);
+                outcome.changes.retain(|change| !name(change));
+            }
+            (
+                Bug::ImportsMoveToNow,
+                Operation::ImportRequest { .. } | Operation::ImportBlock { .. } | Operation::ImportMute { .. },
+            ) => {
+                if let (Some(Change::Edge(edge)), Reply::Edge { value, changed: true, .. }) =
+                    (outcome.changes.first_mut(), &mut outcome.reply)
+                {
+                    edge.after.position = version;
+                    value.position = version;
+                }
+            }
             _ => {}
         }
     }

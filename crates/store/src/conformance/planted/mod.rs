@@ -86,6 +86,12 @@ enum Bug {
     PostsOutliveAuthors,
     /// Replacing what is not there writes a new post.
     ReplacesNothing,
+    /// An external id is not looked for: each post is another one.
+    ForgetsExternalIds,
+    /// The record of its external id stays when a post is taken away.
+    ExternalIdsOutlivePosts,
+    /// What a file brings stands where the write does.
+    ImportsMoveToNow,
     /// Only follows that were active leave something behind.
     HistoryForgetsRequests,
     /// An id is given again while edges of the one before are left.
@@ -151,6 +157,10 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::IndexOutlivesPosts, "posts::replaced_and_taken_away"),
     (Bug::PostsOutliveAuthors, "posts::an_erased_author_leaves_them_to_chunks"),
     (Bug::ReplacesNothing, "posts::refusals"),
+    (Bug::ForgetsExternalIds, "posts::an_external_id_names_one_post_of_its_author"),
+    (Bug::ForgetsExternalIds, "posts::equal_external_ids_at_once_are_one_post"),
+    (Bug::ExternalIdsOutlivePosts, "posts::an_external_id_names_one_post_of_its_author"),
+    (Bug::ImportsMoveToNow, "blocks::from_a_file_they_stand_where_their_time_says"),
     (Bug::HistoryForgetsRequests, "past::each_end_is_told_once_newest_first"),
     (Bug::RecreatesTooSoon, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
     (Bug::SuspensionIsForShow, "users::the_suspended_may_not_follow"),

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use entourage_model::{
-    Change, Condition, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome, Overwrite, RecordChange, RecordId,
-    Secret, Space, UserChange, UserId, UserPatch, Version, Write,
+    Change, Condition, ExternalId, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome, Overwrite, Post,
+    RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -141,10 +141,13 @@ impl Draw {
             }
             80..83 => Operation::Unmute { actor: a, target: b },
             83..91 => {
-                // Few moments, so that many edges share one; the last lies ahead of every clock.
-                let moments = [0, 1_000, 1_000, 1_001, 500_000_000_000, 2_100_000_000_000];
-                let at = Millis::from_since_2000(moments[self.rng.random_range(0..moments.len())]);
-                Operation::Import { follower: a, target: b, at, quiet }
+                let (at, expires_at) = (self.moment(), None);
+                match self.rng.random_range(0..8) {
+                    0 => Operation::ImportRequest { follower: a, target: b, at },
+                    1 => Operation::ImportBlock { actor: a, target: b, at },
+                    2 => Operation::ImportMute { actor: a, target: b, at, expires_at },
+                    _ => Operation::Import { follower: a, target: b, at, quiet },
+                }
             }
             _ => self.put(),
         }
@@ -180,11 +183,38 @@ impl Draw {
                 if self.one_in(6) {
                     owner = a;
                 }
-                let (value, condition) = (self.value(), self.condition());
+                let (value, condition) = ((!self.one_in(4)).then(|| self.post()), self.condition());
                 Operation::PutRecord { space: Space::Post, owner, id, value, condition, cap: None }
             }
-            _ => Operation::Post { author: a, value: self.value().unwrap_or_default() },
+            113..119 => {
+                // Others may be at work with the same store: everybody has ids of their own.
+                let own = a.0.unsigned_abs();
+                let moment = if self.one_in(20) { 2_100_000_000_000 } else { own % 100_000 * 8 };
+                let at = Millis::from_since_2000(moment + self.rng.random_range(0..3));
+                let id = self.one_in(3).then(|| {
+                    let start = Version::of_millis(at.plus(4)).bits() + own % 1_000_000 * 4;
+                    Version::from_bits(start + self.rng.random_range(0..3))
+                });
+                Operation::ImportPost { author: if self.one_in(6) { b } else { a }, at, id, value: self.post() }
+            }
+            _ => Operation::Post { author: a, value: self.post() },
         }
+    }
+
+    /// The value of a post: often with one of few external ids.
+    fn post(&mut self) -> Box<[u8]> {
+        if self.one_in(2) {
+            return self.value().unwrap_or_default();
+        }
+        let name = ["one", "two", "three"][self.rng.random_range(0..3)];
+        let body = ["{}", "{ }"][self.rng.random_range(0..2)];
+        Post { external_id: ExternalId::new(name).ok(), ..Post::new(false, body) }.encode()
+    }
+
+    /// Few moments, so that many edges share one; the last lies ahead of every clock.
+    fn moment(&mut self) -> Millis {
+        let moments = [0, 1_000, 1_000, 1_001, 500_000_000_000, 2_100_000_000_000];
+        Millis::from_since_2000(moments[self.rng.random_range(0..moments.len())])
     }
 
     fn group(&mut self) -> RecordId {

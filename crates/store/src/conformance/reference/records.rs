@@ -1,8 +1,8 @@
 //! What is beside the graph, from the rules alone: records, groups, history, suspension, and the end of a user.
 
 use entourage_model::{
-    Cause, Change, Code, Condition, EdgeValue, Ended, Error, GROUP_MEMBERS_MAX, Key, Kind, Operation, Outcome, Record,
-    RecordId, Space, State, User, Version,
+    Cause, Change, Code, Condition, EdgeValue, Ended, Error, ExternalId, GROUP_MEMBERS_MAX, Key, Kind, Operation,
+    Outcome, Record, RecordId, Space, State, User, Version,
 };
 
 use super::{Effect, Entry, Expected, Link, Reference, Subject, Told};
@@ -55,7 +55,7 @@ impl Reference {
         cap: Option<u32>,
     ) -> Result<Expected, Code> {
         let forbidden = match space {
-            Space::GroupMember | Space::PostAuthor => true,
+            Space::GroupMember | Space::PostAuthor | Space::PostExternal => true,
             Space::Group => id.as_bytes().len() > 23,
             Space::Fanout => owner != Key::SERVER || id.as_bytes().len() != 8,
             Space::Erased => owner != Key::SERVER || id.as_bytes().len() != 8 || value.is_some(),
@@ -88,14 +88,17 @@ impl Reference {
             _ => Vec::new(),
         };
         let Some(value) = value else {
-            if let (Space::Post, Some(_)) = (space, known) {
-                return Ok(Expected { told: Told::Gone, effects: post_removed(owner, id) });
+            if let (Space::Post, Some(post)) = (space, known) {
+                let mut effects = post_removed(owner, id);
+                effects.extend(name_of(&post.value).map(|name| removed(Space::PostExternal, owner, name)));
+                return Ok(Expected { told: Told::Gone, effects });
             }
             let mut effects: Vec<Effect> = known.iter().map(|_| removed(space, owner, id.clone())).collect();
             effects.extend(members.into_iter().take(1_000).map(|id| removed(Space::GroupMember, owner, id)));
             return Ok(Expected { told: Told::Gone, effects });
         };
-        if value.len() > 65_536 || (space == Space::Post && known.is_none()) {
+        let is_renamed = |post: &Record| name_of(&post.value) != name_of(value);
+        if value.len() > 65_536 || (space == Space::Post && known.is_none_or(is_renamed)) {
             return Err(Code::InvalidRequest);
         }
         if known.is_some_and(|record| *record.value == *value) {
@@ -143,10 +146,26 @@ impl Reference {
         if value.len() > 65_536 {
             return Err(Code::InvalidRequest);
         }
-        let mut expected = written(Space::Post, author, RecordId::of_version(version), true, value.into());
-        let index = written(Space::PostAuthor, Key::SERVER, index_of(version), true, author.0.to_be_bytes().into());
-        expected.effects.extend(index.effects);
-        Ok(expected)
+        Ok(match self.named(author, value) {
+            Some(id) => nothing(Told::Post { author, id, created: false }),
+            None => self.written_post(author, version, value),
+        })
+    }
+
+    /// The post of this author with the same external id.
+    pub(super) fn named(&self, author: Key, value: &[u8]) -> Option<Version> {
+        let name = name_of(value)?;
+        let posts = self.list_records(Space::Post, author);
+        posts.iter().find(|post| name_of(&post.value).as_ref() == Some(&name))?.id.version()
+    }
+
+    pub(super) fn written_post(&self, author: Key, id: Version, value: &[u8]) -> Expected {
+        let post = written(Space::Post, author, RecordId::of_version(id), true, value.into());
+        let index = written(Space::PostAuthor, Key::SERVER, index_of(id), true, author.0.to_be_bytes().into());
+        let named = |name| written(Space::PostExternal, author, name, true, id.bits().to_be_bytes().into()).effects;
+        let named = name_of(value).map(named).unwrap_or_default();
+        let effects = post.effects.into_iter().chain(index.effects).chain(named).collect();
+        Expected { told: Told::Post { author, id, created: true }, effects }
     }
 
     /// Which edges go first is the store's to choose; that they are live ones of this key, and as many as asked, is not.
@@ -244,7 +263,7 @@ impl Reference {
         version: Version,
     ) -> Entry {
         if event == "post.created" {
-            self.posts.insert(version);
+            self.posts.extend(id.version());
         }
         let list = self.records.entry((space, owner)).or_default();
         let existed = match &value {
@@ -289,6 +308,10 @@ impl Reference {
     }
 }
 
+fn name_of(value: &[u8]) -> Option<RecordId> {
+    ExternalId::of_post(value).map(|name| name.record_id())
+}
+
 const fn event(space: Space, created: bool, there: bool) -> &'static str {
     match (space, created, there) {
         (Space::Group, true, _) => "group.created",
@@ -308,7 +331,7 @@ fn removed(space: Space, owner: Key, id: RecordId) -> Effect {
     Effect::Record { event: event(space, false, false), space, owner, id, value: None }
 }
 
-fn index_of(post: Version) -> RecordId {
+pub(super) fn index_of(post: Version) -> RecordId {
     RecordId::new(&post.bits().to_be_bytes()).expect("eight bytes are an id")
 }
 
