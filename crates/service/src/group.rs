@@ -214,7 +214,7 @@ impl Service {
     }
 }
 
-fn read(record: &Record) -> Result<UserGroup> {
+pub(crate) fn read(record: &Record) -> Result<UserGroup> {
     let unreadable = || Error::internal("the record of a group cannot be read");
     let id = record.id.version().ok_or_else(unreadable)?;
     let Document { name } = serde_json::from_slice(&record.value).map_err(|_| unreadable())?;

@@ -52,7 +52,7 @@ pub use demo::{Demo, DemoTraffic, demo_ids};
 pub use distance::{DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance};
 pub use each::{EachWritten, EdgeWritten};
 pub use events::{EventPage, EventRow};
-pub use export::{Export, ExportFormat, Exported, Packed, Packing};
+pub use export::{Export, ExportFormat, ExportKind, Exported, Packed, Packing};
 pub use feed::{
     Because, Entry, Explained, FeedPage, FeedRow, FeedRules, FeedStanding, FeedStream, FeedTold, FeedWindowed, Inboxes,
     LaneStanding, Pin, Slice, Ticket,
@@ -70,7 +70,7 @@ pub use notification::{
     ACTORS_SHOWN, GROUP_LOOK_MAX, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationPage, NotificationsSeen,
 };
 pub use piece::{Mark, Piece};
-pub use post::{PostPage, PostView, PostWritten};
+pub use post::{NewPost, PostPage, PostView, PostWritten};
 pub use range::{Window, Windowed};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};

@@ -1,8 +1,8 @@
 //! Posts: what authors have to say, kept as it was sent. A post's id is the version of the commit that made it.
 
 use entourage_model::{
-    Code, Condition, Cursor, CursorScope, Error, Key, List, Millis, Operation, POST_BODY_MAX_BYTES, Place, Post,
-    Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, post_author,
+    Code, Condition, Cursor, CursorScope, Error, ExternalId, Key, List, Millis, Operation, POST_BODY_MAX_BYTES,
+    Place, Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, external_post, post_author,
 };
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};
@@ -18,6 +18,21 @@ pub struct PostView {
     pub edited_at: Option<Millis>,
     /// A JSON object, byte for byte as it was sent.
     pub body: Box<str>,
+    /// The application's own name of it.
+    pub external_id: Option<ExternalId>,
+}
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+pub struct NewPost<'a> {
+    pub body: &'a str,
+    pub external_id: Option<ExternalId>,
+}
+
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for NewPost<'a> {
+    fn from(body: &'a T) -> Self {
+        Self { body: body.as_ref(), external_id: None }
+    }
 }
 
 impl PostView {
@@ -27,14 +42,19 @@ impl PostView {
 
     pub(crate) fn of(record: &Record, author: UserId) -> Result<Self> {
         let id = record.id.version().ok_or_else(|| Error::internal("a post has an id that is no version"))?;
-        let edited_at = (record.version != id).then(|| record.version.millis());
-        Ok(Self { id, author, edited_at, body: Post::decode(&record.value)?.body })
+        let Post { body, external_id, imported, .. } = Post::decode(&record.value)?;
+        let edited_at = match imported {
+            Some(imported) => imported.edited_at,
+            None => (record.version != id).then(|| record.version.millis()),
+        };
+        Ok(Self { id, author, edited_at, body, external_id })
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostWritten {
     pub post: PostView,
+    pub created: bool,
     pub changed: bool,
     pub receipt: Receipt,
 }
@@ -47,23 +67,37 @@ pub struct PostPage {
 }
 
 impl Service {
-    /// As the acting user. Whether it is pushed or pulled is part of the post.
-    pub async fn create_post(&self, call: &Call, body: &str) -> Result<PostWritten> {
+    /// As the acting user. Whether it is pushed or pulled is part of the post. With an external id that one of the author's
+    /// posts has already it is that post, as it is.
+    pub async fn create_post<'a>(&self, call: &Call, post: impl Into<NewPost<'a>>) -> Result<PostWritten> {
+        let NewPost { body, external_id } = post.into();
         let author_id = call.actor.user()?.clone();
         check_body(body)?;
         self.load_ways().await?;
         let author = self.owner_key(&author_id).await?;
         let followers = self.followers_of(author).await?;
         let pushed = !self.pulls_new_post(author, followers).await?;
-        let value = Post { pushed, body: body.into() }.encode();
+        let value = Post { external_id: external_id.clone(), ..Post::new(pushed, body) }.encode();
         self.feed.expect(author, followers);
-        match self.commit(call, Operation::Post { author, value }).await? {
-            (Reply::Record { version: id, .. }, receipt) => {
-                let post = PostView { id, author: author_id, edited_at: None, body: body.into() };
-                Ok(PostWritten { post, changed: true, receipt })
+        for _ in 0..ROUNDS_MAX {
+            match self.commit(call, Operation::Post { author, value: value.clone() }).await? {
+                (Reply::Record { version: id, created: true, .. }, receipt) => {
+                    let post = PostView { id, author: author_id, edited_at: None, body: body.into(), external_id };
+                    return Ok(PostWritten { post, created: true, changed: true, receipt });
+                }
+                (Reply::Record { version: id, created: false, .. }, receipt) => match self.stored_post(id).await {
+                    Ok((_, record)) => {
+                        let post = PostView::of(&record, author_id)?;
+                        return Ok(PostWritten { post, created: false, changed: false, receipt });
+                    }
+                    // It was deleted meanwhile, and its external id is free again.
+                    Err(error) if error.code() == Code::PostNotFound && !receipt.replayed => {}
+                    Err(error) => return Err(error),
+                },
+                (other, _) => return Err(unexpected(&other)),
             }
-            (other, _) => Err(unexpected(&other)),
         }
+        Err(Error::new(Code::RequestInProgress, "posts with this external id come and go; try again"))
     }
 
     /// Whoever may see the author's posts may see it; to the others it is not there.
@@ -88,7 +122,10 @@ impl Service {
                 }
                 other => other?,
             };
-            let value = Post { body: body.into(), ..Post::decode(&record.value)? }.encode();
+            let post = Post::decode(&record.value)?;
+            let external_id = post.external_id.clone();
+            let imported = post.imported.filter(|_| *post.body == *body);
+            let value = post.replaced(body).encode();
             let condition = Condition::Version(record.version);
             let (space, owner) = (Space::Post, author.key);
             let id = RecordId::of_version(id);
@@ -97,18 +134,21 @@ impl Service {
                 // Somebody else wrote it meanwhile.
                 Err(error) if error.code() == Code::RequestInProgress => written = Err(error),
                 other => {
-                    written = other.map(|done| (author, done));
+                    written = other.map(|done| (author, external_id, imported, done));
                     break;
                 }
             }
         }
         match written? {
-            (author, (Reply::Record { version, changed, .. }, receipt)) => {
-                let edited_at = (version != id).then(|| version.millis());
-                let post = PostView { id, author: author.id, edited_at, body: body.into() };
-                Ok(PostWritten { post, changed, receipt })
+            (author, external_id, imported, (Reply::Record { version, changed, .. }, receipt)) => {
+                let edited_at = match imported {
+                    Some(imported) => imported.edited_at,
+                    None => (version != id).then(|| version.millis()),
+                };
+                let post = PostView { id, author: author.id, edited_at, body: body.into(), external_id };
+                Ok(PostWritten { post, created: false, changed, receipt })
             }
-            (_, (other, _)) => Err(unexpected(&other)),
+            (.., (other, _)) => Err(unexpected(&other)),
         }
     }
 
@@ -168,6 +208,38 @@ impl Service {
         Ok(PostPage { rows, next_cursor, total })
     }
 
+    /// The author's post with this external id, as a list of one or none.
+    pub async fn posts_named(&self, call: &Call, id: &UserId, name: &ExternalId) -> Result<PostPage> {
+        self.catch_up(call).await?;
+        let viewer = self.viewer(call).await?;
+        let author = self.stored_user(id).await?;
+        if !self.shows_posts(viewer, &author).await? {
+            return Err(lists_hidden());
+        }
+        let found = self.records_named(&[author.key], name).await?;
+        let rows: Vec<PostView> =
+            found.iter().map(|(_, record)| PostView::of(record, author.id.clone())).collect::<Result<_>>()?;
+        let total = rows.len() as u64;
+        Ok(PostPage { rows, next_cursor: None, total })
+    }
+
+    /// The posts that these authors have under an external id.
+    pub(crate) async fn records_named(&self, authors: &[Key], name: &ExternalId) -> Result<Vec<(Key, Record)>> {
+        let id = name.record_id();
+        let names: Vec<(Key, RecordId)> = authors.iter().map(|author| (*author, id.clone())).collect();
+        let found = self.store.get_records(Space::PostExternal, &names).await?;
+        let mut posts = Vec::new();
+        for (author, record) in authors.iter().zip(found) {
+            if let Some(record) = record {
+                posts.push((*author, RecordId::of_version(external_post(&record.value)?)));
+            }
+        }
+        let found = self.store.get_records(Space::Post, &posts).await?;
+        let found = posts.into_iter().zip(found).filter_map(|((author, _), record)| Some((author, record?)));
+        // Between the two looks one may have gone and another come.
+        Ok(found.filter(|(_, record)| ExternalId::of_post(&record.value).as_ref() == Some(name)).collect())
+    }
+
     /// A post with its author, whoever asks.
     pub(crate) async fn stored_post(&self, id: Version) -> Result<(User, Record)> {
         let index = self.store.get_record(Space::PostAuthor, Key::SERVER, &RecordId::of_post_author(id)).await?;
@@ -207,7 +279,7 @@ pub(crate) fn post_not_found() -> Error {
     Error::new(Code::PostNotFound, "there is no post with this id, or it is not for the acting user")
 }
 
-fn check_body(body: &str) -> Result<()> {
+pub(crate) fn check_body(body: &str) -> Result<()> {
     if body.len() > POST_BODY_MAX_BYTES {
         return Err(
             Error::invalid("the body of a post is too long").at("/body", "a JSON object of at most 10,240 bytes")

@@ -1,4 +1,4 @@
-//! `entourage export`: every follow and every user of a store, as files that `entourage import` reads.
+//! `entourage export`: what a store holds, as files that `entourage import` reads.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use entourage_server::{
     config::Settings,
     wire::{Wired, wire},
 };
-use entourage_service::{Export, ExportFormat, Exported, Packed, Packing, Service};
+use entourage_service::{Export, ExportFormat, ExportKind, Exported, Packed, Packing, Service};
 use entourage_store::disk::Disk;
 
 use super::{import::in_use, offline, progress};
@@ -26,15 +26,33 @@ pub(crate) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     data: DataArguments,
-    /// How to write; CSV holds users or edges, NDJSON also both.
+    /// How to write; CSV holds one kind, NDJSON several, or all of them unless one is named.
     #[arg(long, value_enum, default_value_t = FormatName::Csv)]
     format: FormatName,
     /// Users.
     #[arg(long)]
     users: bool,
-    /// Follows: what CSV holds unless --users is said.
+    /// Follows: what CSV holds unless another kind is named.
     #[arg(long)]
     edges: bool,
+    /// Follow requests.
+    #[arg(long)]
+    requests: bool,
+    /// Blocks.
+    #[arg(long)]
+    blocks: bool,
+    /// Mutes that are not over.
+    #[arg(long)]
+    mutes: bool,
+    /// Groups, without their members.
+    #[arg(long)]
+    groups: bool,
+    /// Members of groups.
+    #[arg(long)]
+    members: bool,
+    /// Posts.
+    #[arg(long)]
+    posts: bool,
     /// Pack with gzip.
     #[arg(long, conflicts_with = "zstd")]
     gzip: bool,
@@ -61,12 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (_, true) => Packing::Zstd,
         _ => Packing::None,
     };
-    let both = !arguments.users && !arguments.edges && arguments.format == FormatName::Ndjson;
-    let export = Export {
-        format: if arguments.format == FormatName::Csv { ExportFormat::Csv } else { ExportFormat::Ndjson },
-        users: arguments.users || both,
-        edges: arguments.edges || !arguments.users,
-    };
+    let format = if arguments.format == FormatName::Csv { ExportFormat::Csv } else { ExportFormat::Ndjson };
+    let export = Export { format, kinds: kinds(arguments) };
     let done = offline::block_on(async {
         let Wired { store, service, .. } = wire(&settings).await.map_err(in_use)?;
         let done = if is_stdout {
@@ -79,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })?;
     let text = match arguments.json {
         true => serde_json::to_string(&done)?,
-        false => format!("{} users and {} edges written", done.users, done.edges),
+        false => said(&done),
     };
     if is_stdout {
         writeln!(std::io::stderr(), "{text}")?
@@ -87,6 +101,39 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         writeln!(std::io::stdout(), "{text}")?
     }
     Ok(())
+}
+
+fn kinds(arguments: &Arguments) -> Vec<ExportKind> {
+    let named = |kind: &ExportKind| match kind {
+        ExportKind::Users => arguments.users,
+        ExportKind::Follows => arguments.edges,
+        ExportKind::Requests => arguments.requests,
+        ExportKind::Blocks => arguments.blocks,
+        ExportKind::Mutes => arguments.mutes,
+        ExportKind::Groups => arguments.groups,
+        ExportKind::Members => arguments.members,
+        ExportKind::Posts => arguments.posts,
+    };
+    let kinds: Vec<ExportKind> = ExportKind::ALL.into_iter().filter(named).collect();
+    match (kinds.is_empty(), arguments.format) {
+        (false, _) => kinds,
+        (true, FormatName::Csv) => vec![ExportKind::Follows],
+        (true, FormatName::Ndjson) => ExportKind::ALL.to_vec(),
+    }
+}
+
+fn said(done: &Exported) -> String {
+    let others = [
+        ("requests", done.requests),
+        ("blocks", done.blocks),
+        ("mutes", done.mutes),
+        ("groups", done.groups),
+        ("members", done.members),
+        ("posts", done.posts),
+    ];
+    let others = others.into_iter().filter(|(_, count)| *count > 0);
+    let others: String = others.map(|(name, count)| format!(", {count} {name}")).collect();
+    format!("{} users and {} edges written{others}", done.users, done.edges)
 }
 
 /// Exporting makes no store.
@@ -129,7 +176,7 @@ async fn write(
     let mut out = Packed::new(Box::new(BufWriter::with_capacity(1 << 18, out)), packing)?;
     let spinner = progress::spinner("exporting");
     let drawn = spinner.clone();
-    let seen = move |done: &Exported| drawn.set_message(format!("{} users, {} edges", done.users, done.edges));
+    let seen = move |done: &Exported| drawn.set_message(said(done));
     let done = export.run(service, &mut out, seen).await;
     spinner.finish_and_clear();
     let done = done?;

@@ -1,4 +1,4 @@
-//! `entourage import`: files of follows and users into a store that no server has open.
+//! `entourage import`: files of users, edges, groups and posts into a store that no server has open.
 
 use std::{
     io::{IsTerminal, Write},
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// The files hold users: for CSV without a header.
     #[arg(long)]
     users: bool,
-    /// Which column is which, instead of a header: follower,target,created_at or id,name; _ passes over one.
+    /// Which column is which, instead of a header: follower,target,created_at or author,created_at,body; _ passes over one.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["edges", "users"])]
     columns: Option<Vec<String>>,
     /// With --columns: the first line is a header, pass over it.
@@ -259,19 +259,39 @@ fn report(
     Ok(())
 }
 
+/// What most files have none of: created, updated, unchanged.
+const fn others(total: &Tally) -> [(&'static str, [u64; 3]); 6] {
+    [
+        ("requests", [total.requests_created, 0, total.requests_unchanged]),
+        ("blocks", [total.blocks_created, 0, total.blocks_unchanged]),
+        ("mutes", [total.mutes_created, 0, total.mutes_unchanged]),
+        ("groups", [total.groups_created, total.groups_updated, total.groups_unchanged]),
+        ("members", [total.members_created, 0, total.members_unchanged]),
+        ("posts", [total.posts_created, 0, total.posts_unchanged]),
+    ]
+}
+
 fn write_text(total: &Tally, dry_run: bool, took: Duration, out: &mut impl Write) -> std::io::Result<()> {
     let seconds = took.as_secs_f64();
     writeln!(out, "lines     {} in {seconds:.1} s, {:.0}/s", total.lines, total.lines as f64 / seconds.max(1e-3))?;
     if dry_run {
         writeln!(out, "edges     {} are well-formed", total.edges_created)?;
         writeln!(out, "users     {} are well-formed", total.users_created)?;
+        for (name, [created, ..]) in others(total).into_iter().filter(|(_, [created, ..])| *created > 0) {
+            writeln!(out, "{name:<9} {created} are well-formed")?;
+        }
     } else {
         writeln!(out, "edges     {} created, {} unchanged", total.edges_created, total.edges_unchanged)?;
         writeln!(
             out,
-            "users     {} created, {} updated, {} unchanged; {} more because edges name them",
+            "users     {} created, {} updated, {} unchanged; {} more because lines name them",
             total.users_created, total.users_updated, total.users_unchanged, total.users_added
         )?;
+        for (name, counts) in others(total).into_iter().filter(|(_, counts)| counts.iter().any(|count| *count > 0)) {
+            let [created, updated, unchanged] = counts;
+            let updated = if updated > 0 { format!(", {updated} updated") } else { String::new() };
+            writeln!(out, "{name:<9} {created} created{updated}, {unchanged} unchanged")?;
+        }
     }
     let reasons: Vec<String> =
         total.rejected_by_reason.iter().map(|(reason, count)| format!("{reason} {count}")).collect();

@@ -136,8 +136,21 @@ struct ImportJson {
     users_created: u64,
     users_updated: u64,
     users_unchanged: u64,
+    requests_created: u64,
+    requests_unchanged: u64,
+    blocks_created: u64,
+    blocks_unchanged: u64,
+    mutes_created: u64,
+    mutes_unchanged: u64,
+    groups_created: u64,
+    groups_updated: u64,
+    groups_unchanged: u64,
+    members_created: u64,
+    members_unchanged: u64,
+    posts_created: u64,
+    posts_unchanged: u64,
     rejected: u64,
-    /// Users nobody described, made because an edge names them.
+    /// Users nobody described, made because a line names them.
     users_added: u64,
 }
 
@@ -261,6 +274,19 @@ const fn import(tally: &Tally) -> ImportJson {
         users_created: tally.users_created,
         users_updated: tally.users_updated,
         users_unchanged: tally.users_unchanged,
+        requests_created: tally.requests_created,
+        requests_unchanged: tally.requests_unchanged,
+        blocks_created: tally.blocks_created,
+        blocks_unchanged: tally.blocks_unchanged,
+        mutes_created: tally.mutes_created,
+        mutes_unchanged: tally.mutes_unchanged,
+        groups_created: tally.groups_created,
+        groups_updated: tally.groups_updated,
+        groups_unchanged: tally.groups_unchanged,
+        members_created: tally.members_created,
+        members_unchanged: tally.members_unchanged,
+        posts_created: tally.posts_created,
+        posts_unchanged: tally.posts_unchanged,
         rejected: tally.rejected,
         users_added: tally.users_added,
     }
@@ -292,7 +318,7 @@ mod tests {
     #[test]
     fn posts_are_told_with_their_body_as_it_was_sent() {
         let text = r#"{"b": 1.50,  "a": "x"}"#;
-        let post = Post { pushed: true, body: text.into() };
+        let post = Post::new(true, text);
         let told = |existed, after: Option<Box<[u8]>>| {
             let (made, version) = (Version::from_bits(7 << 22), Version::from_bits(8 << 22));
             let id = RecordId::of_version(made);

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
 };
 use entourage_model::{Code, Error, Result, UserId};
-use entourage_service::{PostView, Service};
+use entourage_service::{Limit, NewPost, PostView, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,10 +17,10 @@ use super::{
     asked::Asked,
     body::Nothing,
     jobs::version,
-    lists::{ListQuery, links},
+    lists::links,
     openapi::{
         Access, Group, delete, get, patch, post,
-        schema::{Cursor, Id, PostBody, Time, Version},
+        schema::{Cursor, ExternalId, Id, PageLimit, PostBody, Time, Version},
     },
 };
 
@@ -31,6 +31,29 @@ use super::{
 struct PostedBody {
     #[schemars(with = "PostBody")]
     body: Box<RawValue>,
+    #[serde(default)]
+    #[schemars(with = "Option<ExternalId>")]
+    external_id: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PostChange")]
+struct ReplacedBody {
+    #[schemars(with = "PostBody")]
+    body: Box<RawValue>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PostsQuery {
+    #[schemars(with = "Option<Cursor>")]
+    cursor: Option<String>,
+    #[schemars(with = "Option<PageLimit>")]
+    limit: Option<String>,
+    /// Only the post with this external id.
+    #[schemars(with = "Option<ExternalId>")]
+    external_id: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -46,6 +69,9 @@ pub(super) struct PostJson<'a> {
     edited_at: Option<String>,
     #[schemars(with = "PostBody")]
     body: &'a RawValue,
+    /// The application's own name of it; `null`: it has none.
+    #[schemars(with = "Option<ExternalId>")]
+    external_id: Option<&'a str>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -71,11 +97,15 @@ pub(super) fn group() -> Group {
     let operations = vec![
         post("/api/v1/posts", create)
             .named("create_post", "Write a post, as the actor")
-            .about("The body is any JSON object of at most 10,240 bytes; it is kept as it was sent.")
+            .about(
+                "The body is any JSON object of at most 10,240 bytes; it is kept as it was sent. \
+                 An `external_id` is the application's own and unique for the author: repeated, it is the post that is there.",
+            )
             .access(Access::Actor)
             .body::<PostedBody>()
             .located()
-            .answers::<PostJson>(StatusCode::CREATED, "Written"),
+            .answers::<PostJson>(StatusCode::CREATED, "Written")
+            .answers::<PostJson>(StatusCode::OK, "There already, by its external id"),
         get(POST, one)
             .named("get_post", "One post")
             .about("A private account's posts are for those who follow it; to others they are not there.")
@@ -83,8 +113,8 @@ pub(super) fn group() -> Group {
             .refuses(&[Code::PostNotFound]),
         patch(POST, replace)
             .named("replace_post", "Replace a post's body")
-            .about("For its author. Id and place in feeds stay.")
-            .body::<PostedBody>()
+            .about("For its author. Id, external id and place in feeds stay.")
+            .body::<ReplacedBody>()
             .answers::<PostJson>(StatusCode::OK, "Replaced, or as it was")
             .refuses(&[Code::PostNotFound]),
         delete(POST, remove)
@@ -94,7 +124,8 @@ pub(super) fn group() -> Group {
             .refuses(&[Code::PostNotFound]),
         get("/api/v1/users/{id}/posts", list)
             .named("list_posts", "What a user wrote, newest first")
-            .pages::<ListQuery>()
+            .about("With `external_id` the one post that has it, or none.")
+            .pages::<PostsQuery>()
             .answers::<PostsJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound, Code::ListsHidden]),
     ];
@@ -102,9 +133,11 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn create(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let PostedBody { body } = asked.body()?;
-    let done = service.create_post(&asked.call, body.get()).await?;
-    let mut response = written(StatusCode::CREATED, shown(&done.post)?, &done.receipt)?;
+    let PostedBody { body, external_id } = asked.body()?;
+    let external_id = external_id.as_deref().map(entourage_model::ExternalId::new).transpose()?;
+    let done = service.create_post(&asked.call, NewPost { body: body.get(), external_id }).await?;
+    let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = written(status, shown(&done.post)?, &done.receipt)?;
     let place = HeaderValue::from_str(&POST.replace("{post}", &done.post.id.to_string())).ok();
     response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
     Ok(response)
@@ -118,7 +151,7 @@ pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> An
 
 pub(super) async fn replace(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let PostedBody { body } = asked.body()?;
+    let ReplacedBody { body } = asked.body()?;
     let done = service.replace_post(&asked.call, post_id(id)?, body.get()).await?;
     written(StatusCode::OK, shown(&done.post)?, &done.receipt)
 }
@@ -132,9 +165,16 @@ pub(super) async fn remove(State(service): State<Arc<Service>>, asked: Asked) ->
 
 pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let limit = query.limit()?;
-    let page = service.posts(&asked.call, id, query.cursor(), limit).await?;
+    let query: PostsQuery = asked.query()?;
+    let limit = Limit::parse(query.limit.as_deref())?;
+    let page = match query.external_id.as_deref().map(entourage_model::ExternalId::new).transpose() {
+        Ok(Some(name)) => service.posts_named(&asked.call, id, &name).await?,
+        Ok(None) => service.posts(&asked.call, id, query.cursor.as_deref(), limit).await?,
+        Err(_) => {
+            let right = format!("1 to {} bytes without control characters", entourage_model::ExternalId::MAX_BYTES);
+            return Err(Error::invalid("external_id is not valid").at("/external_id", right).into());
+        }
+    };
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(shown).collect::<Result<_>>()?;
     let body = PostsJson { data, next_cursor, has_more: next_cursor.is_some(), total: page.total };
@@ -157,5 +197,6 @@ pub(super) fn shown(post: &PostView) -> Result<PostJson<'_>> {
         created_at: post.created_at().to_rfc3339(),
         edited_at: post.edited_at.map(|at| at.to_rfc3339()),
         body,
+        external_id: post.external_id.as_ref().map(entourage_model::ExternalId::as_str),
     })
 }

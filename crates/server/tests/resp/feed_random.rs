@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, collections::HashMap, net::SocketAddr, sync::Arc};
 
-use entourage_model::{Clock, ManualClock, Millis, Version};
+use entourage_model::{Clock, ManualClock, Millis, UserId, Version};
 use entourage_server::Front;
 use entourage_service::Call;
 use entourage_store::{Store, SystemClock, backends::embedded, disk::crash::CrashDisk};
@@ -12,7 +12,10 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use crate::{
-    feed_kit::{Act, Asked, FeedFront, Id, Row, body, service::rules},
+    feed_kit::{
+        Act, Asked, FeedFront, Id, Row, body,
+        service::{import, rules},
+    },
     server::{Server, memory_store},
     wire::{Wire, encoded, shown},
 };
@@ -229,6 +232,12 @@ impl FeedFront for Wires {
             Act::Post(author, number) => {
                 let made = self.rest(&format!(r#"@{author} POST /posts {{"body":{}}}"#, body(number)))?;
                 return Ok(Some(made["id"].as_str().unwrap().parse().unwrap()));
+            }
+            Act::Import(author, number, _, before) => {
+                let (service, author) = (Arc::clone(self.server().service()), UserId::from(author));
+                let other = (post > 0).then(|| Version::from_bits(post));
+                let made = import(&service, &author, number, other, before).await;
+                return made.map(Some).map_err(|error| error.to_string());
             }
             Act::Replace(_, number) => format!(r#"PATCH /posts/{post} {{"body":{}}}"#, body(number)),
             Act::Delete(_) => format!("DELETE /posts/{post}"),

@@ -97,6 +97,59 @@ fn what_is_no_body_is_refused_with_its_field() {
 }
 
 #[test]
+fn an_external_id_names_one_post_of_its_author() {
+    let server = started();
+    server.check("@bob POST /users/ann/follow", "201");
+    let made = server
+        .check(r#"@ann POST /posts {"body": {"n": 1}, "external_id": "s/1 ☂"}"#, r#"201 {"external_id": "s/1 ☂"}"#);
+    let id = made.body["id"].as_str().unwrap();
+    let again =
+        server.check(r#"@ann POST /posts {"body": {"n": 2}, "external_id": "s/1 ☂"}"#, r#"200 {"body": {"n": 1}}"#);
+    assert_eq!((&again.body, again.header("location")), (&made.body, format!("/api/v1/posts/{id}").as_str()));
+    server.check(r#"@bob POST /posts {"body": {}, "external_id": "s/1 ☂"}"#, "201");
+    server.check(r#"@ann POST /posts {"body": {}, "external_id": null}"#, r#"201 {"external_id": null}"#);
+    let long = "x".repeat(256);
+    server.check_all(&[
+        (r#"@ann POST /posts {"body": {}, "external_id": ""}"#, "400 invalid_request /external_id"),
+        (r#"@ann POST /posts {"body": {}, "external_id": "a\nb"}"#, "400 invalid_request /external_id"),
+        (&format!(r#"@ann POST /posts {{"body": {{}}, "external_id": "{long}"}}"#), "400 invalid_request /external_id"),
+        (r#"@ann POST /posts {"body": {}, "external_id": 7}"#, "400 invalid_request /external_id"),
+        (
+            &format!(r#"@ann PATCH /posts/{id} {{"body": {{}}, "external_id": "y"}}"#),
+            "400 invalid_request /external_id",
+        ),
+        ("GET /users/ann/posts?external_id=", "400 invalid_request /external_id"),
+        ("GET /users/nobody/posts?external_id=x", "404 user_not_found"),
+    ]);
+    server.check(&format!(r#"@ann PATCH /posts/{id} {{"body": {{"n": 3}}}}"#), r#"200 {"external_id": "s/1 ☂"}"#);
+    let named = "/users/ann/posts?external_id=s%2F1%20%E2%98%82";
+    let found = format!(r#"200 {{"total": 1, "has_more": false, "data": [{{"id": "{id}", "body": {{"n": 3}}}}]}}"#);
+    server.check_all(&[
+        (&format!("GET {named}"), &found),
+        (&format!("@bob GET {named}"), &found),
+        ("GET /users/ann/posts?external_id=other", r#"200 {"total": 0, "has_more": false, "data": []}"#),
+        ("GET /users/ann/posts", r#"200 {"data": [{"external_id": null}, {"external_id": "s/1 ☂"}]}"#),
+        (
+            "GET /users/bob/feed",
+            r#"200 {"data": [{"external_id": null}, {"author": "bob"}, {"external_id": "s/1 ☂"}]}"#,
+        ),
+        (&format!("GET /posts/{id}"), r#"200 {"external_id": "s/1 ☂"}"#),
+    ]);
+    // It is for those who may see the post, and free again when that is gone.
+    server.check(r#"@pam POST /posts {"body": {}, "external_id": "p"}"#, "201");
+    server.check("@bob GET /users/pam/posts?external_id=p", "403 lists_hidden");
+    server.check(&format!("@ann DELETE /posts/{id}"), "200");
+    server.check(&format!("GET {named}"), r#"200 {"total": 0, "data": []}"#);
+    let new = server.check(r#"@ann POST /posts {"body": {}, "external_id": "s/1 ☂"}"#, "201");
+    assert_ne!(new.body["id"], made.body["id"]);
+    server.check("DELETE /users/pam", "202");
+    server.work_now();
+    server.check("PUT /users/pam", "201");
+    server.check("GET /users/pam/posts?external_id=p", r#"200 {"data": []}"#);
+    server.check(r#"@pam POST /posts {"body": {}, "external_id": "p"}"#, "201");
+}
+
+#[test]
 fn a_post_is_its_authors_to_change_and_for_whoever_may_see_it() {
     let server = started();
     let (open, hidden) = (post(&server, "ann", "{}"), post(&server, "pam", "{}"));

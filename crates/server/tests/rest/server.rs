@@ -88,7 +88,7 @@ impl Server {
 
     /// For what a front has no request for.
     #[allow(dead_code, reason = "asked by the tests of RESP")]
-    pub(crate) fn service(&self) -> &Service {
+    pub(crate) fn service(&self) -> &Arc<Service> {
         &self.service
     }
 

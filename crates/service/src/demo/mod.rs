@@ -115,7 +115,7 @@ impl Service {
                 *written -= 1;
                 continue;
             }
-            let value = Post { pushed: *pushed, body: body.into() }.encode();
+            let value = Post::new(*pushed, &body).encode();
             writes.push(Operation::Post { author: *key, value }.into());
         }
         Ok(writes)

@@ -1,21 +1,23 @@
-//! Export: every user and every follow, in the form that import reads, page by page.
+//! Export: everything that a file can hold, in the form that import reads, page by page.
 
 mod packed;
+mod row;
 
 use std::{
     collections::HashMap,
     io::{self, Write},
 };
 
-use entourage_model::{Edge, Error, Key, List, Result, User, UserId};
+use entourage_model::{
+    Edge, Error, Key, Kind, List, Plane, Record, RecordId, Result, Side, Space, State, User, is_member,
+};
 use serde::Serialize;
 
 pub use self::packed::{Packed, Packing};
-use crate::{Service, csv};
+use self::row::Row;
+use crate::{PostView, Service, group};
 
 const PAGE: usize = 1_000;
-const EDGE_HEADER: &str = "follower,target,created_at,quiet\n";
-const USER_HEADER: &str = "id,name,avatar_url,private,hide_lists,registered_at\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
@@ -23,40 +25,99 @@ pub enum ExportFormat {
     Ndjson,
 }
 
-/// What is written, and how. CSV holds one of the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a file can hold. Each needs only what stands before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExportKind {
+    Users,
+    Follows,
+    Requests,
+    Blocks,
+    Mutes,
+    Groups,
+    Members,
+    Posts,
+}
+
+impl ExportKind {
+    pub const ALL: [Self; 8] = [
+        Self::Users,
+        Self::Follows,
+        Self::Requests,
+        Self::Blocks,
+        Self::Mutes,
+        Self::Groups,
+        Self::Members,
+        Self::Posts,
+    ];
+
+    /// Of the edges of a user.
+    fn of(edge: &Edge) -> Option<Self> {
+        match (edge.kind, edge.value.state) {
+            (Kind::Follow, State::Active) => Some(Self::Follows),
+            (Kind::Follow, State::Pending) => Some(Self::Requests),
+            (Kind::Block, State::Active) => Some(Self::Blocks),
+            (Kind::Mute, State::Active) => Some(Self::Mutes),
+            _ => None,
+        }
+    }
+
+    /// Where its edges stand.
+    fn has(self, plane: Plane) -> bool {
+        match self {
+            Self::Follows => plane.kind() == Kind::Follow && plane.state() == State::Active,
+            Self::Requests => plane.kind() == Kind::Follow && plane.state() == State::Pending,
+            Self::Blocks => plane.kind() == Kind::Block,
+            Self::Mutes => plane.kind() == Kind::Mute,
+            _ => false,
+        }
+    }
+}
+
+/// What is written, and how. CSV holds one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     pub format: ExportFormat,
-    pub users: bool,
-    pub edges: bool,
+    pub kinds: Vec<ExportKind>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Exported {
     pub users: u64,
     pub edges: u64,
+    pub requests: u64,
+    pub blocks: u64,
+    pub mutes: u64,
+    pub groups: u64,
+    pub members: u64,
+    pub posts: u64,
 }
 
-#[derive(Serialize)]
-struct EdgeJson<'a> {
-    follower: &'a str,
-    target: &'a str,
-    created_at: String,
-    quiet: bool,
+impl Exported {
+    fn count(&mut self, kind: ExportKind) -> &mut u64 {
+        match kind {
+            ExportKind::Users => &mut self.users,
+            ExportKind::Follows => &mut self.edges,
+            ExportKind::Requests => &mut self.requests,
+            ExportKind::Blocks => &mut self.blocks,
+            ExportKind::Mutes => &mut self.mutes,
+            ExportKind::Groups => &mut self.groups,
+            ExportKind::Members => &mut self.members,
+            ExportKind::Posts => &mut self.posts,
+        }
+    }
 }
 
-#[derive(Serialize)]
-struct UserJson<'a> {
-    id: &'a str,
-    name: Option<&'a str>,
-    avatar_url: Option<&'a str>,
-    private: bool,
-    hide_lists: bool,
-    registered_at: String,
+/// An export under way.
+struct Work<'a> {
+    export: &'a Export,
+    service: &'a Service,
+    out: &'a mut (dyn Write + Send),
+    done: Exported,
 }
 
 impl Export {
-    /// Users first, so that an import of both finds them. Holds no more than a page at a time.
+    /// Users first, then edges, then what hangs on them, so that an import of all finds what it needs. Holds no more than
+    /// a page at a time.
     pub async fn run(
         &self,
         service: &Service,
@@ -64,87 +125,147 @@ impl Export {
         mut seen: impl FnMut(&Exported),
     ) -> Result<Exported> {
         if self.format == ExportFormat::Csv {
-            if self.users == self.edges {
-                return Err(Error::invalid("a file of CSV holds users or edges; choose one, or NDJSON for both"));
-            }
-            let header = if self.users { USER_HEADER } else { EDGE_HEADER };
-            out.write_all(header.as_bytes()).map_err(unwritable)?;
+            let [kind] = self.kinds[..] else {
+                return Err(Error::invalid("a file of CSV holds one kind; choose one, or NDJSON for several"));
+            };
+            out.write_all(row::header(kind).as_bytes()).map_err(unwritable)?;
         }
-        let mut done = Exported::default();
-        if self.users {
+        let mut work = Work { export: self, service, out, done: Exported::default() };
+        let kinds = |wanted: &[ExportKind]| wanted.iter().any(|kind| self.kinds.contains(kind));
+        let beyond = [ExportKind::Groups, ExportKind::Members, ExportKind::Posts];
+        let planes: Vec<Plane> =
+            Plane::ALL.into_iter().filter(|plane| self.kinds.iter().any(|kind| kind.has(*plane))).collect();
+        if kinds(&[ExportKind::Users]) {
             let mut pages = Users::default();
             while let Some(users) = pages.next(service).await? {
-                users.iter().try_for_each(|user| self.put_user(user, out))?;
-                done.users += users.len() as u64;
-                seen(&done);
+                users.iter().try_for_each(|user| work.put(ExportKind::Users, &Row::user(user)))?;
+                seen(&work.done);
             }
         }
-        if self.edges {
+        if !planes.is_empty() {
             let mut pages = Users::default();
             while let Some(users) = pages.next(service).await? {
                 for user in &users {
-                    done.edges += self.put_edges(service, user, out).await?;
+                    for plane in &planes {
+                        work.put_edges(user, *plane).await?;
+                    }
                 }
-                seen(&done);
+                seen(&work.done);
             }
         }
-        Ok(done)
+        if kinds(&beyond) {
+            let mut pages = Users::default();
+            while let Some(users) = pages.next(service).await? {
+                for user in &users {
+                    work.put_groups(user).await?;
+                    work.put_posts(user).await?;
+                }
+                seen(&work.done);
+            }
+        }
+        Ok(work.done)
+    }
+}
+
+impl Work<'_> {
+    fn put(&mut self, kind: ExportKind, row: &Row<'_>) -> Result<()> {
+        if !self.export.kinds.contains(&kind) {
+            return Ok(());
+        }
+        let line = match self.export.format {
+            ExportFormat::Ndjson => row.json()?,
+            ExportFormat::Csv => row.csv(),
+        };
+        self.out.write_all(line.as_bytes()).map_err(unwritable)?;
+        *self.done.count(kind) += 1;
+        Ok(())
     }
 
-    async fn put_edges(&self, service: &Service, user: &User, out: &mut (dyn Write + Send)) -> Result<u64> {
-        let (list, mut after, mut count) = (List::following(user.key), None, 0);
+    async fn put_edges(&mut self, user: &User, plane: Plane) -> Result<()> {
+        let (list, mut after) = (List { user: user.key, plane, side: Side::Following }, None);
+        let now = self.service.clock.now();
         loop {
-            let page = service.store.scan(list, after, PAGE).await?;
-            let names = names(service, &page.edges).await?;
-            for edge in &page.edges {
-                // Edges of the erased are left for a while; whoever imported one would bring the person back.
-                if let Some(target) = names.get(&edge.target) {
-                    self.put_edge(&user.id, target, edge, out)?;
-                    count += 1;
+            let page = self.service.store.scan(list, after, PAGE).await?;
+            let targets: Vec<Key> = page.edges.iter().map(|edge| edge.target).collect();
+            // Edges of the erased are left for a while; whoever imported one would bring the person back.
+            let users = self.service.users_by_key(&targets).await?;
+            for edge in page.edges.iter().filter(|edge| !edge.value.is_over(now)) {
+                if let (Some(kind), Some(target)) = (ExportKind::of(edge), users.get(&edge.target)) {
+                    self.put(kind, &Row::edge(kind, &user.id, &target.id, edge))?;
                 }
             }
             after = page.edges.last().map(|edge| list.place(edge)).filter(|_| page.more);
             if after.is_none() {
-                return Ok(count);
+                return Ok(());
             }
         }
     }
 
-    fn put_user(&self, user: &User, out: &mut (dyn Write + Send)) -> Result<()> {
-        let (name, avatar_url) = (user.name.as_deref(), user.avatar_url.as_deref());
-        let (private, hide_lists, registered_at) = (user.private, user.hide_lists, user.registered_at.to_rfc3339());
-        let line = match self.format {
-            ExportFormat::Ndjson => {
-                json(&UserJson { id: user.id.as_str(), name, avatar_url, private, hide_lists, registered_at })?
-            }
-            ExportFormat::Csv => {
-                let mut line = String::new();
-                for text in [user.id.as_str(), name.unwrap_or_default(), avatar_url.unwrap_or_default()] {
-                    csv::put(&mut line, text);
-                    line.push(',');
-                }
-                line.push_str(&format!("{private},{hide_lists},{registered_at}\n"));
-                line
-            }
-        };
-        out.write_all(line.as_bytes()).map_err(unwritable)
+    async fn put_groups(&mut self, owner: &User) -> Result<()> {
+        if !self.export.kinds.iter().any(|kind| matches!(kind, ExportKind::Groups | ExportKind::Members)) {
+            return Ok(());
+        }
+        let mut groups = HashMap::new();
+        for record in self.records(Space::Group, owner.key).await? {
+            let group = group::read(&record)?;
+            self.put(ExportKind::Groups, &Row::group(&owner.id, &group))?;
+            groups.insert(record.id, group.id);
+        }
+        if groups.is_empty() || !self.export.kinds.contains(&ExportKind::Members) {
+            return Ok(());
+        }
+        let mut after: Option<RecordId> = None;
+        loop {
+            let from = after.as_ref().map(RecordId::as_bytes);
+            let page = self.service.store.scan_records(Space::GroupMember, owner.key, from, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            self.put_members(owner, &groups, &page).await?;
+        }
     }
 
-    fn put_edge(&self, follower: &UserId, target: &UserId, edge: &Edge, out: &mut (dyn Write + Send)) -> Result<()> {
-        let (created_at, quiet) = (edge.value.position.millis().to_rfc3339(), edge.value.quiet);
-        let (follower, target) = (follower.as_str(), target.as_str());
-        let line = match self.format {
-            ExportFormat::Ndjson => json(&EdgeJson { follower, target, created_at, quiet })?,
-            ExportFormat::Csv => {
-                let mut line = String::new();
-                csv::put(&mut line, follower);
-                line.push(',');
-                csv::put(&mut line, target);
-                line.push_str(&format!(",{created_at},{quiet}\n"));
-                line
+    /// Those who are still who was meant, and still have to do with the owner: nobody sees the others.
+    async fn put_members(
+        &mut self,
+        owner: &User,
+        groups: &HashMap<RecordId, entourage_model::Version>,
+        page: &[Record],
+    ) -> Result<()> {
+        let members: Vec<(RecordId, Key, &Record)> =
+            page.iter().filter_map(|record| record.id.member().map(|(group, key)| (group, key, record))).collect();
+        let keys: Vec<Key> = members.iter().map(|(_, key, _)| *key).collect();
+        let users = self.service.users_by_key(&keys).await?;
+        let pairs: Vec<(Key, Key)> = keys.iter().flat_map(|&key| [(owner.key, key), (key, owner.key)]).collect();
+        let edges = self.service.store.get_edges(Kind::Follow, &pairs).await?;
+        for ((group, key, record), edges) in members.iter().zip(edges.as_chunks::<2>().0) {
+            let is_connected = edges.iter().flatten().any(|edge| edge.state == State::Active);
+            let user = users.get(key).filter(|user| is_connected && is_member(&record.value, user));
+            if let (Some(user), Some(group)) = (user, groups.get(group)) {
+                self.put(ExportKind::Members, &Row::member(&owner.id, *group, &user.id))?;
             }
-        };
-        out.write_all(line.as_bytes()).map_err(unwritable)
+        }
+        Ok(())
+    }
+
+    async fn put_posts(&mut self, author: &User) -> Result<()> {
+        if !self.export.kinds.contains(&ExportKind::Posts) {
+            return Ok(());
+        }
+        let mut after: Option<RecordId> = None;
+        loop {
+            let from = after.as_ref().map(RecordId::as_bytes);
+            let page = self.service.store.scan_records(Space::Post, author.key, from, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            for record in &page {
+                let post = PostView::of(record, author.id.clone())?;
+                self.put(ExportKind::Posts, &Row::post(&post)?)?;
+            }
+        }
+    }
+
+    async fn records(&self, space: Space, owner: Key) -> Result<Vec<Record>> {
+        self.service.store.scan_records(space, owner, None, PAGE).await
     }
 }
 
@@ -160,18 +281,6 @@ impl Users {
         self.after = users.last().map(|user| user.key);
         Ok((!users.is_empty()).then_some(users))
     }
-}
-
-/// The ids of targets that are there.
-async fn names(service: &Service, edges: &[Edge]) -> Result<HashMap<Key, UserId>> {
-    let keys: Vec<Key> = edges.iter().map(|edge| edge.target).collect();
-    Ok(service.users_by_key(&keys).await?.into_iter().map(|(key, user)| (key, user.id)).collect())
-}
-
-fn json(object: &impl Serialize) -> Result<String> {
-    let mut line = serde_json::to_string(object).map_err(|error| Error::internal(error.to_string()))?;
-    line.push('\n');
-    Ok(line)
 }
 
 fn unwritable(error: io::Error) -> Error {

@@ -250,6 +250,10 @@ impl Service {
         if !self.feed.is_alone {
             self.feed.timelines.posted(author, post);
         }
+        if Post::is_imported(value) {
+            self.feed.was_imported();
+            return Ok(false);
+        }
         let pushed = Post::decode(value).map(|post| post.pushed).unwrap_or_else(|error| {
             // A newer server's, perhaps: whoever reads finds it in the store.
             tracing::warn!(post = post.bits(), "a post cannot be read: {}", error.detail());

@@ -9,7 +9,9 @@ use std::{
     },
 };
 
-use entourage_model::{Code, Event, EventBody, EventCursor, Key, Kind, List, Result, Sequence, Space, UserId, Version};
+use entourage_model::{
+    Code, Event, EventBody, EventCursor, Key, Kind, List, Post, Result, Sequence, Space, UserId, Version,
+};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -132,10 +134,12 @@ pub struct FeedStream {
     ready: VecDeque<FeedTold>,
 }
 
-/// A new post of an event.
+/// A new post of an event. What a file brought is no news.
 fn post_of(event: &Event) -> Option<Entry> {
     match &event.body {
-        EventBody::Record { space: Space::Post, owner, id, existed: false, after: Some(_) } => {
+        EventBody::Record { space: Space::Post, owner, id, existed: false, after: Some(value) }
+            if !Post::is_imported(value) =>
+        {
             Some(Entry { post: id.version()?, author: *owner })
         }
         _ => None,

@@ -17,11 +17,14 @@ mod upkeep;
 mod ways;
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use entourage_model::{Change, Key, Kind, Millis, Outcome, Post, RecordChange, Sequence, Space, State};
+use entourage_model::{Change, Key, Kind, Millis, Outcome, Post, RecordChange, Result, Sequence, Space, State};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -96,6 +99,9 @@ pub(crate) struct Feed {
     covered: watch::Sender<Option<Sequence>>,
     /// Whether nobody but this process writes the store: then every commit passes here.
     is_alone: bool,
+    /// How many posts from files were heard of, and up to which of them no inbox is left that may lack one.
+    imported: AtomicU64,
+    cleared: AtomicU64,
 }
 
 impl Feed {
@@ -114,7 +120,25 @@ impl Feed {
             caught_up: Mutex::new(None),
             covered: watch::Sender::new(None),
             is_alone,
+            imported: AtomicU64::new(0),
+            cleared: AtomicU64::new(0),
         }
+    }
+
+    /// A file brought a post. It is older than others that are there, perhaps above the floors of inboxes, and goes into none:
+    /// inboxes are made anew instead.
+    fn was_imported(&self) {
+        self.imported.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Before anything is read out of inboxes.
+    async fn clear_after_imports(&self) -> Result<()> {
+        let imported = self.imported.load(Ordering::SeqCst);
+        if self.cleared.load(Ordering::SeqCst) < imported {
+            self.inboxes.clear(None).await?;
+            self.cleared.fetch_max(imported, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     /// Others write, and what they wrote has not been heard of for too long.
@@ -166,6 +190,10 @@ impl Feed {
     fn saw_post(&self, outcome: &Outcome, record: &RecordChange) {
         let Some(post) = record.id.version() else { return };
         match (&record.before, &record.after) {
+            (None, Some(value)) if Post::is_imported(value) => {
+                self.timelines.posted(record.owner, post);
+                self.was_imported();
+            }
             (None, Some(value)) => {
                 self.timelines.posted(record.owner, post);
                 if Post::decode(value).is_ok_and(|post| post.pushed) {

@@ -337,6 +337,7 @@ impl Service {
             self.feed.timelines.forget(None);
             self.feed.inboxes.clear(None).await?;
         }
+        self.feed.clear_after_imports().await?;
         let merge = Merge::new(below);
         let (floor, judged) = (Version::ZERO, HashMap::new());
         let (generation, went_on_from) = (None, None);

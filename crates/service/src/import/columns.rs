@@ -13,10 +13,23 @@ pub(super) enum Field {
     Private,
     HideLists,
     RegisteredAt,
+    Requester,
+    Blocker,
+    Blocked,
+    Muter,
+    Muted,
+    ExpiresAt,
+    Owner,
+    Group,
+    Member,
+    Author,
+    Body,
+    ExternalId,
+    EditedAt,
 }
 
 /// The first name of each is the one that exports use; the others are those of REST answers and of public data sets.
-const NAMES: [(Field, &[&str]); 10] = [
+const NAMES: [(Field, &[&str]); 23] = [
     (Field::Follower, &["follower", "follower_id", "source", "from", "src", "id_1", "id1", "node_1", "fromnodeid"]),
     (
         Field::Target,
@@ -30,19 +43,61 @@ const NAMES: [(Field, &[&str]); 10] = [
     (Field::Private, &["private"]),
     (Field::HideLists, &["hide_lists"]),
     (Field::RegisteredAt, &["registered_at"]),
+    (Field::Requester, &["requester"]),
+    (Field::Blocker, &["blocker"]),
+    (Field::Blocked, &["blocked"]),
+    (Field::Muter, &["muter"]),
+    (Field::Muted, &["muted"]),
+    (Field::ExpiresAt, &["expires_at"]),
+    (Field::Owner, &["owner"]),
+    (Field::Group, &["group"]),
+    (Field::Member, &["member"]),
+    (Field::Author, &["author"]),
+    (Field::Body, &["body"]),
+    (Field::ExternalId, &["external_id"]),
+    (Field::EditedAt, &["edited_at"]),
 ];
 
 /// What each row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Follow,
+    Request,
+    Block,
+    Mute,
+    GroupMember,
+    Group,
+    Post,
     User,
 }
 
 impl Subject {
+    /// By the `type` of an object.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "user" => Self::User,
+            "follow" => Self::Follow,
+            "request" => Self::Request,
+            "block" => Self::Block,
+            "mute" => Self::Mute,
+            "group" => Self::Group,
+            "group_member" => Self::GroupMember,
+            "post" => Self::Post,
+            _ => return None,
+        })
+    }
+
     /// The fields without which there is no such row. Of two that fit the earlier one is meant.
-    const NEEDS: [(Self, &[Field]); 2] =
-        [(Self::Follow, &[Field::Follower, Field::Target]), (Self::User, &[Field::Id])];
+    const NEEDS: [(Self, &[Field]); 8] = [
+        (Self::Follow, &[Field::Follower, Field::Target]),
+        (Self::Request, &[Field::Requester, Field::Target]),
+        (Self::Block, &[Field::Blocker, Field::Blocked]),
+        (Self::Mute, &[Field::Muter, Field::Muted]),
+        (Self::GroupMember, &[Field::Owner, Field::Group, Field::Member]),
+        (Self::Group, &[Field::Owner, Field::Name]),
+        (Self::Post, &[Field::Author, Field::Body]),
+        (Self::User, &[Field::Id]),
+    ];
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +120,18 @@ impl Columns {
         Some(Self { subject, places, width: names.len() })
     }
 
-    /// As exports order them.
-    pub(super) fn of(subject: Subject) -> Self {
-        let fields: &[Field] = match subject {
-            Subject::Follow => &[Field::Follower, Field::Target, Field::CreatedAt, Field::Quiet],
-            Subject::User => {
-                &[Field::Id, Field::Name, Field::AvatarUrl, Field::Private, Field::HideLists, Field::RegisteredAt]
-            }
-        };
+    /// Those of follows, as exports order them.
+    pub(super) fn of_follows() -> Self {
+        Self::ordered(Subject::Follow, &[Field::Follower, Field::Target, Field::CreatedAt, Field::Quiet])
+    }
+
+    /// Those of users, as exports order them.
+    pub(super) fn of_users() -> Self {
+        let fields = [Field::Id, Field::Name, Field::AvatarUrl, Field::Private, Field::HideLists, Field::RegisteredAt];
+        Self::ordered(Subject::User, &fields)
+    }
+
+    fn ordered(subject: Subject, fields: &[Field]) -> Self {
         let place = |wanted: Field| fields.iter().position(|field| *field == wanted);
         Self { subject, places: NAMES.map(|(field, _)| place(field)), width: fields.len() }
     }
@@ -98,9 +157,6 @@ mod tests {
             assert_eq!(*field as usize, index);
             assert!(!names.is_empty());
         }
-        for subject in [Subject::Follow, Subject::User] {
-            assert_eq!(Columns::of(subject).subject, subject);
-        }
     }
 
     #[test]
@@ -114,5 +170,17 @@ mod tests {
         assert_eq!(places("id,source,target,weight"), Some((Subject::Follow, [Some(1), Some(2), None, None])));
         assert_eq!(places("id,name,source"), Some((Subject::User, [Some(2), None, None, None])));
         assert_eq!(places("user,friend"), None);
+        let subjects = [
+            ("requester,target", Subject::Request),
+            ("blocker,blocked,created_at", Subject::Block),
+            ("muter,muted,expires_at", Subject::Mute),
+            ("owner,group,member", Subject::GroupMember),
+            ("owner,id,name,created_at", Subject::Group),
+            ("author,id,created_at,body", Subject::Post),
+            ("id,name", Subject::User),
+        ];
+        for (header, subject) in subjects {
+            assert_eq!(Columns::named(header.split(',')).map(|columns| columns.subject), Some(subject), "{header}");
+        }
     }
 }

@@ -1,38 +1,45 @@
-//! What came of a chunk: every row is counted once, refusals become rejects, failures end the import.
+//! The outcome of a chunk: every row is counted once, refusals become rejects, failures end the import.
 
-use entourage_model::{Code, Error, Key, Outcome, Reply, Result};
+use entourage_model::{Code, Error, Expiry, Key, Outcome, Reply, Result};
 
 use super::{
     plan::{Plan, Step},
-    row::{Entry, Reason, Reject},
-    tally::Tally,
+    row::{Reason, Reject},
+    tally::{Done, Tally},
 };
 use crate::service::unexpected;
 
-/// What the rules say no to; anything else is trouble of the store, and the line may be fine. A user can only be "in
-/// progress" of being erased.
+/// What the rules say no to; anything else is trouble of the store, and the line may be fine. Of what is imported only
+/// an id or a group that is being erased is in progress.
 const REFUSALS: &[Code] = &[
-    Code::RequestInProgress,
     Code::SelfFollow,
+    Code::SelfBlock,
     Code::UserNotFound,
     Code::ActorNotFound,
     Code::Blocked,
     Code::FollowingLimit,
     Code::QuietPrivate,
     Code::IdTaken,
+    Code::RequestInProgress,
+    Code::GroupNotFound,
+    Code::GroupLimit,
+    Code::InvalidRequest,
 ];
 
 /// What is to be done about a chunk that is stored.
+#[derive(Default)]
 pub(super) struct Settled {
     /// In the order of the lines.
     pub(super) rejects: Vec<Reject>,
     /// Accounts that are private no longer.
     pub(super) opened: Vec<Key>,
+    /// Mutes, and when they end.
+    pub(super) ending: Vec<(Key, Key, Expiry)>,
 }
 
 /// Counts the chunk.
 pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tally) -> Result<Settled> {
-    let Plan { mut chunk, steps, done, mut opened, .. } = plan;
+    let Plan { mut chunk, steps, done, mut opened, mut ending, .. } = plan;
     if results.len() != steps.len() {
         return Err(Error::internal("the store answered another number of writes"));
     }
@@ -45,25 +52,39 @@ pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tall
             Err(error) if REFUSALS.contains(&error.code()) => Err(error.code()),
             Err(error) => return Err(error),
         };
+        let row = match step {
+            Step::MergeUser(row) | Step::Row(row) => chunk.rows.get(row),
+            Step::AddUser | Step::KeepUser => None,
+        };
         match (step, reply) {
             (Step::AddUser, Ok(Reply::User { created, .. })) => tally.users_added += u64::from(created),
-            (Step::Edge(_), Ok(Reply::Edge { created: true, .. })) => tally.edges_created += 1,
-            (Step::Edge(_), Ok(Reply::Edge { created: false, .. })) => tally.edges_unchanged += 1,
             (Step::KeepUser, Ok(Reply::User { created, .. })) => is_new = created,
-            (Step::MergeUser(_), Ok(Reply::User { .. })) if is_new => tally.users_created += 1,
-            (Step::MergeUser(row), Ok(Reply::User { changed: true, .. })) => {
-                tally.users_updated += 1;
-                opened.extend(chunk.rows.get(row).and_then(|row| row.entry.opens()));
-            }
-            (Step::MergeUser(_), Ok(Reply::User { changed: false, .. })) => tally.users_unchanged += 1,
-            (Step::Edge(row) | Step::MergeUser(row), Err(code)) => {
-                let reason = if being_erased { Reason::BeingErased } else { Reason::Refused(code) };
-                late.extend(chunk.rows.get(row).map(|row| chunk.reject(row, reason)));
-            }
-            // The edge that needs the user, or the merge, is refused as well and says so.
+            // What needs the user is refused as well and says so.
             (Step::AddUser | Step::KeepUser, Err(code)) => {
                 is_new = false;
                 being_erased |= code == Code::RequestInProgress;
+            }
+            (Step::MergeUser(_) | Step::Row(_), Err(code)) => late.extend(row.map(|row| {
+                chunk.reject(row, if being_erased { Reason::BeingErased } else { row.entry.refused(code) })
+            })),
+            (Step::MergeUser(_) | Step::Row(_), Ok(reply)) => {
+                let done = match reply {
+                    Reply::User { .. } if is_new => Done::Created,
+                    Reply::Edge { created: true, .. } | Reply::Record { created: true, .. } => Done::Created,
+                    Reply::User { changed, .. } | Reply::Edge { changed, .. } | Reply::Record { changed, .. } => {
+                        if changed {
+                            Done::Updated
+                        } else {
+                            Done::Unchanged
+                        }
+                    }
+                    other => return Err(unexpected(&other)),
+                };
+                if let Some(row) = row {
+                    tally.count(&row.entry, done);
+                    opened.extend(row.entry.opens().filter(|_| done == Done::Updated));
+                    ending.extend(row.entry.ends());
+                }
             }
             (_, Ok(reply)) => return Err(unexpected(&reply)),
         }
@@ -75,15 +96,5 @@ pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tall
         tally.reject(reject.reason.as_str());
     }
     tally.lines += chunk.lines;
-    Ok(Settled { rejects: chunk.rejects, opened })
-}
-
-impl Entry {
-    /// The account that this may have made public.
-    pub(super) fn opens(&self) -> Option<Key> {
-        match self {
-            Self::User { person, patch } if patch.private == Some(false) => Some(person.key),
-            _ => None,
-        }
-    }
+    Ok(Settled { rejects: chunk.rejects, opened, ending })
 }

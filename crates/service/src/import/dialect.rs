@@ -89,10 +89,9 @@ impl Dialect {
         }
         let is_pair = is_words && (2..=3).contains(&fields(first).len());
         let columns = match (form.format, form.contents) {
-            (Format::Snap, _) => Columns::of(Subject::Follow),
-            (Format::Auto, None | Some(Contents::Edges)) if is_pair => Columns::of(Subject::Follow),
-            (_, Some(Contents::Edges)) => Columns::of(Subject::Follow),
-            (_, Some(Contents::Users)) => Columns::of(Subject::User),
+            (Format::Snap, _) | (_, Some(Contents::Edges)) => Columns::of_follows(),
+            (Format::Auto, None) if is_pair => Columns::of_follows(),
+            (_, Some(Contents::Users)) => Columns::of_users(),
             (_, None) => return Err(unknown()),
         };
         let is_words = form.format == Format::Snap || (is_pair && columns.subject == Subject::Follow);
@@ -151,7 +150,8 @@ fn refused(detail: String) -> Error {
 fn unknown() -> Error {
     refused(
         "the first line is neither a header (follower,target[,created_at][,quiet] or \
-         id[,name][,avatar_url][,private][,hide_lists][,registered_at]) nor JSON nor a pair; \
+         id[,name][,avatar_url][,private][,hide_lists][,registered_at], or that of another kind of export) \
+         nor JSON nor a pair; \
          for CSV without a header say --edges or --users; \
          for a header with other names say which column is which, as in --columns follower,target --header"
             .to_owned(),
@@ -177,7 +177,10 @@ fn no_time(text: &[u8]) -> Error {
 }
 
 fn no_row() -> Error {
-    Error::invalid("--columns names no row; name at least follower and target, or id")
+    Error::invalid(
+        "--columns names no row; name at least follower,target or requester,target or blocker,blocked or muter,muted \
+         or owner,name or owner,group,member or author,body or id",
+    )
 }
 
 #[cfg(test)]
@@ -232,7 +235,7 @@ mod tests {
         }
         let bare = Form { contents: Some(Contents::Edges), ..Form::default() };
         let found = of("1,2", &bare).unwrap();
-        let columns = Columns::of(Subject::Follow);
+        let columns = Columns::of_follows();
         assert_eq!(found, Dialect { style: Style::Csv { delimiter: b',', columns }, skips_first: false });
         let said = Form { columns: Some(vec!["from".into(), "_".into(), "to".into()]), ..Form::default() };
         let found = of("a,b,c", &Form { skips_header: true, ..said.clone() }).unwrap();

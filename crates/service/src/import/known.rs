@@ -5,10 +5,7 @@ use std::collections::HashMap;
 use entourage_model::{Key, Result, UserId};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{
-    person::Person,
-    row::{Entry, Row},
-};
+use super::{person::Person, row::Row};
 use crate::Service;
 
 /// Past this many the memory of them starts anew: asking again is cheap, growing without bound is not.
@@ -54,13 +51,7 @@ impl Known {
             }
         };
         for row in rows {
-            match &row.entry {
-                Entry::Edge { follower, target, .. } => {
-                    ask(follower);
-                    ask(target);
-                }
-                Entry::User { person, .. } => ask(person),
-            }
+            row.entry.people().for_each(&mut ask);
         }
         keys.sort_unstable();
         keys.dedup();

@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use entourage_model::{Key, Kind, Result};
 
-use super::row::{Entry, Row};
+use super::row::Row;
 use crate::Service;
 
 /// The rows, by their place, that would bring their follower over the cap. `creates_users`: missing ones will be there.
 pub(super) async fn over(service: &Service, rows: &[Row], cap: u64, creates_users: bool) -> Result<HashSet<usize>> {
-    let edges: Vec<(usize, (Key, Key))> = rows.iter().enumerate().filter_map(edge).collect();
+    let edges = rows.iter().enumerate().filter_map(|(index, row)| Some((index, row.entry.follow()?)));
+    let edges: Vec<(usize, (Key, Key))> = edges.collect();
     let pairs: Vec<(Key, Key)> = edges.iter().map(|(_, pair)| *pair).collect();
     let mirrored: Vec<(Key, Key)> = pairs.iter().map(|&(follower, target)| (target, follower)).collect();
     let follows = service.store.get_edges(Kind::Follow, &pairs).await?;
@@ -43,13 +44,6 @@ pub(super) async fn over(service: &Service, rows: &[Row], cap: u64, creates_user
         }
     }
     Ok(over)
-}
-
-fn edge((index, row): (usize, &Row)) -> Option<(usize, (Key, Key))> {
-    match &row.entry {
-        Entry::Edge { follower, target, .. } => Some((index, (follower.key, target.key))),
-        Entry::User { .. } => None,
-    }
 }
 
 impl Service {

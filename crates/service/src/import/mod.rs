@@ -1,12 +1,12 @@
-//! Import: files of edges and users become commits, line by line, with an account of every line.
+//! Import: files of users, edges, groups and posts become commits, line by line, with an account of every line.
 //!
 //! A thread reads and parses ([`read`]), chunks of rows go to the store in the order of the file ([`commit`]), and what
 //! is durable is noted beside the data ([`progress`]), so that a killed import goes on where it was.
 
-mod again;
 mod columns;
 mod commit;
 mod dialect;
+mod groups;
 mod head;
 mod known;
 mod limits;
@@ -17,6 +17,7 @@ mod plan;
 mod progress;
 mod read;
 mod rejects;
+mod resume;
 mod row;
 mod run;
 mod source;

@@ -1,6 +1,6 @@
 //! From a line to an entry. A line stands for itself: whatever is wrong with it, the next one is read as if nothing was.
 
-use entourage_model::{KeyHasher, UserPatch};
+use entourage_model::{ExternalId, ImportedPost, KeyHasher, Millis, Post, UserPatch, Version};
 
 use super::{
     columns::{Columns, Field, Subject},
@@ -11,7 +11,11 @@ use super::{
     row::{Entry, Reason},
     time::Times,
 };
-use crate::user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, is_text_fine};
+use crate::{
+    group::document,
+    post::check_body,
+    user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, is_text_fine},
+};
 
 mod json;
 
@@ -129,16 +133,51 @@ impl<'a, F: Fn(usize) -> Option<&'a [u8]>> Fields<'a, F> {
             Subject::Follow => Ok(Entry::Edge {
                 follower: self.person(Field::Follower)?,
                 target: self.person(Field::Target)?,
-                at: self.may(Field::CreatedAt).map(|text| self.times.past(text)).transpose()?,
+                at: self.past(Field::CreatedAt)?,
                 quiet: self.may(Field::Quiet).map(flag).transpose()?.unwrap_or(false),
             }),
+            Subject::Request => Ok(Entry::Request {
+                follower: self.person(Field::Requester)?,
+                target: self.person(Field::Target)?,
+                at: self.past(Field::CreatedAt)?,
+            }),
+            Subject::Block => Ok(Entry::Block {
+                actor: self.person(Field::Blocker)?,
+                target: self.person(Field::Blocked)?,
+                at: self.past(Field::CreatedAt)?,
+            }),
+            Subject::Mute => Ok(Entry::Mute {
+                actor: self.person(Field::Muter)?,
+                target: self.person(Field::Muted)?,
+                at: self.past(Field::CreatedAt)?,
+                expires_at: self.may(Field::ExpiresAt).map(|text| self.times.end(text)).transpose()?,
+            }),
+            Subject::Group => {
+                let (owner, at) = (self.person(Field::Owner)?, self.past(Field::CreatedAt)?);
+                group(owner, self.words(Field::Id)?, self.words(Field::Name)?.unwrap_or_default(), at, self.times)
+            }
+            Subject::GroupMember => Ok(Entry::Member {
+                owner: self.person(Field::Owner)?,
+                group: self.words(Field::Group)?.ok_or(Reason::MissingColumns)?.into(),
+                member: self.person(Field::Member)?,
+            }),
+            Subject::Post => {
+                let written = Written {
+                    id: self.words(Field::Id)?,
+                    at: self.past(Field::CreatedAt)?,
+                    edited_at: self.past(Field::EditedAt)?,
+                    external_id: self.words(Field::ExternalId)?,
+                    body: self.words(Field::Body)?.ok_or(Reason::MissingColumns)?,
+                };
+                written.entry(self.person(Field::Author)?, self.times)
+            }
             Subject::User => {
                 let patch = UserPatch {
                     name: self.text(Field::Name)?,
                     avatar_url: self.text(Field::AvatarUrl)?,
                     private: self.may(Field::Private).map(flag).transpose()?,
                     hide_lists: self.may(Field::HideLists).map(flag).transpose()?,
-                    registered_at: self.may(Field::RegisteredAt).map(|text| self.times.past(text)).transpose()?,
+                    registered_at: self.past(Field::RegisteredAt)?,
                 };
                 user(self.person(Field::Id)?, patch)
             }
@@ -151,6 +190,14 @@ impl<'a, F: Fn(usize) -> Option<&'a [u8]>> Fields<'a, F> {
 
     fn may(&self, field: Field) -> Option<&'a [u8]> {
         self.get(field).filter(|text| !text.is_empty())
+    }
+
+    fn past(&self, field: Field) -> Result<Option<Millis>, Reason> {
+        self.may(field).map(|text| self.times.past(text)).transpose()
+    }
+
+    fn words(&self, field: Field) -> Result<Option<&'a str>, Reason> {
+        self.may(field).map(|text| std::str::from_utf8(text).map_err(|_| Reason::NotUtf8)).transpose()
     }
 
     fn person(&self, field: Field) -> Result<Person, Reason> {
@@ -178,6 +225,42 @@ fn user(person: Person, patch: UserPatch) -> Result<Entry, Reason> {
     Ok(Entry::User { person, patch: Box::new(patch) })
 }
 
+fn group(owner: Person, id: Option<&str>, name: &str, at: Option<Millis>, times: Times) -> Result<Entry, Reason> {
+    document(name).map_err(|_| Reason::InvalidName)?;
+    let (id, at) = dated(id, at, times)?;
+    Ok(Entry::Group { owner, id, name: name.into(), at })
+}
+
+/// A post as a file tells it.
+struct Written<'a> {
+    id: Option<&'a str>,
+    at: Option<Millis>,
+    edited_at: Option<Millis>,
+    external_id: Option<&'a str>,
+    body: &'a str,
+}
+
+impl Written<'_> {
+    fn entry(self, author: Person, times: Times) -> Result<Entry, Reason> {
+        check_body(self.body).map_err(|_| Reason::InvalidBody)?;
+        let external_id = self.external_id.map(ExternalId::new).transpose().map_err(|_| Reason::InvalidExternalId)?;
+        let (id, at) = dated(self.id, self.at, times)?;
+        let imported = Some(ImportedPost { edited_at: self.edited_at });
+        let value = Post { external_id, imported, ..Post::new(false, self.body) }.encode();
+        Ok(Entry::Post { author, id, at, value })
+    }
+}
+
+/// An id that an export wrote has its time in it. What has another time is somebody else's id, and none of ours.
+fn dated(id: Option<&str>, at: Option<Millis>, times: Times) -> Result<(Option<Version>, Option<Millis>), Reason> {
+    let Some(text) = id else { return Ok((None, at)) };
+    let id = text.parse().map(Version::from_bits).map_err(|_| Reason::InvalidId)?;
+    if id.to_string() != text || at.is_some_and(|at| at != id.millis()) {
+        return Err(Reason::InvalidId);
+    }
+    if id.millis() > times.now { Err(Reason::TimeInFuture) } else { Ok((Some(id), Some(id.millis()))) }
+}
+
 fn flag(text: &[u8]) -> Result<bool, Reason> {
     match text.to_ascii_lowercase().as_slice() {
         b"true" | b"1" => Ok(true),
@@ -188,7 +271,7 @@ fn flag(text: &[u8]) -> Result<bool, Reason> {
 
 #[cfg(test)]
 mod tests {
-    use entourage_model::{Millis, Secret};
+    use entourage_model::Secret;
 
     use super::*;
 
@@ -211,6 +294,7 @@ mod tests {
                 Ok((follower.id().to_string(), target.id().to_string(), at.map(Millis::to_unix), quiet))
             }
             Entry::User { .. } => Err("a user"),
+            _ => Err("something else"),
         }
     }
 
@@ -305,6 +389,88 @@ mod tests {
             assert_eq!(edge(json.parse(line.as_bytes())), Err(reason), "{line}");
         }
         assert_eq!(edge(json.parse(b"{\"follower\": \"\xff\", \"target\": 8}")), Err("not_utf8"));
+    }
+
+    #[test]
+    fn every_kind_says_the_same_as_csv_and_as_an_object() {
+        let id = Version::from_bits(Version::of_millis(Millis::from_unix(1_700_000_000_000)).bits() + 77);
+        let (time, late) = ("2023-11-14T22:13:20.000Z", "2033-11-14T22:13:20.000Z");
+        let cases = [
+            (
+                "follower,target,created_at,quiet",
+                format!("a,b,{time},true"),
+                format!(r#"{{"type":"follow","follower":"a","target":"b","created_at":"{time}","quiet":true}}"#),
+            ),
+            (
+                "requester,target,created_at",
+                format!("a,b,{time}"),
+                format!(r#"{{"type":"request","requester":"a","target":"b","created_at":"{time}"}}"#),
+            ),
+            (
+                "blocker,blocked,created_at",
+                format!("a,b,{time}"),
+                format!(r#"{{"type":"block","blocker":"a","blocked":"b","created_at":"{time}"}}"#),
+            ),
+            (
+                "muter,muted,created_at,expires_at",
+                format!("a,b,{time},{late}"),
+                format!(r#"{{"type":"mute","muter":"a","muted":"b","created_at":"{time}","expires_at":"{late}"}}"#),
+            ),
+            (
+                "owner,id,name,created_at",
+                format!("a,{id},Friends,{time}"),
+                format!(r#"{{"type":"group","owner":"a","id":"{id}","name":"Friends","created_at":"{time}"}}"#),
+            ),
+            (
+                "owner,group,member",
+                format!("a,{id},b"),
+                format!(r#"{{"type":"group_member","owner":"a","group":"{id}","member":"b"}}"#),
+            ),
+            (
+                "author,id,created_at,edited_at,external_id,body",
+                format!("a,{id},{time},{time},x,\"{{\"\"t\"\": 1}}\""),
+                format!(
+                    r#"{{"type":"post","author":"a","id":"{id}","created_at":"{time}","edited_at":"{time}","external_id":"x","body":{{"t": 1}}}}"#
+                ),
+            ),
+            ("id,name", "a,Ann".to_owned(), r#"{"type":"user","id":"a","name":"Ann"}"#.to_owned()),
+        ];
+        for (header, line, object) in cases {
+            let by_csv = csv(header).parse(line.as_bytes()).unwrap();
+            assert_eq!(parser(Style::Ndjson).parse(object.as_bytes()), Ok(by_csv), "{header}");
+        }
+    }
+
+    #[test]
+    fn posts_and_groups_are_looked_at() {
+        let mut json = parser(Style::Ndjson);
+        let id = Version::of_millis(Millis::from_unix(1_700_000_000_000));
+        let future = Version::of_millis(Millis::from_unix(1_900_000_000_000));
+        let long = "x".repeat(256);
+        let post = |rest: &str| format!(r#"{{"type":"post","author":1,{rest}}}"#);
+        let cases = [
+            (post(r#""body":7"#), Reason::InvalidBody),
+            (post(r#""text":"x""#), Reason::MissingColumns),
+            (post(&format!(r#""body":{{}},"id":"{id}","created_at":1700000001"#)), Reason::InvalidId),
+            (post(&format!(r#""body":{{}},"id":"{future}""#)), Reason::TimeInFuture),
+            (post(r#""body":{},"id":"abc","created_at":1700000000"#), Reason::InvalidId),
+            (post(r#""body":{},"id":12345,"created_at":1700000000"#), Reason::InvalidId),
+            (post(&format!(r#""body":{{}},"external_id":"{long}""#)), Reason::InvalidExternalId),
+            (r#"{"type":"group","owner":1}"#.to_owned(), Reason::MissingColumns),
+            (r#"{"type":"group","owner":1,"name":""}"#.to_owned(), Reason::InvalidName),
+            (
+                r#"{"type":"mute","muter":1,"muted":2,"expires_at":"2020-01-01T00:00:00Z"}"#.to_owned(),
+                Reason::AlreadyOver,
+            ),
+            (r#"{"type":"like","follower":1,"target":2}"#.to_owned(), Reason::UnknownType),
+        ];
+        for (line, reason) in cases {
+            assert_eq!(json.parse(line.as_bytes()), Err(reason), "{line}");
+        }
+        let found = json.parse(post(r#""body": { "a" :  1.50 },"external_id":7"#).as_bytes()).unwrap();
+        let Entry::Post { id: None, at: None, value, .. } = found else { panic!("{found:?}") };
+        let post = Post::decode(&value).unwrap();
+        assert_eq!((&*post.body, post.external_id.unwrap().as_str()), (r#"{ "a" :  1.50 }"#, "7"));
     }
 
     #[test]

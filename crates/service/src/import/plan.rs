@@ -1,29 +1,38 @@
-//! What a chunk asks of the store: users that its edges need, then its rows, in the order of the file.
+//! What a chunk asks of the store: users that its rows need, then the rows, in the order of the file.
 
 use std::{collections::HashSet, sync::Arc};
 
-use entourage_model::{Code, Key, Millis, Operation, Overwrite, Result, UserPatch, Write};
+use entourage_model::{
+    Code, Condition, Expiry, Key, Kind, Millis, Operation, Overwrite, RecordId, Result, Space, UserPatch, Version,
+    Write,
+};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    again::{Again, Done},
+    groups::Groups,
     known::{Known, Standing},
     limits,
     person::Person,
     read::Chunk,
-    row::{Entry, Reason, Reject},
-    tally::Tally,
+    resume::{Mark, Resumed},
+    row::{Entry, Reason, Reject, Row},
+    tally::{Done, Tally},
 };
-use crate::Service;
+use crate::{
+    Service,
+    group::{GROUPS_MAX, document},
+};
 
 /// What a write is for; the number is the row's.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     AddUser,
-    Edge(usize),
     /// Makes the user if it is missing, with all that the row says.
     KeepUser,
     /// Changes the user if it was there.
     MergeUser(usize),
+    /// What is no user.
+    Row(usize),
 }
 
 pub(super) struct Plan {
@@ -33,6 +42,8 @@ pub(super) struct Plan {
     pub(super) done: Tally,
     /// Accounts that an earlier run made public.
     pub(super) opened: Vec<Key>,
+    /// Mutes that an earlier run made, and when they end.
+    pub(super) ending: Vec<(Key, Key, Expiry)>,
     /// Nothing after this chunk was done by an earlier run.
     pub(super) is_caught_up: bool,
 }
@@ -40,11 +51,23 @@ pub(super) struct Plan {
 pub(super) struct Planner {
     pub(super) service: Arc<Service>,
     pub(super) known: Known,
+    pub(super) groups: Groups,
     pub(super) create_users: bool,
     pub(super) following_max: Option<u64>,
-    /// The position of edges that have no time of their own.
+    /// When what has no time of its own came to be.
     pub(super) now: Millis,
-    pub(super) again: Again,
+    pub(super) resumed: Resumed,
+}
+
+/// What has been decided on for a chunk so far.
+#[derive(Default)]
+struct Draft {
+    writes: Vec<Write>,
+    steps: Vec<Step>,
+    rejects: Vec<Reject>,
+    done: Tally,
+    opened: Vec<Key>,
+    ending: Vec<(Key, Key, Expiry)>,
 }
 
 impl Planner {
@@ -54,74 +77,129 @@ impl Planner {
             Some(cap) => limits::over(&self.service, &chunk.rows, cap, self.create_users).await?,
             None => HashSet::new(),
         };
-        let mut writes: Vec<Write> = Vec::with_capacity(chunk.rows.len() * 2);
-        let mut steps = Vec::with_capacity(chunk.rows.len() * 2);
-        let mut rejects: Vec<Reject> = Vec::new();
-        let (mut done, mut opened) = (Tally::default(), Vec::new());
-        self.again.pass(chunk.rows.len() as u64);
+        let mut draft = Draft::default();
+        draft.writes.reserve(chunk.rows.len() * 2);
+        draft.steps.reserve(chunk.rows.len() * 2);
+        self.resumed.pass(chunk.rows.len() as u64);
         for (index, row) in chunk.rows.iter().enumerate() {
-            match &row.entry {
-                Entry::Edge { follower, target, at, quiet } => {
-                    let standings = [self.known.standing(follower), self.known.standing(target)];
-                    let refused = if follower.key == target.key {
-                        Some(Code::SelfFollow)
-                    } else if standings.contains(&Standing::Taken) {
-                        Some(Code::IdTaken)
-                    } else if over.contains(&index) {
-                        Some(Code::FollowingLimit)
-                    } else {
-                        None
-                    };
-                    if let Some(code) = refused {
-                        rejects.push(chunk.reject(row, Reason::Refused(code)));
-                        continue;
-                    }
-                    for (person, standing) in [follower, target].into_iter().zip(standings) {
-                        if self.create_users && self.again.take_added(person.key) {
-                            self.known.add(person);
-                            done.users_added += 1;
-                        } else if self.create_users && standing == Standing::Unknown {
-                            self.known.add(person);
-                            steps.push(Step::AddUser);
-                            writes.push(put(person, &UserPatch::default(), Overwrite::Keep));
-                        }
-                    }
-                    let (follower, target) = (follower.key, target.key);
-                    if self.again.take_edge(follower, target) {
-                        done.edges_created += 1;
-                        continue;
-                    }
-                    let (at, quiet) = (at.unwrap_or(self.now), *quiet);
-                    steps.push(Step::Edge(index));
-                    writes.push(Operation::Import { follower, target, at, quiet }.into());
-                }
-                Entry::User { person, patch } => {
-                    if self.known.standing(person) == Standing::Taken {
-                        rejects.push(chunk.reject(row, Reason::Refused(Code::IdTaken)));
-                        continue;
-                    }
-                    self.known.add(person);
-                    if let Some(earlier) = self.again.take_row(person.key, patch) {
-                        let count = match earlier {
-                            Done::Created => &mut done.users_created,
-                            Done::Updated => {
-                                opened.extend(row.entry.opens());
-                                &mut done.users_updated
-                            }
-                            Done::Unchanged => &mut done.users_unchanged,
-                        };
-                        *count += 1;
-                        continue;
-                    }
-                    steps.extend([Step::KeepUser, Step::MergeUser(index)]);
-                    writes.extend([Overwrite::Keep, Overwrite::Merge].map(|how| put(person, patch, how)));
-                }
+            let taken = row.entry.people().any(|person| self.known.standing(person) == Standing::Taken);
+            let refused = match () {
+                () if row.entry.is_to_self() => Some(row.entry.self_code()),
+                () if taken => Some(Code::IdTaken),
+                () if over.contains(&index) => Some(Code::FollowingLimit),
+                () => None,
+            };
+            let reason = match refused {
+                Some(code) => Some(Reason::Refused(code)),
+                None => self.draft_row(index, row, &mut draft).await?,
+            };
+            draft.rejects.extend(reason.map(|reason| chunk.reject(row, reason)));
+        }
+        let Draft { writes, steps, mut rejects, done, opened, ending } = draft;
+        chunk.rejects.append(&mut rejects);
+        let is_caught_up = self.resumed.is_over();
+        Ok((Plan { chunk, steps, done, opened, ending, is_caught_up }, writes))
+    }
+
+    /// Why it is left out, if it is.
+    async fn draft_row(&mut self, index: usize, row: &Row, draft: &mut Draft) -> Result<Option<Reason>> {
+        if let Entry::User { person, patch } = &row.entry {
+            self.draft_user(index, row, person, patch, draft);
+            return Ok(None);
+        }
+        let Some((operation, mark)) = self.operation(&row.entry).await? else {
+            return Ok(Some(Reason::Refused(Code::GroupNotFound)));
+        };
+        for person in row.entry.people() {
+            if self.create_users && self.resumed.take_added(person.key) {
+                self.known.add(person);
+                draft.done.users_added += 1;
+            } else if self.create_users && self.known.standing(person) == Standing::Unknown {
+                self.known.add(person);
+                draft.steps.push(Step::AddUser);
+                draft.writes.push(put(person, &UserPatch::default(), Overwrite::Keep));
             }
         }
-        chunk.rejects.append(&mut rejects);
-        let is_caught_up = self.again.is_over();
-        Ok((Plan { chunk, steps, done, opened, is_caught_up }, writes))
+        match self.resumed.take(&mark) {
+            Some(done) => {
+                draft.done.count(&row.entry, done);
+                draft.ending.extend(row.entry.ends());
+            }
+            None => {
+                draft.steps.push(Step::Row(index));
+                draft.writes.push(operation.into());
+            }
+        }
+        Ok(None)
     }
+
+    fn draft_user(&mut self, index: usize, row: &Row, person: &Person, patch: &UserPatch, draft: &mut Draft) {
+        self.known.add(person);
+        if let Some(done) = self.resumed.take_row(person.key, patch) {
+            if done == Done::Updated {
+                draft.opened.extend(row.entry.opens());
+            }
+            draft.done.count(&row.entry, done);
+            return;
+        }
+        draft.steps.extend([Step::KeepUser, Step::MergeUser(index)]);
+        draft.writes.extend([Overwrite::Keep, Overwrite::Merge].map(|how| put(person, patch, how)));
+    }
+
+    /// What a row that is no user asks for, and how it is recognised in the events; `None` when there is no such group.
+    async fn operation(&mut self, entry: &Entry) -> Result<Option<(Operation, Mark)>> {
+        let time = |at: &Option<Millis>| at.unwrap_or(self.now);
+        Ok(Some(match entry {
+            Entry::Edge { follower, target, at, quiet } => {
+                let (follower, target, at, quiet) = (follower.key, target.key, time(at), *quiet);
+                let mark = Mark::Edge(Kind::Follow, follower, target);
+                (Operation::Import { follower, target, at, quiet }, mark)
+            }
+            Entry::Request { follower, target, at } => {
+                let (follower, target, at) = (follower.key, target.key, time(at));
+                let mark = Mark::Edge(Kind::Follow, follower, target);
+                (Operation::ImportRequest { follower, target, at }, mark)
+            }
+            Entry::Block { actor, target, at } => {
+                let (actor, target, at) = (actor.key, target.key, time(at));
+                (Operation::ImportBlock { actor, target, at }, Mark::Edge(Kind::Block, actor, target))
+            }
+            Entry::Mute { actor, target, at, expires_at } => {
+                let (actor, target, at, expires_at) = (actor.key, target.key, time(at), *expires_at);
+                let mark = Mark::Edge(Kind::Mute, actor, target);
+                (Operation::ImportMute { actor, target, at, expires_at }, mark)
+            }
+            Entry::Group { owner, id, name, at } => {
+                let (space, owner, version) = (Space::Group, owner.key, id.unwrap_or_else(|| id_of(name, time(at))));
+                self.groups.add(owner, version, name);
+                let (id, value) = (RecordId::of_version(version), Some(document(name)?));
+                let mark = Mark::Record(space, owner, id.clone());
+                let (condition, cap) = (Condition::Any, Some(GROUPS_MAX));
+                (Operation::PutRecord { space, owner, id, value, condition, cap }, mark)
+            }
+            Entry::Member { owner, group, member } => {
+                let (owner, member) = (owner.key, member.key);
+                let Some(group) = self.groups.find(&self.service, owner, group).await? else { return Ok(None) };
+                let group = RecordId::of_version(group);
+                let Some(id) = RecordId::of_member(&group, member) else { return Ok(None) };
+                let mark = Mark::Record(Space::GroupMember, owner, id);
+                (Operation::GroupMember { owner, group, member, present: true }, mark)
+            }
+            Entry::Post { author, id, at, value } => {
+                let (author, at, value) = (author.key, time(at), value.clone());
+                let mark = Mark::Post(author, at, xxh3_64(&value));
+                (Operation::ImportPost { author, at, id: *id, value }, mark)
+            }
+            Entry::User { .. } => return Ok(None),
+        }))
+    }
+}
+
+/// The id of a group that had none: the same for the same name and time, so that the same file makes the same groups.
+fn id_of(name: &str, at: Millis) -> Version {
+    let first = Version::of_millis(at).bits();
+    let room = Version::of_millis(Millis::from_since_2000(1)).bits();
+    Version::from_bits(first + xxh3_64(name.as_bytes()) % room)
 }
 
 fn put(person: &Person, patch: &UserPatch, overwrite: Overwrite) -> Write {

@@ -2,17 +2,130 @@
 
 use std::ops::Range;
 
-use entourage_model::{Code, Millis, UserPatch};
+use entourage_model::{Code, Expiry, Key, Millis, UserPatch, Version};
 
 use super::person::Person;
 
 /// How much of a line a reject keeps.
 const TEXT_MAX_BYTES: usize = 1_000;
 
+/// Times are `None` where the line has none: then it is as old as the import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    Edge { follower: Person, target: Person, at: Option<Millis>, quiet: bool },
-    User { person: Person, patch: Box<UserPatch> },
+    Edge {
+        follower: Person,
+        target: Person,
+        at: Option<Millis>,
+        quiet: bool,
+    },
+    Request {
+        follower: Person,
+        target: Person,
+        at: Option<Millis>,
+    },
+    Block {
+        actor: Person,
+        target: Person,
+        at: Option<Millis>,
+    },
+    Mute {
+        actor: Person,
+        target: Person,
+        at: Option<Millis>,
+        expires_at: Option<Millis>,
+    },
+    User {
+        person: Person,
+        patch: Box<UserPatch>,
+    },
+    /// With the id that it had, or none.
+    Group {
+        owner: Person,
+        id: Option<Version>,
+        name: Box<str>,
+        at: Option<Millis>,
+    },
+    /// `group` is the id or the name of one of the owner's.
+    Member {
+        owner: Person,
+        group: Box<str>,
+        member: Person,
+    },
+    Post {
+        author: Person,
+        id: Option<Version>,
+        at: Option<Millis>,
+        /// As it is stored.
+        value: Box<[u8]>,
+    },
+}
+
+impl Entry {
+    /// Whom the line names.
+    pub(super) fn people(&self) -> impl Iterator<Item = &Person> {
+        let (one, other) = match self {
+            Self::Edge { follower, target, .. } | Self::Request { follower, target, .. } => (follower, Some(target)),
+            Self::Block { actor, target, .. } | Self::Mute { actor, target, .. } => (actor, Some(target)),
+            Self::Member { owner, member, .. } => (owner, Some(member)),
+            Self::User { person, .. } => (person, None),
+            Self::Group { owner, .. } => (owner, None),
+            Self::Post { author, .. } => (author, None),
+        };
+        [Some(one), other].into_iter().flatten()
+    }
+
+    /// The follow or the request that this would make.
+    pub(super) fn follow(&self) -> Option<(Key, Key)> {
+        match self {
+            Self::Edge { follower, target, .. } | Self::Request { follower, target, .. } => {
+                Some((follower.key, target.key))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether both ends are one.
+    pub(super) fn is_to_self(&self) -> bool {
+        match self {
+            Self::Edge { follower: one, target: other, .. }
+            | Self::Request { follower: one, target: other, .. }
+            | Self::Block { actor: one, target: other, .. }
+            | Self::Mute { actor: one, target: other, .. } => one.key == other.key,
+            _ => false,
+        }
+    }
+
+    /// What is said of that.
+    pub(super) const fn self_code(&self) -> Code {
+        if matches!(self, Self::Block { .. } | Self::Mute { .. }) { Code::SelfBlock } else { Code::SelfFollow }
+    }
+
+    /// The account that this may have made public.
+    pub(super) fn opens(&self) -> Option<Key> {
+        match self {
+            Self::User { person, patch } if patch.private == Some(false) => Some(person.key),
+            _ => None,
+        }
+    }
+
+    /// The mute that this may have made, and when it ends.
+    pub(super) fn ends(&self) -> Option<(Key, Key, Expiry)> {
+        match self {
+            Self::Mute { actor, target, expires_at: Some(at), .. } => Some((actor.key, target.key, Expiry::at(*at))),
+            _ => None,
+        }
+    }
+
+    /// Why the rules refuse it, where a code says too little.
+    pub(super) const fn refused(&self, code: Code) -> Reason {
+        match (self, code) {
+            (Self::Request { .. }, Code::InvalidRequest) => Reason::NotPrivate,
+            (Self::Member { .. }, Code::InvalidRequest) => Reason::NotConnected,
+            (Self::Post { .. }, Code::InvalidRequest) => Reason::NoFreeId,
+            (Self::Group { .. }, Code::RequestInProgress) => Reason::BeingErased,
+            _ => Reason::Refused(code),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +152,14 @@ pub(super) enum Reason {
     InvalidFlag,
     InvalidName,
     InvalidAvatarUrl,
+    InvalidBody,
+    InvalidExternalId,
+    UnknownType,
+    /// A mute that ends before it begins.
+    AlreadyOver,
+    NotPrivate,
+    NotConnected,
+    NoFreeId,
     /// What was erased under this id is not all gone yet.
     BeingErased,
     /// What the rules or the store said.
@@ -61,6 +182,13 @@ impl Reason {
             Self::InvalidFlag => "invalid_flag",
             Self::InvalidName => "invalid_name",
             Self::InvalidAvatarUrl => "invalid_avatar_url",
+            Self::InvalidBody => "invalid_body",
+            Self::InvalidExternalId => "invalid_external_id",
+            Self::UnknownType => "unknown_type",
+            Self::AlreadyOver => "already_over",
+            Self::NotPrivate => "not_private",
+            Self::NotConnected => "not_connected",
+            Self::NoFreeId => "no_free_id",
             Self::BeingErased => "being_erased",
             Self::Refused(code) => code.as_str(),
         }

@@ -5,7 +5,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::Pin,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, LazyLock, atomic::Ordering},
     task::Poll,
     time::{Duration, Instant},
 };
@@ -17,13 +17,15 @@ use entourage_store::Store;
 
 use super::{
     Form, ProgressFile, Rejects, Source, Tally,
-    again::{Again, last_sequence},
     commit::{Settled, settle},
+    groups::Groups,
     known::Known,
     lines::Stand,
     plan::{Plan, Planner},
     read::{Chunk, Chunks, Reading},
-    row::{Entry, Reason, Reject},
+    resume::{Resumed, last_sequence},
+    row::{Reason, Reject},
+    tally::Done,
 };
 use crate::Service;
 
@@ -173,13 +175,13 @@ impl<'a> Work<'a> {
         rejects: Option<&'a mut Rejects>,
     ) -> Result<Self> {
         let store = &*service.store;
-        let (mut again, mut start, mut sequence) = (Again::default(), (0, Stand::default()), Sequence::ZERO);
+        let (mut resumed, mut start, mut sequence) = (Resumed::default(), (0, Stand::default()), Sequence::ZERO);
         let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
         if let Some(note) = note.as_deref_mut() {
             let progress = &mut note.progress;
             if note.is_resumed {
-                again = Again::since(store, Sequence(progress.sequence)).await?;
-                sequence = again.last;
+                resumed = Resumed::since(store, Sequence(progress.sequence)).await?;
+                sequence = resumed.last;
                 start = (progress.file, Stand { offset: progress.offset, line: progress.line });
                 account.files.clone_from(&progress.tallies);
             } else {
@@ -193,10 +195,11 @@ impl<'a> Work<'a> {
         let planner = Planner {
             service: Arc::clone(service),
             known: Known::default(),
+            groups: Groups::default(),
             create_users: import.create_users,
             following_max: import.following_max,
             now: note.as_deref().map_or(import.now, ProgressFile::now),
-            again,
+            resumed,
         };
         Ok(Self { import, planner, account, note, noted: Instant::now(), sequence, start, on_their_way })
     }
@@ -221,9 +224,13 @@ impl<'a> Work<'a> {
             self.sequence = self.sequence.max(last.unwrap_or_default());
         }
         let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);
+        // Whoever reads feeds here finds what was imported, whom they follow now and what those wrote.
+        results.iter().flatten().for_each(|outcome| self.planner.service.feed.saw(outcome));
         if let Some(source) = self.import.sources.get(file) {
-            for opened in self.account.settle(source, plan, results)? {
-                self.planner.service.accept_waiting(opened).await?;
+            let Settled { opened, ending, .. } = self.account.settle(source, plan, results)?;
+            self.planner.service.note_ends(&ending).await?;
+            for account in opened {
+                self.planner.service.accept_waiting(account).await?;
             }
         }
         let is_last = file + 1 == self.import.sources.len();
@@ -246,12 +253,11 @@ struct Account<'a> {
 }
 
 impl Account<'_> {
-    /// Accounts that are private no longer.
-    fn settle(&mut self, source: &Source, plan: Plan, results: Vec<Result<Outcome>>) -> Result<Vec<Key>> {
-        let Some(tally) = self.files.last_mut() else { return Ok(Vec::new()) };
-        let Settled { rejects, opened } = settle(plan, results, tally)?;
-        self.write(source, &rejects)?;
-        Ok(opened)
+    fn settle(&mut self, source: &Source, plan: Plan, results: Vec<Result<Outcome>>) -> Result<Settled> {
+        let Some(tally) = self.files.last_mut() else { return Ok(Settled::default()) };
+        let settled = settle(plan, results, tally)?;
+        self.write(source, &settled.rejects)?;
+        Ok(settled)
     }
 
     /// As if the store had nothing yet and refused nothing.
@@ -259,12 +265,9 @@ impl Account<'_> {
         let Some(tally) = self.files.last_mut() else { return Ok(()) };
         let mut late = Vec::new();
         for row in &chunk.rows {
-            match &row.entry {
-                Entry::Edge { follower, target, .. } if follower.key == target.key => {
-                    late.push(chunk.reject(row, Reason::Refused(entourage_model::Code::SelfFollow)));
-                }
-                Entry::Edge { .. } => tally.edges_created += 1,
-                Entry::User { .. } => tally.users_created += 1,
+            match row.entry.is_to_self() {
+                true => late.push(chunk.reject(row, Reason::Refused(row.entry.self_code()))),
+                false => tally.count(&row.entry, Done::Created),
             }
         }
         tally.lines += chunk.lines;
@@ -307,17 +310,7 @@ impl Account<'_> {
     }
 }
 
-static EMPTY: Tally = Tally {
-    lines: 0,
-    edges_created: 0,
-    edges_unchanged: 0,
-    users_created: 0,
-    users_updated: 0,
-    users_unchanged: 0,
-    rejected: 0,
-    rejected_by_reason: std::collections::BTreeMap::new(),
-    users_added: 0,
-};
+static EMPTY: LazyLock<Tally> = LazyLock::new(Tally::default);
 
 fn unwritable(error: io::Error) -> Error {
     Error::internal(format!("progress or rejects cannot be written: {error}"))

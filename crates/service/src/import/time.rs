@@ -28,6 +28,21 @@ impl Times {
         self.bounded(of_number(number)?)
     }
 
+    /// When something will end.
+    pub(super) fn end(self, text: &[u8]) -> Result<Millis, Reason> {
+        self.coming(unix(text)?)
+    }
+
+    /// As a number of JSON.
+    pub(super) fn end_number(self, number: f64) -> Result<Millis, Reason> {
+        self.coming(of_number(number)?)
+    }
+
+    fn coming(self, unix: i64) -> Result<Millis, Reason> {
+        let time = Millis::from_unix(unix);
+        if time > self.now { Ok(time) } else { Err(Reason::AlreadyOver) }
+    }
+
     fn bounded(self, unix: i64) -> Result<Millis, Reason> {
         let time = Millis::from_unix(unix);
         match () {
@@ -83,6 +98,14 @@ mod tests {
         assert_eq!(past("2023-11-14 22:13:20.123+00", false), Ok(1_700_000_000_123));
         assert_eq!(past("946684800", false), Ok(946_684_800_000));
         assert_eq!(past(&NOW.to_string(), false), Ok(NOW));
+    }
+
+    #[test]
+    fn what_ends_ends_later() {
+        let times = Times { now: Millis::from_unix(NOW), clamps: true };
+        assert_eq!(times.end(b"2025-07-01T00:00:00Z").map(Millis::to_unix), Ok(1_751_328_000_000));
+        assert_eq!(times.end(NOW.to_string().as_bytes()), Err(Reason::AlreadyOver));
+        assert_eq!(times.end(b"5"), Err(Reason::InvalidTime));
     }
 
     #[test]

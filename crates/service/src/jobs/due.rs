@@ -39,6 +39,18 @@ impl Service {
         Ok(())
     }
 
+    /// After mutes were made by an import, which comes here again for all that it had not noted as done.
+    pub(crate) async fn note_ends(&self, mutes: &[(Key, Key, Expiry)]) -> Result<()> {
+        let write = |(actor, target, at): &(Key, Key, Expiry)| {
+            due_id(*at, *actor, *target).map(|id| Write::from(record(id, Some(Box::default()))))
+        };
+        let writes: Vec<Write> = mutes.iter().map(write).collect::<Result<_>>()?;
+        for chunk in writes.chunks(CHUNK_MAX) {
+            self.store.commit_all(chunk.to_vec()).await.into_iter().collect::<Result<Vec<_>>>()?;
+        }
+        Ok(())
+    }
+
     /// A mute that is over is as good as gone, whenever it goes.
     pub(crate) async fn end_if_over(&self, actor: Key, target: Key) -> Result<()> {
         let edges = self.store.get_edges(Kind::Mute, &[(actor, target)]).await?;

@@ -35,6 +35,8 @@ pub(crate) enum Act {
     Unmute(Id, Id),
     Wait(u64),
     Post(Id, u32),
+    /// From a file: of the same millisecond as that one of all posts that are there, or so many before it.
+    Import(Id, u32, usize, u64),
     /// By its place among all posts that are there.
     Replace(usize, u32),
     Delete(usize),
@@ -171,7 +173,7 @@ impl Reference {
                 self.minutes += minutes;
                 true
             }
-            Act::Post(author, number) => {
+            Act::Post(author, number) | Act::Import(author, number, ..) => {
                 let ok = known(author);
                 if let Some(made) = made.filter(|_| ok) {
                     self.posts.insert(made, (author, body(number)));
@@ -280,7 +282,8 @@ fn draw(random: &mut StdRng, reference: &Reference) -> Act {
         39..42 => Act::Mute(a, b, random.random_ratio(1, 2).then(|| random.random_range(1..4))),
         42..45 => Act::Unmute(a, b),
         45..47 => Act::Wait(random.random_range(1..3)),
-        47..75 => Act::Post(a, random.random()),
+        47..71 => Act::Post(a, random.random()),
+        71..75 => Act::Import(a, random.random(), nth, [0, 0, 1, 3_600_000][random.random_range(0..4)]),
         75..78 => Act::Replace(nth, random.random()),
         78..81 => Act::Delete(nth),
         81..83 => Act::Pin(a, ["auto", "push", "pull"][random.random_range(0..3)]),
@@ -332,7 +335,7 @@ async fn step(front: &mut impl FeedFront, reference: &mut Reference, random: &mu
         return Ok(());
     }
     let post = match act {
-        Act::Replace(nth, _) | Act::Delete(nth) => reference.nth(nth),
+        Act::Replace(nth, _) | Act::Delete(nth) | Act::Import(_, _, nth, _) => reference.nth(nth),
         _ => None,
     };
     let done = front.act(act, post).await;

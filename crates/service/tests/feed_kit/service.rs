@@ -3,8 +3,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use entourage_log::backends::in_store;
-use entourage_model::{Clock, ManualClock, Millis, UserId, UserPatch, Version};
-use entourage_service::{Actor, Call, FeedPage, FeedRules, Limit, Limits, Pin, Rules, Service};
+use entourage_model::{Clock, Code, Error, ExternalId, ManualClock, Millis, UserId, UserPatch, Version};
+use entourage_service::{
+    Actor, Call, FeedPage, FeedRules, Limit, Limits, Pin, Rules, Service,
+    import::{Form, Import, Source},
+};
 use entourage_store::{Store, SystemClock};
 
 use super::{Act, Asked, CELEBRITY_FOLLOWERS, FeedFront, INBOX_CAP, Id, PULL_ABOVE, Row, body};
@@ -81,6 +84,9 @@ impl ServiceFront {
                 let call = Call { actor: Actor::User(id(author)), ..call };
                 return Ok(Some(service.create_post(&call, &body(number)).await?.post.id.bits()));
             }
+            Act::Import(author, number, _, before) => {
+                return import(&service, &id(author), number, post, before).await.map(Some);
+            }
             Act::Replace(_, number) => drop(service.replace_post(&call, post.unwrap(), &body(number)).await?),
             Act::Delete(_) => drop(service.delete_post(&call, post.unwrap()).await?),
             Act::Pin(author, mode) => drop(service.pin_fanout(&call, &id(author), Pin::parse(mode).unwrap()).await?),
@@ -114,6 +120,42 @@ impl ServiceFront {
         }
         Ok(None)
     }
+}
+
+/// Writes a post into a file and imports that, as if it had been written so many milliseconds before another; its id.
+pub(crate) async fn import(
+    service: &Arc<Service>,
+    author: &UserId,
+    number: u32,
+    other: Option<Version>,
+    before: u64,
+) -> entourage_model::Result<u64> {
+    let now = SystemClock.now().to_unix() - 1;
+    let at = other.map_or(now, |other| other.millis().to_unix()).min(now) - before as i64;
+    let name = format!("{number}-{:016x}", rand::random::<u64>());
+    let line = format!(
+        r#"{{"type":"post","author":"{author}","created_at":{at},"external_id":"{name}","body":{}}}"#,
+        body(number)
+    );
+    let file = std::env::temp_dir().join(format!("entourage-post-{name}"));
+    std::fs::write(&file, line).unwrap();
+    let import = Import {
+        sources: vec![Source::File(file.clone())],
+        // The service's clock is not the store's.
+        form: Form { clamps_times: true, ..Form::default() },
+        create_users: false,
+        following_max: None,
+        now: SystemClock.now(),
+    };
+    let done = import.run(service, None, None, |_| {}).await;
+    std::fs::remove_file(&file).unwrap();
+    let tally = done?.total();
+    if tally.posts_created != 1 {
+        return Err(Error::new(Code::ActorNotFound, format!("{tally:?}")));
+    }
+    let name = ExternalId::new(&name)?;
+    let found = service.posts_named(&Call::default(), author, &name).await?;
+    Ok(found.rows[0].id.bits())
 }
 
 impl FeedFront for ServiceFront {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use entourage_log::backends::in_store;
 use entourage_model::{Clock, Key, KeyHasher, Operation, Outcome, Secret, UserId};
 use entourage_service::{
-    Export, ExportFormat, Limits, Rules, Service,
+    Export, ExportFormat, ExportKind, Limits, Rules, Service,
     import::{Form, Import, Rejects, Source, Tally},
 };
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
@@ -90,7 +90,7 @@ impl Place {
     }
 
     pub(crate) async fn edges(&self) -> Vec<String> {
-        let export = Export { format: ExportFormat::Csv, users: false, edges: true };
+        let export = Export { format: ExportFormat::Csv, kinds: vec![ExportKind::Follows] };
         self.export(export).await.into_iter().filter(|line| !line.starts_with("follower,")).collect()
     }
 }

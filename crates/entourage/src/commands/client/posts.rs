@@ -14,12 +14,15 @@ pub(crate) struct Arguments {
     user: String,
     /// A JSON object, or a text, which becomes {"text": …}; `-` reads either from standard input.
     body: String,
+    /// The application's own name of it; repeated, it is the post that is there.
+    #[arg(long, value_name = "ID")]
+    external_id: Option<String>,
     #[command(flatten)]
     connection: Connection,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let Arguments { user, body, connection } = arguments;
+    let Arguments { user, body, external_id, connection } = arguments;
     let body = match body.as_str() {
         "-" => {
             let mut text = String::new();
@@ -28,7 +31,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         text => object(text),
     };
-    let made = connection.acting_for(user)?.send_text(Method::POST, "/posts", format!(r#"{{"body":{body}}}"#))?;
+    let named = external_id.as_ref().map(|id| format!(r#","external_id":{}"#, Value::from(id.as_str())));
+    let text = format!(r#"{{"body":{body}{}}}"#, named.unwrap_or_default());
+    let made = connection.acting_for(user)?.send_text(Method::POST, "/posts", text)?;
     connection.print(&made, table::fields)
 }
 

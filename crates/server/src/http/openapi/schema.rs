@@ -102,6 +102,14 @@ values! {
         "description": "Any JSON object of at most 10,240 bytes, which comes back byte for byte as it was sent",
         "examples": [{ "text": "Hello" }],
     };
+    /// The application's own name of a post.
+    ExternalId {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 255,
+        "description": "The application's own name of a post, unique for its author: 1 to 255 bytes of UTF-8 without control characters",
+        "examples": ["status-4711"],
+    };
     /// How an author's posts travel.
     FanoutMode {
         "type": "string",

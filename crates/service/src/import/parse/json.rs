@@ -1,12 +1,14 @@
-//! A line of NDJSON: an object that is an edge, or a user.
+//! A line of NDJSON: an object that says in `type` what it is, or an edge or a user without it.
 
 use std::borrow::Cow;
 
 use entourage_model::{KeyHasher, Millis, UserPatch};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
-use super::user;
+use super::{Written, group, user};
 use crate::import::{
+    columns::Subject,
     person::Person,
     row::{Entry, Reason},
     time::Times,
@@ -15,6 +17,8 @@ use crate::import::{
 /// Fields that are not asked for are passed over: exports of other systems have more of them.
 #[derive(Deserialize)]
 struct Object<'a> {
+    #[serde(borrow, rename = "type")]
+    subject: Option<Cow<'a, str>>,
     #[serde(borrow, alias = "follower_id")]
     follower: Option<Word<'a>>,
     #[serde(borrow, alias = "target_id", alias = "followee_id")]
@@ -32,6 +36,32 @@ struct Object<'a> {
     hide_lists: Option<bool>,
     #[serde(borrow)]
     registered_at: Option<Word<'a>>,
+    #[serde(borrow)]
+    requester: Option<Word<'a>>,
+    #[serde(borrow)]
+    blocker: Option<Word<'a>>,
+    #[serde(borrow)]
+    blocked: Option<Word<'a>>,
+    #[serde(borrow)]
+    muter: Option<Word<'a>>,
+    #[serde(borrow)]
+    muted: Option<Word<'a>>,
+    #[serde(borrow)]
+    expires_at: Option<Word<'a>>,
+    #[serde(borrow)]
+    owner: Option<Word<'a>>,
+    #[serde(borrow)]
+    group: Option<Word<'a>>,
+    #[serde(borrow)]
+    member: Option<Word<'a>>,
+    #[serde(borrow)]
+    author: Option<Word<'a>>,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
+    #[serde(borrow)]
+    external_id: Option<Word<'a>>,
+    #[serde(borrow)]
+    edited_at: Option<Word<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -48,19 +78,27 @@ fn clearable<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<Box<st
 }
 
 impl Word<'_> {
-    fn person(&self, keys: &KeyHasher) -> Result<Person, Reason> {
+    fn text(&self) -> Result<Cow<'_, str>, Reason> {
         match self {
-            Self::Whole(number) => Person::parse(number.to_string().as_bytes(), keys),
+            Self::Whole(number) => Ok(number.to_string().into()),
             Self::Number(_) => Err(Reason::InvalidId),
-            Self::Text(text) => Person::parse(text.as_bytes(), keys),
+            Self::Text(text) => Ok(text.as_ref().into()),
         }
     }
 
-    fn time(&self, times: Times) -> Result<Millis, Reason> {
+    fn past(&self, times: Times) -> Result<Millis, Reason> {
         match self {
             Self::Whole(number) => times.past_number(*number as f64),
             Self::Number(number) => times.past_number(*number),
             Self::Text(text) => times.past(text.as_bytes()),
+        }
+    }
+
+    fn end(&self, times: Times) -> Result<Millis, Reason> {
+        match self {
+            Self::Whole(number) => times.end_number(*number as f64),
+            Self::Number(number) => times.end_number(*number),
+            Self::Text(text) => times.end(text.as_bytes()),
         }
     }
 }
@@ -68,22 +106,73 @@ impl Word<'_> {
 pub(super) fn parse(line: &[u8], keys: &KeyHasher, times: Times) -> Result<Entry, Reason> {
     let text = std::str::from_utf8(line).map_err(|_| Reason::NotUtf8)?;
     let object: Object<'_> = serde_json::from_str(text).map_err(|_| Reason::InvalidJson)?;
-    let time = |word: &Option<Word<'_>>| word.as_ref().map(|word| word.time(times)).transpose();
-    if let (Some(follower), Some(target)) = (&object.follower, &object.target) {
-        return Ok(Entry::Edge {
-            follower: follower.person(keys)?,
-            target: target.person(keys)?,
-            at: time(&object.created_at)?,
-            quiet: object.quiet.unwrap_or(false),
-        });
-    }
-    let id = object.id.as_ref().ok_or(Reason::MissingColumns)?;
-    let patch = UserPatch {
-        name: object.name,
-        avatar_url: object.avatar_url,
-        private: object.private,
-        hide_lists: object.hide_lists,
-        registered_at: time(&object.registered_at)?,
+    let subject = object.subject()?;
+    let person = |word: &Option<Word<'_>>| -> Result<Person, Reason> {
+        Person::parse(word.as_ref().ok_or(Reason::MissingColumns)?.text()?.as_bytes(), keys)
     };
-    user(id.person(keys)?, patch)
+    let past = |word: &Option<Word<'_>>| word.as_ref().map(|word| word.past(times)).transpose();
+    let text = |word: &Option<Word<'_>>| -> Result<Option<String>, Reason> {
+        word.as_ref().map(|word| word.text().map(Cow::into_owned)).transpose()
+    };
+    let at = past(&object.created_at)?;
+    match subject {
+        Subject::Follow => {
+            let (follower, target) = (person(&object.follower)?, person(&object.target)?);
+            Ok(Entry::Edge { follower, target, at, quiet: object.quiet.unwrap_or(false) })
+        }
+        Subject::Request => {
+            let (follower, target) = (person(&object.requester)?, person(&object.target)?);
+            Ok(Entry::Request { follower, target, at })
+        }
+        Subject::Block => {
+            let (actor, target) = (person(&object.blocker)?, person(&object.blocked)?);
+            Ok(Entry::Block { actor, target, at })
+        }
+        Subject::Mute => {
+            let (actor, target) = (person(&object.muter)?, person(&object.muted)?);
+            let expires_at = object.expires_at.as_ref().map(|word| word.end(times)).transpose()?;
+            Ok(Entry::Mute { actor, target, at, expires_at })
+        }
+        Subject::Group => {
+            let name = object.name.as_ref().and_then(Option::as_deref).ok_or(Reason::MissingColumns)?;
+            group(person(&object.owner)?, text(&object.id)?.as_deref(), name, at, times)
+        }
+        Subject::GroupMember => {
+            let (owner, member) = (person(&object.owner)?, person(&object.member)?);
+            let group = text(&object.group)?.ok_or(Reason::MissingColumns)?.into();
+            Ok(Entry::Member { owner, group, member })
+        }
+        Subject::Post => {
+            let (id, external_id) = (text(&object.id)?, text(&object.external_id)?);
+            let written = Written {
+                id: id.as_deref(),
+                at,
+                edited_at: past(&object.edited_at)?,
+                external_id: external_id.as_deref(),
+                body: object.body.ok_or(Reason::MissingColumns)?.get(),
+            };
+            written.entry(person(&object.author)?, times)
+        }
+        Subject::User => {
+            let id = person(&object.id)?;
+            let patch = UserPatch {
+                registered_at: past(&object.registered_at)?,
+                name: object.name,
+                avatar_url: object.avatar_url,
+                private: object.private,
+                hide_lists: object.hide_lists,
+            };
+            user(id, patch)
+        }
+    }
+}
+
+impl Object<'_> {
+    fn subject(&self) -> Result<Subject, Reason> {
+        match self.subject.as_deref() {
+            None if self.follower.is_some() && self.target.is_some() => Ok(Subject::Follow),
+            None => Ok(Subject::User),
+            Some(name) => Subject::named(name).ok_or(Reason::UnknownType),
+        }
+    }
 }

@@ -1,26 +1,32 @@
 //! What an import that was cut off had done after its last note. Its lines come again; the events tell which of them are
 //! done, and as what they are to be counted, so that nothing is written twice and the account stays exact.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use entourage_model::{Cause, Code, EventBody, Key, Result, Sequence, User, UserPatch};
+use entourage_model::{
+    Cause, Code, EventBody, Key, Kind, Millis, Post, RecordId, Result, Sequence, Space, User, UserPatch,
+};
 use entourage_store::Store;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::tally::Done;
 
 const EVENTS_AT_ONCE: usize = 1_000;
 /// More than an import can do between two notes. What has not been met by then was done by somebody else.
 const LINES_MAX: u64 = 1_000_000;
 
-/// What a row about a user had come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Done {
-    Created,
-    Updated,
-    Unchanged,
+/// What a row made, as an event tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Mark {
+    Edge(Kind, Key, Key),
+    Record(Space, Key, RecordId),
+    /// By author, time and a hash of what is stored: the line does not know its id.
+    Post(Key, Millis, u64),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Again {
-    edges: HashSet<(Key, Key)>,
+pub(super) struct Resumed {
+    rows: HashMap<Mark, Done>,
     /// What became of each user, oldest first, and whether it existed before.
     users: HashMap<Key, VecDeque<(bool, Box<User>)>>,
     lines: u64,
@@ -28,36 +34,57 @@ pub(super) struct Again {
     pub(super) last: Sequence,
 }
 
-impl Again {
+impl Resumed {
     /// Everything imported after `noted`. Where events are already gone, lines that come again count as unchanged.
     pub(super) async fn since(store: &dyn Store, noted: Sequence) -> Result<Self> {
         let nothing = Self { last: noted, ..Self::default() };
-        let mut again = Self { last: noted, ..Self::default() };
+        let mut resumed = Self { last: noted, ..Self::default() };
         loop {
-            let events = match store.events(again.last, EVENTS_AT_ONCE).await {
+            let events = match store.events(resumed.last, EVENTS_AT_ONCE).await {
                 Err(error) if error.code() == Code::EventsExpired => return Ok(nothing),
                 other => other?,
             };
-            let Some(last) = events.last() else { return Ok(again) };
-            again.last = last.sequence;
+            let Some(last) = events.last() else { return Ok(resumed) };
+            resumed.last = last.sequence;
             for event in events {
-                match event.body {
-                    EventBody::Edge { follower, target, cause: Cause::Import, .. } => {
-                        again.edges.insert((follower, target));
-                    }
-                    EventBody::User { key, existed, after: Some(user), is_suspension: false, .. } => {
-                        again.users.entry(key).or_default().push_back((existed, user));
-                    }
-                    _ => {}
-                }
+                resumed.note(event.body);
             }
         }
     }
 
-    /// Whether every line that was done has come again. Until then there are no new notes: the old one and the events
+    fn note(&mut self, event: EventBody) {
+        let done = |existed: bool| if existed { Done::Updated } else { Done::Created };
+        match event {
+            EventBody::Edge { kind, follower, target, cause: Cause::Import, .. } => {
+                self.rows.insert(Mark::Edge(kind, follower, target), Done::Created);
+            }
+            EventBody::Record { space: Space::Post, owner, id, existed: false, after: Some(value), .. }
+                if Post::is_imported(&value) =>
+            {
+                let mark = id.version().map(|id| Mark::Post(owner, id.millis(), xxh3_64(&value)));
+                self.rows.extend(mark.map(|mark| (mark, Done::Created)));
+            }
+            EventBody::Record {
+                space: space @ (Space::Group | Space::GroupMember),
+                owner,
+                id,
+                existed,
+                after: Some(_),
+                ..
+            } => {
+                self.rows.insert(Mark::Record(space, owner, id), done(existed));
+            }
+            EventBody::User { key, existed, after: Some(user), is_suspension: false, .. } => {
+                self.users.entry(key).or_default().push_back((existed, user));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether every line that was done has come resumed. Until then there are no new notes: the old one and the events
     /// since then say more than a new one could.
     pub(super) fn is_over(&self) -> bool {
-        self.edges.is_empty() && self.users.is_empty()
+        self.rows.is_empty() && self.users.is_empty()
     }
 
     /// Called with the rows of each chunk: at some point what is left is somebody else's.
@@ -68,11 +95,12 @@ impl Again {
         }
     }
 
-    pub(super) fn take_edge(&mut self, follower: Key, target: Key) -> bool {
-        !self.edges.is_empty() && self.edges.remove(&(follower, target))
+    /// What a row that is no user had come to; `None` when it was not reached, or had changed nothing.
+    pub(super) fn take(&mut self, mark: &Mark) -> Option<Done> {
+        if self.rows.is_empty() { None } else { self.rows.remove(mark) }
     }
 
-    /// Whether this user was made for an edge.
+    /// Whether this user was made because a line names them.
     pub(super) fn take_added(&mut self, key: Key) -> bool {
         let is_added = self.users.get(&key).and_then(VecDeque::front).is_some_and(|(existed, _)| !existed);
         is_added && self.take_user(key).is_some()
