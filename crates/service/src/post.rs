@@ -1,8 +1,8 @@
 //! Posts: what authors have to say, kept as it was sent. A post's id is the version of the commit that made it.
 
 use entourage_model::{
-    Code, Condition, Cursor, CursorScope, Error, ExternalId, Key, List, Millis, Operation, POST_BODY_MAX_BYTES,
-    Place, Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, external_post, post_author,
+    Code, Condition, Cursor, CursorScope, Error, ExternalId, Key, List, Millis, Operation, POST_BODY_MAX_BYTES, Place,
+    Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, external_post, post_author,
 };
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};

@@ -138,7 +138,7 @@ async fn times_and_ends_are_kept_and_what_is_over_is_not_exported() {
     assert_eq!(position(Kind::Mute, a, c).await, at(3));
     let groups = place.service.groups(&Call::default(), &id("a")).await.unwrap();
     assert_eq!(groups.iter().map(|group| group.created_at()).collect::<Vec<_>>(), [at(4)]);
-    let posts = place.service.posts(&Call::default(), &id("a"), None, Limit::default()).await.unwrap().rows;
+    let posts = place.service.posts(&Call::default(), &id("a"), None, Limit::parse(None).unwrap()).await.unwrap().rows;
     let shown: Vec<_> = posts.iter().map(|post| (&*post.body, post.created_at(), post.edited_at)).collect();
     assert_eq!(shown, [("{\"n\":2}", at(6), None), ("{\"n\":1}", at(6), None)]);
     // Somebody takes the mute away when it is over.
@@ -181,7 +181,7 @@ async fn posts_from_a_file_are_in_feeds_in_their_place_and_are_no_news() {
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     let last = service.create_post(&acting("bob"), "{\"n\":9}").await.unwrap().post;
     let feed = async || -> Vec<Version> {
-        let page = service.feed(&acting("ann"), &id("ann"), None, Limit::default()).await.unwrap();
+        let page = service.feed(&acting("ann"), &id("ann"), None, Limit::parse(None).unwrap()).await.unwrap();
         page.rows.into_iter().map(|row| row.post.id).collect()
     };
     assert_eq!(feed().await, [last.id, first.id]);

@@ -182,7 +182,7 @@ impl Work<'_> {
     }
 
     async fn put_edges(&mut self, user: &User, plane: Plane) -> Result<()> {
-        let (list, mut after) = (List { user: user.key, plane, side: Side::Following }, None);
+        let (list, mut after) = (List::new(user.key, plane, Side::Following), None);
         let now = self.service.clock.now();
         loop {
             let page = self.service.store.scan(list, after, PAGE).await?;
