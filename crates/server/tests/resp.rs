@@ -40,6 +40,10 @@ mod pipelines;
 mod protocol;
 #[path = "resp/random.rs"]
 mod random;
+#[path = "resp/redis.rs"]
+mod redis_compared;
+#[path = "resp/redis_kit.rs"]
+mod redis_kit;
 #[path = "../../service/tests/rules/mod.rs"]
 mod rules;
 #[path = "rest/rules_front.rs"]

@@ -1,6 +1,6 @@
 //! Block, unblock, and the list of who is blocked.
 
-use entourage_model::{EdgeValue, Operation, Plane, Reply, Result, Side, UserId};
+use entourage_model::{EdgeValue, Key, Kind, Operation, Plane, Reply, Result, Side, UserId};
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, service::unexpected};
 
@@ -42,5 +42,16 @@ impl Service {
     /// Nobody but the actor and services learns who is blocked.
     pub async fn blocks(&self, call: &Call, actor: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
         self.own_page(call, actor, (Plane::Block, Side::Following), cursor, limit).await
+    }
+
+    /// Which of these the actor blocks, for whom [`Self::blocks`] shows them.
+    pub async fn are_blocked(&self, call: &Call, actor: &UserId, members: &[UserId]) -> Result<Vec<bool>> {
+        call.may_change(actor)?;
+        self.catch_up(call).await?;
+        let owner = self.stored_user(actor).await?.key;
+        let there = self.present_keys(members).await?;
+        let pairs: Vec<(Key, Key)> = there.iter().flatten().map(|key| (owner, *key)).collect();
+        let mut found = self.are_active(Kind::Block, &pairs).await?.into_iter();
+        Ok(there.into_iter().map(|key| key.is_some() && found.next() == Some(true)).collect())
     }
 }

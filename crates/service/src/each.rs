@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
-use entourage_model::{EdgeValue, Key, Operation, Reply, Result, Token, UserId, Version, Write};
+use entourage_model::{
+    Change, EdgeValue, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Version, Write,
+};
 
 use crate::{
     BatchOperation, Call, Service,
@@ -15,6 +17,8 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeWritten {
     pub changed: bool,
+    /// The follow list has one more or one less: a request changes something, but no list.
+    pub listed: bool,
     /// This write made the edge.
     pub created: bool,
     /// The edge that stands; `None` after an unfollow.
@@ -92,7 +96,7 @@ impl Service {
                 let outcome = outcome?;
                 let token = self.committed(&write.operation, &outcome);
                 *last = Some(last.map_or(Ok(token), |last| last.merge(token))?);
-                edge_written(outcome.reply)
+                edge_written(&outcome)
             }));
         }
         Ok(written)
@@ -116,11 +120,19 @@ fn runs(operations: &[BatchOperation]) -> impl Iterator<Item = &[BatchOperation]
     })
 }
 
-fn edge_written(reply: Reply) -> Result<EdgeWritten> {
-    match reply {
-        Reply::Edge { value, created, .. } => Ok(EdgeWritten { changed: reply.changed(), created, edge: Some(value) }),
-        Reply::Gone { changed } => Ok(EdgeWritten { changed, created: false, edge: None }),
-        other => Err(unexpected(&other)),
+fn edge_written(outcome: &Outcome) -> Result<EdgeWritten> {
+    let is_active = |value: &EdgeValue| value.state == State::Active;
+    let listed = outcome.changes.iter().any(|change| match change {
+        Change::Edge(edge) => edge.before.as_ref().is_some_and(is_active) != is_active(&edge.after),
+        _ => false,
+    });
+    match &outcome.reply {
+        Reply::Edge { value, created, .. } => {
+            let changed = outcome.reply.changed();
+            Ok(EdgeWritten { changed, listed, created: *created, edge: Some(*value) })
+        }
+        Reply::Gone { changed } => Ok(EdgeWritten { changed: *changed, listed, created: false, edge: None }),
+        other => Err(unexpected(other)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use entourage_model::{Code, Error, Key, Operation, Overwrite, Result, User, UserId, UserPatch};
 
-use crate::{Actor, Call, Service};
+use crate::{Actor, CHECKS_MAX, Call, Service};
 
 impl Service {
     /// The key of each id, `None` where that key is another id's. A number is its own key and cannot collide.
@@ -22,6 +22,17 @@ impl Service {
         }
         let users = self.store.get_users(keys).await?;
         Ok(users.into_iter().flatten().map(|user| (user.key, user)).collect())
+    }
+
+    /// The key of each id, `None` where there is no such user.
+    pub(crate) async fn present_keys(&self, ids: &[UserId]) -> Result<Vec<Option<Key>>> {
+        if ids.len() > CHECKS_MAX {
+            return Err(Error::invalid("too many ids in one request").at("/ids", format!("at most {CHECKS_MAX}")));
+        }
+        let keys: Vec<Key> = ids.iter().map(|id| self.keys.key(id)).collect();
+        let users = self.users_by_key(&keys).await?;
+        let is_there = |key: &Key, id: &UserId| users.get(key).is_some_and(|user| user.id == *id);
+        Ok(keys.into_iter().zip(ids).map(|(key, id)| is_there(&key, id).then_some(key)).collect())
     }
 
     /// The user with this very id.

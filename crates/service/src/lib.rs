@@ -61,7 +61,7 @@ pub use follow::{Followed, Unfollowed};
 pub use group::{GROUP_NAME_MAX_CHARS, GROUPS_MAX, GroupWritten, MemberAdded, UserGroup};
 pub use healer::EdgesHealed;
 pub use history::{Ending, HistoryPage, HistoryRow};
-pub use intersection::Intersection;
+pub use intersection::{INTERSECTION_ROWS_MAX, LISTS_MAX, ListName, Shared};
 pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState};
 pub use leaderboard::{LEADERBOARD_MAX, LeaderboardPage, Ranked};
 pub use limits::{Limits, Standing};
@@ -71,7 +71,7 @@ pub use notification::{
 };
 pub use piece::{Mark, Piece};
 pub use post::{NewPost, PostPage, PostView, PostWritten};
-pub use range::{Window, Windowed};
+pub use range::{Order, Window, Windowed};
 pub use relationship::{RELATIONSHIPS_MAX, Relationship};
 pub use service::{Receipt, Rules, Service};
 pub use stream::{EventStream, NotificationStream, Told};

@@ -15,7 +15,7 @@ impl Limit {
     /// Posts are longer than rows of users.
     pub const OF_FEED: Self = Self(20);
     pub const MAX: usize = 200;
-    pub(crate) const LARGEST: Self = Self(Self::MAX);
+    pub const LARGEST: Self = Self(Self::MAX);
 
     pub fn parse(text: Option<&str>) -> Result<Self> {
         Self::parse_or(text, Self::DEFAULT)

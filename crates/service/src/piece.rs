@@ -21,7 +21,7 @@ const PART_BITS: u32 = 11;
 const TIME_BITS: u32 = 42;
 
 /// A piece of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     pub rows: Vec<UserRow>,
     /// Where the list goes on; `None` at its end.

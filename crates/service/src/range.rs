@@ -7,17 +7,39 @@ use crate::{Call, Service, UserRow, visibility::lists_hidden};
 /// How many rows one look at the store takes at most.
 pub(crate) const CHUNK: usize = 1_000;
 
-/// Which rows of a list: those not newer and not older, without so many of the newest, at most so many.
+/// From which end a list is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    NewestFirst,
+    OldestFirst,
+}
+
+impl Order {
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::NewestFirst => Self::OldestFirst,
+            Self::OldestFirst => Self::NewestFirst,
+        }
+    }
+}
+
+/// Which rows of a list: those not newer and not older, without so many of the first ones, at most so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub newest: Option<Millis>,
     pub oldest: Option<Millis>,
     pub skip: usize,
     pub take: usize,
+    pub order: Order,
+}
+
+impl Window {
+    pub const ALL: Self = Self { newest: None, oldest: None, skip: 0, take: usize::MAX, order: Order::NewestFirst };
 }
 
 /// What was found in a window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windowed {
     pub rows: Vec<UserRow>,
     /// The window has more rows than were to be taken.
@@ -26,6 +48,15 @@ pub struct Windowed {
 
 impl Service {
     pub async fn window(&self, call: &Call, side: Side, id: &UserId, window: Window) -> Result<Windowed> {
+        if window.order == Order::OldestFirst {
+            let all = Window { skip: 0, take: usize::MAX, order: Order::NewestFirst, ..window };
+            let mut rows = Box::pin(self.window(call, side, id, all)).await?.rows;
+            rows.reverse();
+            rows.drain(..window.skip.min(rows.len()));
+            let more = rows.len() > window.take;
+            rows.truncate(window.take);
+            return Ok(Windowed { rows, more });
+        }
         let (viewer, list) = self.open_list(call, side, id).await?;
         let visible = self.visible_list(viewer, list).await?;
         let mut eyes = self.eyes(viewer);
@@ -34,7 +65,7 @@ impl Service {
         let mut more = false;
         'reading: loop {
             // One more than is taken tells whether there is more.
-            let wanted = (skip + window.take - edges.len()).saturating_add(1);
+            let wanted = (window.take - edges.len()).saturating_add(skip).saturating_add(1);
             let page = self.scan_shown(&mut eyes, &visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
             let is_past = window.oldest.zip(after).is_some_and(|(oldest, last)| last.position.millis() < oldest);

@@ -96,13 +96,22 @@ impl Out {
         self.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A whole number where Redis has a double.
-    pub(super) fn score(&mut self, score: i64) {
+    /// A double; nearly all are whole numbers.
+    pub(super) fn score(&mut self, score: f64) {
+        let mut digits = Digits::default();
+        let (whole, other);
+        let text = if score.fract() == 0.0 && score.abs() < WHOLE_MAX {
+            whole = digits.of(score as i64);
+            whole
+        } else {
+            other = double(score);
+            other.as_bytes()
+        };
         match self.protocol {
-            Protocol::Two => self.bulk_number(score),
+            Protocol::Two => self.bulk(text),
             Protocol::Three => {
                 self.bytes.push(b',');
-                self.number(score);
+                self.bytes.extend_from_slice(text);
                 self.end_line();
             }
         }
@@ -177,6 +186,26 @@ impl Out {
 
 const FLAG_BYTES: usize = 4;
 
+/// Doubles from here on are written with an exponent.
+const WHOLE_MAX: f64 = 1e17;
+/// And those below this.
+const POINT_MIN: f64 = 1e-4;
+
+/// As C writes doubles, in as few digits as tell them apart.
+fn double(number: f64) -> String {
+    if number.is_infinite() || (POINT_MIN..WHOLE_MAX).contains(&number.abs()) {
+        return number.to_string();
+    }
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, power)) => match power.strip_prefix('-') {
+            Some(power) => format!("{digits}e-{power:0>2}"),
+            None => format!("{digits}e+{power:0>2}"),
+        },
+        None => text,
+    }
+}
+
 const fn flag(yes: bool) -> [u8; FLAG_BYTES] {
     if yes { *b":1\r\n" } else { *b":0\r\n" }
 }
@@ -240,12 +269,31 @@ mod tests {
             (|out| out.null(), "$-1\r\n", "_\r\n"),
             (|out| out.set(2), "*2\r\n", "~2\r\n"),
             (|out| out.map(2), "*4\r\n", "%2\r\n"),
-            (|out| out.score(15), "$2\r\n15\r\n", ",15\r\n"),
+            (|out| out.score(15.0), "$2\r\n15\r\n", ",15\r\n"),
             (|out| out.boolean(true), ":1\r\n", "#t\r\n"),
             (|out| out.verbatim("a"), "$1\r\na\r\n", "=5\r\ntxt:a\r\n"),
         ];
         for (say, two, three) in cases {
             assert_eq!((said(Protocol::Two, say), said(Protocol::Three, say)), (two.to_owned(), three.to_owned()));
+        }
+    }
+
+    #[test]
+    fn doubles_are_written_as_in_c() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-7.0, "-7"),
+            (0.5, "0.5"),
+            (1_700_000_000_000.25, "1700000000000.25"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (-2.5e300, "-2.5e+300"),
+            (1e-4, "0.0001"),
+            (2e-5, "2e-05"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(said(Protocol::Three, |out| out.score(number)), format!(",{text}\r\n"));
         }
     }
 

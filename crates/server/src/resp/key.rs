@@ -1,7 +1,6 @@
 //! Virtual keys: the names teams give such keys in Redis, each a question to the graph.
 
 use entourage_model::{Result, UserId};
-use entourage_service::{Call, Service, UserView};
 
 use super::encode::WRONG_TYPE;
 
@@ -10,16 +9,32 @@ use super::encode::WRONG_TYPE;
 pub(super) enum Virtual<'a> {
     Following(&'a [u8]),
     Followers(&'a [u8]),
+    Blocks(&'a [u8]),
+    Mutual(&'a [u8]),
+    CommonFollowing(&'a [u8], &'a [u8]),
     IsFollowing(&'a [u8], &'a [u8]),
     FollowerCount(&'a [u8]),
     FollowingCount(&'a [u8]),
     Feed(&'a [u8]),
 }
 
+impl Virtual<'_> {
+    pub(super) const fn is_string(&self) -> bool {
+        matches!(self, Self::IsFollowing(..) | Self::FollowerCount(_) | Self::FollowingCount(_))
+    }
+}
+
 /// One row for each family of keys, for the reference page.
 pub(super) const FAMILIES: &[(&str, &str, &str)] = &[
-    ("following:{a}", "set and sorted set", "whom `a` follows; the score is the time in milliseconds"),
+    (
+        "following:{a}",
+        "set and sorted set",
+        "whom `a` follows; the score is the time in milliseconds; `follows:{a}` is the same",
+    ),
     ("followers:{b}", "set and sorted set", "who follows `b`; the score is the time in milliseconds"),
+    ("block:{a}", "set", "whom `a` blocks; for `a` and services"),
+    ("mutual:{a}", "set", "whom `a` follows and is followed by"),
+    ("common_following:{a}:{b}", "set", "whom both follow; only for ids without `:`"),
     (
         "feed:{u}",
         "sorted set",
@@ -34,7 +49,9 @@ pub(super) const FAMILIES: &[(&str, &str, &str)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
     Unknown,
-    Colon,
+    /// A key with two ids has other than one colon between them.
+    CheckColon,
+    CommonColon,
     WrongType,
 }
 
@@ -42,18 +59,24 @@ impl NoKey {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Unknown => {
-                "ERR no such key: keys are following:{id}, followers:{id}, feed:{id}, is_following:{id}:{id}, \
-                 follower_count:{id} and following_count:{id}"
+                "ERR no such key: keys are following:{id}, follows:{id}, followers:{id}, block:{id}, mutual:{id}, \
+                 common_following:{id}:{id}, feed:{id}, is_following:{id}:{id}, follower_count:{id} and \
+                 following_count:{id}"
             }
-            Self::Colon => {
+            Self::CheckColon => {
                 "ERR is_following:{a}:{b} takes two ids without ':'; for others there is SISMEMBER following:{a} b"
+            }
+            Self::CommonColon => {
+                "ERR common_following:{a}:{b} takes two ids without ':'; for others there is SINTER following:{a} \
+                 following:{b}"
             }
             Self::WrongType => WRONG_TYPE,
         }
     }
 }
 
-pub(super) fn parse(key: &[u8]) -> std::result::Result<Virtual<'_>, NoKey> {
+pub(super) fn parse<'a>(key: &'a [u8]) -> std::result::Result<Virtual<'a>, NoKey> {
+    // What is asked for most comes first.
     if let Some(id) = key.strip_prefix(b"following:") {
         return Ok(Virtual::Following(id));
     }
@@ -61,37 +84,35 @@ pub(super) fn parse(key: &[u8]) -> std::result::Result<Virtual<'_>, NoKey> {
         return Ok(Virtual::Followers(id));
     }
     if let Some(ids) = key.strip_prefix(b"is_following:") {
-        let mut parts = ids.split(|byte| *byte == b':');
-        return match (parts.next(), parts.next(), parts.next()) {
-            (Some(follower), Some(target), None) => Ok(Virtual::IsFollowing(follower, target)),
-            _ => Err(NoKey::Colon),
-        };
+        return two(ids).map(|(follower, target)| Virtual::IsFollowing(follower, target)).ok_or(NoKey::CheckColon);
     }
-    if let Some(id) = key.strip_prefix(b"follower_count:") {
-        return Ok(Virtual::FollowerCount(id));
+    if let Some(ids) = key.strip_prefix(b"common_following:") {
+        return two(ids).map(|(one, other)| Virtual::CommonFollowing(one, other)).ok_or(NoKey::CommonColon);
     }
-    if let Some(id) = key.strip_prefix(b"feed:") {
-        return Ok(Virtual::Feed(id));
+    type Family<'a> = (&'static [u8], fn(&'a [u8]) -> Virtual<'a>);
+    let families: [Family<'a>; 6] = [
+        (b"follower_count:", Virtual::FollowerCount),
+        (b"following_count:", Virtual::FollowingCount),
+        (b"feed:", Virtual::Feed),
+        (b"follows:", Virtual::Following),
+        (b"mutual:", Virtual::Mutual),
+        (b"block:", Virtual::Blocks),
+    ];
+    families.into_iter().find_map(|(name, family)| key.strip_prefix(name).map(family)).ok_or(NoKey::Unknown)
+}
+
+/// Two ids with the one colon between them.
+fn two(ids: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut parts = ids.split(|byte| *byte == b':');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(one), Some(other), None) => Some((one, other)),
+        _ => None,
     }
-    key.strip_prefix(b"following_count:").map(Virtual::FollowingCount).ok_or(NoKey::Unknown)
 }
 
 /// Ids as the service takes them.
 pub(super) fn user_id(bytes: &[u8]) -> Result<UserId> {
     UserId::try_from(UserId::text(bytes)?)
-}
-
-/// How long a list is, as far as the viewer may know.
-pub(super) async fn count(service: &Service, call: &Call, id: &[u8], of: fn(&UserView) -> u64) -> Result<u64> {
-    Ok(of(&service.get_user(call, &user_id(id)?).await?))
-}
-
-pub(super) const fn followers(view: &UserView) -> u64 {
-    view.counts.followers
-}
-
-pub(super) const fn following(view: &UserView) -> u64 {
-    view.counts.following
 }
 
 #[cfg(test)]
@@ -106,10 +127,15 @@ mod tests {
         assert_eq!(parse(b"following_count:"), Ok(Virtual::FollowingCount(b"")));
         assert_eq!(parse(b"feed:did:plc:a"), Ok(Virtual::Feed(b"did:plc:a")));
         assert_eq!(parse(b"is_following:1:2"), Ok(Virtual::IsFollowing(b"1", b"2")));
-        for key in ["is_following:1", "is_following:1:2:3", "is_following:"] {
-            assert_eq!(parse(key.as_bytes()), Err(NoKey::Colon), "{key}");
+        assert_eq!(parse(b"common_following:1:2"), Ok(Virtual::CommonFollowing(b"1", b"2")));
+        assert_eq!(parse(b"follows:did:plc:a"), Ok(Virtual::Following(b"did:plc:a")));
+        assert_eq!(parse(b"mutual:a:b"), Ok(Virtual::Mutual(b"a:b")));
+        assert_eq!(parse(b"block:7"), Ok(Virtual::Blocks(b"7")));
+        for ids in ["1", "1:2:3", ""] {
+            assert_eq!(parse(format!("is_following:{ids}").as_bytes()), Err(NoKey::CheckColon), "{ids}");
+            assert_eq!(parse(format!("common_following:{ids}").as_bytes()), Err(NoKey::CommonColon), "{ids}");
         }
-        for key in ["", "following", "Following:1", "friends:1"] {
+        for key in ["", "following", "Following:1", "friends:1", "blocks:1", "mutuals:1", "follow:1"] {
             assert_eq!(parse(key.as_bytes()), Err(NoKey::Unknown), "{key}");
         }
     }

@@ -148,7 +148,7 @@ commands! {
     "EG.HELP" Help -1 Plain NONE Own "[name …]"
         "A line for each command";
     "EG.LIST" List -2 Read FIRST Own "key [CURSOR cursor] [LIMIT count]"
-        "A page of `following:{a}` or `followers:{b}`, newest first: the next cursor, or no value at the end, and ids each with its time in milliseconds; at most 200, 50 if not said";
+        "A page of a list or of another set of users, newest first: the next cursor, or no value at the end, and ids each with its time in milliseconds; at most 200, 50 if not said";
     "EG.RELATION" Relation 3 Read NONE Own "user other"
         "How one user stands to another: `following followed_by mutual requested blocking blocked_by muting quiet since`; an error when there is no such other";
     "EG.TOKEN" Token -1 Plain NONE Own "[token]"
@@ -158,9 +158,9 @@ commands! {
     "EXEC" Exec 1 Frame NONE Transactions ""
         "Answers what was queued, one after the other; others may write in between";
     "EXISTS" Exists -2 Read ALL Keys "key …"
-        "How many of these keys have anything: a list that is not empty, a user who is there, one who follows";
+        "How many of these keys have anything: a list that is not empty, a count of a user who is there, one who follows";
     "EXPIRE" Expire -3 Plain FIRST Keys "key seconds [NX|XX|GT|LT]"
-        "Accepted, without effect: 1, or 0 with `XX` or `GT`. Nothing here expires";
+        "Accepted, without effect: 1, or 0 with `XX` or `GT`, or where there is nothing. Nothing here expires";
     "GET" Get 2 Read FIRST Strings "key"
         "`is_following:{a}:{b}`, `follower_count:{u}` or `following_count:{u}`";
     "HELLO" Hello -1 Open NONE Connection "[2|3 [AUTH name key] [SETNAME name]]"
@@ -178,41 +178,47 @@ commands! {
     "RESET" Reset 1 Open NONE Connection ""
         "The connection as it was at first: nobody's, RESP2, no transaction";
     "SADD" SAdd -3 Write FIRST Sets "following:{a} b …"
-        "Follows each: how many edges changed; if one is refused an error that says how many were applied, and those stay";
+        "Follows each: how many were added to the list; a request to a private account is made, but added only when it is accepted; if one is refused an error that says how many were applied, and those stay";
     "SCARD" SCard 2 Read FIRST Sets "key"
-        "How many, as far as the viewer may know";
+        "How many, as far as the viewer may know; members of `mutual:` and `common_following:` are counted one by one";
     "SELECT" Select 2 Plain NONE Connection "0"
         "There is one database";
-    "SINTER" SInter -2 Read ALL Sets "following:{a} following:{b}"
-        "Whom both follow, in any order. `following:{a} followers:{a}` are mutuals; `following:{me} followers:{b}` those you know, after `EG.AS me`. At most 10,000";
+    "SINTER" SInter -2 Read ALL Sets "key …"
+        "Who is in all of these lists, in any order: `following:{a} following:{b}` are those both follow, `following:{a} followers:{a}` mutuals, `followers:{a} followers:{b}` those who follow both. Up to 16 lists, of which the shortest has at most 100,000 members; `mutual:` and `common_following:` are two lists each. At most 10,000";
     "SINTERCARD" SInterCard -3 Read NONE Sets "numkeys key … [LIMIT count]"
         "How many `SINTER` would answer with";
     "SISMEMBER" SIsMember 3 Read FIRST Sets "key id"
-        "1 if `a` follows `b`: `following:{a} b` or `followers:{b} a`";
+        "1 if the key has this member: `following:{a} b` and `followers:{b} a` if `a` follows `b`";
     "SMEMBERS" SMembers 2 Read FIRST Sets "key"
-        "All of a list of at most 10,000, newest first";
+        "All of at most 10,000; of a list newest first";
     "SMISMEMBER" SMIsMember -3 Read FIRST Sets "key id …"
         "As `SISMEMBER`, for at most 1,000 ids";
     "SREM" SRem -3 Write FIRST Sets "following:{a} b …"
-        "Unfollows each: how many edges changed; errors as of `SADD`";
+        "Unfollows each: how many were taken out of the list; a request is cancelled, but was in no list; errors as of `SADD`";
     "SSCAN" SScan -3 Read FIRST Sets "key cursor [MATCH pattern] [COUNT count]"
-        "A list piece by piece from cursor 0 until it is 0 again, newest first; all of one millisecond come together, or, of more than 10,000, parts of them, so that there may be more than asked for";
-    "TTL" Ttl 2 Plain FIRST Keys "key"
-        "-1: nothing here expires";
-    "TYPE" Type 2 Plain FIRST Keys "key"
-        "`set`, `zset` or `string`, by the key's name alone; `none` for other names";
+        "A list piece by piece from cursor 0 until it is 0 again, newest first; all of one millisecond come together, or, of more than 10,000, parts of them, so that there may be more than asked for. Other sets come in one piece of at most 10,000";
+    "TTL" Ttl 2 Read FIRST Keys "key"
+        "-1: nothing here expires; -2 where there is nothing";
+    "TYPE" Type 2 Read FIRST Keys "key"
+        "`set`, `zset` or `string`; lists are `set`, and sorted sets as well; `none` where there is nothing, and for other names";
     "UNWATCH" Unwatch 1 Plain NONE Transactions ""
         "Nothing is watched";
     "WATCH" Watch -2 Frame ALL Transactions "key …"
         "An error: there are no transactions with writes";
     "ZCARD" ZCard 2 Read FIRST SortedSets "key"
         "As `SCARD`; posts of a feed are counted one by one, up to 10,000, and that is the answer where there are more";
-    "ZRANGE" ZRange -4 Read FIRST SortedSets "key start stop REV [BYSCORE] [LIMIT offset count] [WITHSCORES]"
-        "As `ZREVRANGE`, or with `BYSCORE` as `ZREVRANGEBYSCORE`; only with `REV`";
+    "ZINTER" ZInter -3 Read NONE SortedSets "numkeys key … [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]"
+        "Who is in all of these lists, by the sum of their times; keys as of `SINTER`, of which sets count 1. At most 10,000";
+    "ZINTERCARD" ZInterCard -3 Read NONE SortedSets "numkeys key … [LIMIT count]"
+        "As `SINTERCARD`";
+    "ZRANGE" ZRange -4 Read FIRST SortedSets "key start stop [BYSCORE] [REV] [LIMIT offset count] [WITHSCORES]"
+        "By rank, 0 the oldest, -1 the newest, or by time, oldest first; with `REV` newest first, and then the greater time comes first. No rank above 10,000: for what lies between there are `EG.LIST` and `EG.FEED`";
+    "ZRANGEBYSCORE" ZRangeByScore -4 Read FIRST SortedSets "key min max [WITHSCORES] [LIMIT offset count]"
+        "By time in milliseconds, oldest first; `(` before a time leaves it out, `+inf` and `-inf` are the ends; at most 10,000";
     "ZREVRANGE" ZRevRange -4 Read FIRST SortedSets "key start stop [WITHSCORES]"
-        "By rank, 0 the newest, -1 the oldest; no rank above 10,000: for what is older there are `EG.LIST` and `EG.FEED`";
+        "By rank, 0 the newest, -1 the oldest; ranks as of `ZRANGE`";
     "ZREVRANGEBYSCORE" ZRevRangeByScore -4 Read FIRST SortedSets "key max min [WITHSCORES] [LIMIT offset count]"
-        "By time in milliseconds, newest first; `(` before a time leaves it out, `+inf` and `-inf` are the ends; at most 10,000";
+        "As `ZRANGEBYSCORE`, newest first";
     "ZSCORE" ZScore 3 Read FIRST SortedSets "key id"
         "Since when, in milliseconds; no value when there is no such edge to see, or no such post in the feed";
 }

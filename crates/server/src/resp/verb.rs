@@ -42,8 +42,18 @@ pub(super) enum Verb {
     Unwatch,
     Watch,
     ZCard,
+    ZInter,
+    ZInterCard,
     ZRange,
+    ZRangeByScore,
     ZRevRange,
     ZRevRangeByScore,
     ZScore,
+}
+
+impl Verb {
+    /// Whether its first word says how many keys follow.
+    pub(super) const fn counts_its_keys(self) -> bool {
+        matches!(self, Self::SInterCard | Self::ZInter | Self::ZInterCard)
+    }
 }

@@ -118,7 +118,8 @@ fn members(results: &mut impl Iterator<Item = Written>, count: usize, out: &mut 
         match next(results) {
             Ok(edge) => {
                 applied += 1;
-                changed += usize::from(edge.changed);
+                // As of a set: a request is in no list before it is accepted.
+                changed += usize::from(edge.listed);
             }
             Err(error) => refused = refused.or(Some(error)),
         }

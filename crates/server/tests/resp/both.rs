@@ -109,7 +109,7 @@ fn reads_say_the_same() {
                 "MGET follower_count:carol follower_count:x",
                 "[\"2\" nil]",
             ),
-            ("", "GET /users/nobody/followers", "404 user_not_found", "SCARD followers:nobody", "-USERNOTFOUND …"),
+            ("", "GET /users/nobody/followers", "404 user_not_found", "SCARD followers:nobody", "0"),
             // Lists.
             (
                 "",
@@ -143,7 +143,7 @@ fn reads_say_the_same() {
                 "ZREVRANGE followers:priv 0 1",
                 "-LISTSHIDDEN …",
             ),
-            ("", "GET /users/nobody/followers", "404 user_not_found", "SMEMBERS followers:nobody", "-USERNOTFOUND …"),
+            ("", "GET /users/nobody/followers", "404 user_not_found", "SMEMBERS followers:nobody", "[]"),
             (
                 "",
                 "GET /users/alice/followers?limit=0",
@@ -204,7 +204,9 @@ fn reads_say_the_same() {
             ("", "GET /users/alice/feed", r#"200 {"data": []}"#, "ZREVRANGE feed:alice 0 -1", "[]"),
             ("bob", "GET /users/alice/feed", "403 forbidden", "EG.FEED alice", "-FORBIDDEN …"),
             ("bob", "GET /users/alice/feed", "403 forbidden", "ZREVRANGE feed:alice 0 -1", "-FORBIDDEN …"),
-            ("", "GET /users/nobody/feed", "404 user_not_found", "ZCARD feed:nobody", "-USERNOTFOUND …"),
+            ("", "GET /users/nobody/feed", "404 user_not_found", "ZCARD feed:nobody", "0"),
+            ("", "GET /users/nobody/feed", "404 user_not_found", "EG.FEED nobody", "-USERNOTFOUND …"),
+            ("", "GET /users/nobody/followers", "404 user_not_found", "EG.LIST followers:nobody", "-USERNOTFOUND …"),
             (
                 "",
                 "GET /users/alice/feed?limit=0",
@@ -280,7 +282,18 @@ fn writes_say_the_same() {
     alice.check("EG.UNFOLLOW alice priv", "0");
     server.check("@priv GET /users/priv/follow-requests", r#"200 {"data": []}"#);
     // The reply counts edges that changed; a refusal says how many were applied, and those stay.
-    service.check("SADD following:bob alice 7 priv", "3");
+    // A request is no follow: nothing is in the list before it is accepted, and nothing is taken out.
+    service.check("SADD following:bob alice 7 priv", "2");
+    service.check("SADD following:bob priv", "0");
+    service.check("SISMEMBER following:bob priv", "0");
+    server.check("@priv GET /users/priv/follow-requests", r#"200 {"data": [{"id": "bob"}]}"#);
+    service.check("SREM following:bob priv", "0");
+    server.check("@priv GET /users/priv/follow-requests", r#"200 {"data": []}"#);
+    service.check("SADD follows:bob priv", "0");
+    server.check("@priv POST /users/priv/follow-requests/bob/accept", "200");
+    service.check("SISMEMBER follows:bob priv", "1");
+    service.check("SADD following:bob priv", "0");
+    service.check("SREM following:bob priv", "1");
     service.check("SADD following:bob alice 7 carol", "1");
     service.check("SREM following:bob carol carol nobody 7", "2");
     service.check("SMISMEMBER following:bob alice carol 7", "[1 0 0]");

@@ -186,14 +186,34 @@ fn no_rank_above_ten_thousand_is_answered() {
         ("10000 -1", None),
         ("10001 10001", None),
         ("0 -1", None),
-        ("-1 -1", None),
+        ("-1 -1", Some(1)),
+        ("-10000 -1", Some(10_000)),
+        ("-10001 -10001", Some(1)),
+        ("-10001 -1", None),
+        ("-10002 -10002", None),
+        ("-10 5", None),
+        ("20000 20001", None),
     ];
     for (ranks, expected) in cases {
-        for line in [format!("ZREVRANGE followers:star {ranks}"), format!("ZRANGE followers:star {ranks} REV")] {
+        for line in [
+            format!("ZREVRANGE followers:star {ranks}"),
+            format!("ZRANGE followers:star {ranks} REV"),
+            format!("ZRANGE followers:star {ranks}"),
+        ] {
             match expected {
                 Some(rows) => assert_eq!(wire.ask(&line).split(' ').count(), rows, "{line}"),
                 None => wire.check(&line, TOO_FAR),
             }
         }
     }
+    let oldest: Vec<String> = (1..=25).rev().map(|number| format!("\"older-{number}\"")).collect();
+    wire.check("ZRANGE followers:star 0 24", &format!("[{}]", oldest.join(" ")));
+    wire.check(
+        "ZREVRANGE followers:star -25 -1",
+        &format!("[{}]", oldest.iter().rev().cloned().collect::<Vec<_>>().join(" ")),
+    );
+    wire.check("ZRANGEBYSCORE followers:star -inf +inf LIMIT 0 2", &format!("[{} {}]", oldest[0], oldest[1]));
+    wire.check("ZRANGE followers:star 15050 15060", TOO_FAR);
+    wire.check("ZREVRANGE followers:star -15060 -15051", TOO_FAR);
+    wire.check("ZRANGE followers:star 0 -1 LIMIT 0 -1", TOO_FAR);
 }

@@ -55,7 +55,13 @@ fn ranks_and_times_of_a_feed() {
         ("ZREVRANGE feed:fan 3 2".into(), none()),
         ("ZREVRANGE feed:fan -2 -1".into(), ids(newest().skip(4))),
         ("ZREVRANGE feed:fan -100 1".into(), ids(newest().take(2))),
-        ("ZREVRANGE feed:fan 10001 10002".into(), "-ERR ranks go up to 10000…".into()),
+        ("ZREVRANGE feed:fan 10001 10002".into(), none()),
+        ("ZRANGE feed:fan 0 -1".into(), ids(posts.iter())),
+        ("ZRANGE feed:fan 1 2".into(), ids(posts.iter().skip(1).take(2))),
+        ("ZRANGE feed:fan -2 -1".into(), ids(posts.iter().skip(4))),
+        (format!("ZRANGEBYSCORE feed:fan {} ({}", at(2), at(5)), ids(posts.iter().skip(1).take(3))),
+        ("ZRANGEBYSCORE feed:fan -inf +inf LIMIT 4 5".into(), ids(posts.iter().skip(4))),
+        (format!("ZRANGE feed:fan ({} +inf BYSCORE LIMIT 1 2", at(1)), ids(posts.iter().skip(2).take(2))),
         ("ZRANGE feed:fan 0 1 REV".into(), ids(newest().take(2))),
         ("ZREVRANGEBYSCORE feed:fan +inf -inf".into(), ids(newest())),
         (format!("ZREVRANGEBYSCORE feed:fan {} -inf", at(3)), ids(newest().skip(3))),
@@ -117,8 +123,16 @@ fn nobody_reads_anothers_feed() {
         assert!(!fan.ask(line).starts_with('-'), "{line}");
         assert!(!service.ask(line).starts_with('-'), "{line}");
     }
-    for line in ["ZREVRANGE feed:nobody 0 -1", "ZCARD feed:nobody", "ZSCORE feed:nobody 1", "EG.FEED nobody"] {
-        service.check(line, "-USERNOTFOUND …");
+    service.check("EG.FEED nobody", "-USERNOTFOUND …");
+    for (line, nothing) in [
+        ("ZREVRANGE feed:nobody 0 -1", "[]"),
+        ("ZRANGE feed:nobody 0 -1", "[]"),
+        ("ZCARD feed:nobody", "0"),
+        ("ZSCORE feed:nobody 1", "nil"),
+        ("EXISTS feed:nobody", "0"),
+        ("TYPE feed:nobody", "none"),
+    ] {
+        service.check(line, nothing);
     }
     service.check("EXISTS feed:nobody", "0");
     service.check("ZCARD feed:", "-INVALIDID …");

@@ -39,7 +39,7 @@ fn ranks_count_from_the_newest() {
         ("0 -5", ids([6, 5].into_iter())),
         ("-100 1", ids([6, 5].into_iter())),
         ("-1 -3", ids(0..0)),
-        ("10001 10002", "-ERR ranks go up to 10000…".to_owned()),
+        ("10001 10002", ids(0..0)),
         ("a 1", "-ERR value is not an integer or out of range".to_owned()),
         ("0 1 SOMETHING", "-ERR syntax error".to_owned()),
     ];
@@ -48,7 +48,8 @@ fn ranks_count_from_the_newest() {
     }
     wire.check("ZREVRANGE followers:star 0 1 WITHSCORES", &format!("[\"6\" \"{}\" \"5\" \"{}\"]", times[5], times[4]));
     wire.check("ZRANGE followers:star 0 1 REV", &ids([6, 5].into_iter()));
-    wire.check("ZRANGE followers:star 0 1", "-ERR lists are read newest first…");
+    wire.check("ZRANGE followers:star 0 1", &ids([1, 2].into_iter()));
+    wire.check("ZRANGE followers:star 0 1 BYLEX", "-ERR BYLEX is not supported…");
     wire.check("ZRANGE followers:star 0 1 REV LIMIT 0 1", "-ERR syntax error, LIMIT…");
     wire.check("HELLO 3", "{…");
     wire.check(
@@ -76,7 +77,7 @@ fn times_bound_a_range() {
         ("+inf -inf LIMIT 1 2".to_owned(), ids((3..=4).rev())),
         ("+inf -inf LIMIT 1 -1".to_owned(), ids((1..=4).rev())),
         ("+inf -inf LIMIT -1 2".to_owned(), ids(0..0)),
-        ("+inf -inf LIMIT 10001 2".to_owned(), "-ERR ranks go up to 10000…".to_owned()),
+        ("+inf -inf LIMIT 10001 2".to_owned(), ids(0..0)),
         ("+inf -inf LIMIT 1".to_owned(), "-ERR syntax error".to_owned()),
         ("x -inf".to_owned(), "-ERR min or max is not a float".to_owned()),
     ];
@@ -115,7 +116,7 @@ fn pieces_and_pages_make_the_whole_list() {
         ("SSCAN followers:star 0 COUNT 0", "-ERR syntax error"),
         ("SSCAN followers:star 0 COUNT", "-ERR syntax error"),
         ("SSCAN followers:star 0 LIKE x", "-ERR syntax error"),
-        ("SSCAN followers:nobody 0", "-USERNOTFOUND …"),
+        ("SSCAN followers:nobody 0", "[\"0\" []]"),
         ("SSCAN follower_count:star 0", "-WRONGTYPE …"),
     ] {
         wire.check(line, expected);
@@ -192,7 +193,8 @@ fn keys_and_values() {
         ("TTL followers:star", "-1"),
         ("TTL friends:star", "-2"),
         ("TYPE followers:star", "set"),
-        ("TYPE feed:star", "zset"),
+        ("TYPE feed:star", "none"),
+        ("TYPE following:star", "none"),
         ("TYPE follower_count:star", "string"),
         ("TYPE x", "none"),
         ("GET followers:star", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
@@ -205,8 +207,9 @@ fn keys_and_values() {
         ),
         ("SISMEMBER follower_count:star 1", "-WRONGTYPE …"),
         ("SMEMBERS is_following:1:star", "-WRONGTYPE …"),
-        ("SINTER followers:star following:1", "-ERR there are SINTER…"),
-        ("SINTER following:1 following:2 following:star", "-ERR there are SINTER…"),
+        ("SINTER followers:star following:1", "[]"),
+        ("SINTER following:1 following:2 following:star", "[]"),
+        ("SINTER following:1 block:1", "-ERR block:{a} is read by itself…"),
         ("SINTER following:1", "[\"star\"]"),
         ("SINTER following:1 following:2", "[\"star\"]"),
         ("SINTERCARD 2 following:1 following:2 LIMIT 5", "1"),

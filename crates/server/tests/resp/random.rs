@@ -9,7 +9,7 @@ use redis_protocol::resp3::types::OwnedFrame;
 use crate::{
     rules::{
         Front,
-        question::{Id, Read, Relation, Write, list_words},
+        question::{Id, PEOPLE, Read, Relation, Write, list_words},
         run_seeds,
     },
     rules_front::RestFront,
@@ -76,11 +76,25 @@ impl RespFront {
             }
         }
         // The same list in every other way there is to read it.
-        for words in
-            [["SMEMBERS", key].as_slice(), &["ZREVRANGE", key, "0", "-1"], &["ZREVRANGEBYSCORE", key, "+inf", "-inf"]]
-        {
+        for words in [
+            ["SMEMBERS", key].as_slice(),
+            &["SINTER", key],
+            &["ZREVRANGE", key, "0", "-1"],
+            &["ZREVRANGEBYSCORE", key, "+inf", "-inf"],
+        ] {
             assert_eq!(texts(&self.ask(viewer, words)?), ids, "{words:?}");
         }
+        let oldest_first: Vec<String> = ids.iter().rev().cloned().collect();
+        for words in [["ZRANGE", key, "0", "-1"], ["ZRANGE", key, "-100", "-1"], ["ZRANGEBYSCORE", key, "-inf", "+inf"]]
+        {
+            assert_eq!(texts(&self.ask(viewer, &words)?), oldest_first, "{words:?}");
+        }
+        let first = texts(&self.ask(viewer, &["ZRANGE", key, "1", &size])?);
+        assert_eq!(
+            first,
+            oldest_first.iter().skip(1).take(limit).cloned().collect::<Vec<_>>(),
+            "ZRANGE {key} 1 {size}"
+        );
         let (mut cursor, mut pieces) = ("0".to_owned(), Vec::new());
         loop {
             let OwnedFrame::Array { data, .. } = self.ask(viewer, &["SSCAN", key, &cursor, "COUNT", &size])? else {
@@ -167,26 +181,55 @@ impl Front for RespFront {
     }
 
     async fn read(&self, viewer: Option<Id>, read: &Read, limit: usize) -> String {
-        let intersection = |first: String, second: String| {
-            let found = texts(&self.ask(viewer, &["SINTER", &first, &second])?);
-            let count = shown(&self.ask(viewer, &["SINTERCARD", "2", &first, &second])?);
-            assert_eq!(count, found.len().to_string());
-            if viewer.is_some() {
-                return Ok(list_words(&found, None));
+        let intersection = |first: String, second: String, set: Option<String>| {
+            // Over RESP somebody who is not there has nothing; the rules tell the two apart, but not of who asks.
+            for key in [&first, &second].into_iter().skip(usize::from(set.is_none())) {
+                let (_, id) = key.split_once(':').unwrap_or_default();
+                if matches!(self.ask(viewer, &["GET", &format!("follower_count:{id}")])?, OwnedFrame::Null) {
+                    return Err("404 user_not_found".to_owned());
+                }
             }
-            // To services they come in any order; the rules have that of the first list.
+            let found = texts(&self.ask(viewer, &["SINTER", &first, &second])?);
+            let mut scored = texts(&self.ask(viewer, &["ZINTER", "2", &second, &first])?);
+            for command in ["SINTERCARD", "ZINTERCARD"] {
+                let count = shown(&self.ask(viewer, &[command, "2", &first, &second])?);
+                assert_eq!(count, found.len().to_string());
+            }
+            // They come in any order; the rules have that of the first list.
             let mut ordered = texts(&self.ask(viewer, &["SMEMBERS", &first])?);
             ordered.retain(|id| found.contains(id));
             assert_eq!(ordered.len(), found.len(), "{found:?}");
+            let sorted = |ids: &[String]| {
+                let mut ids = ids.to_vec();
+                ids.sort_unstable();
+                ids
+            };
+            scored.sort_unstable();
+            assert_eq!(scored, sorted(&found));
+            if let Some(set) = set {
+                assert_eq!(sorted(&texts(&self.ask(viewer, &["SMEMBERS", &set])?)), sorted(&found));
+                assert_eq!(shown(&self.ask(viewer, &["SCARD", &set])?), found.len().to_string());
+                let members: Vec<&str> = ["SMISMEMBER", set.as_str()].into_iter().chain(PEOPLE).collect();
+                let flags: Vec<String> =
+                    PEOPLE.iter().map(|id| u8::from(found.contains(&(*id).to_owned())).to_string()).collect();
+                assert_eq!(shown(&self.ask(viewer, &members)?), format!("[{}]", flags.join(" ")), "{set}");
+            }
             Ok(list_words(&ordered, None))
         };
         let said = match read {
             Read::Followers(user) => self.list(viewer, &format!("followers:{user}"), limit),
             Read::Following(user) => self.list(viewer, &format!("following:{user}"), limit),
-            Read::CommonFollowing(a, b) => intersection(format!("following:{a}"), format!("following:{b}")),
-            Read::Mutuals(user) => intersection(format!("following:{user}"), format!("followers:{user}")),
+            Read::CommonFollowing(a, b) => {
+                let set = format!("common_following:{a}:{b}");
+                intersection(format!("following:{a}"), format!("following:{b}"), Some(set))
+            }
+            Read::Mutuals(user) => {
+                let set = format!("mutual:{user}");
+                intersection(format!("following:{user}"), format!("followers:{user}"), Some(set))
+            }
             Read::FollowersYouKnow(user) if viewer.is_some_and(|viewer| viewer != *user) => {
-                intersection(format!("following:{}", viewer.unwrap_or_default()), format!("followers:{user}"))
+                let own = format!("following:{}", viewer.unwrap_or_default());
+                intersection(own, format!("followers:{user}"), None)
             }
             Read::IsFollowing(a, b) => {
                 let (following, followers) = (format!("following:{a}"), format!("followers:{b}"));

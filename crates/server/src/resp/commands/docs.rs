@@ -7,7 +7,6 @@ use crate::resp::{
     fail::{Done, Fail, SYNTAX},
     key::FAMILIES,
     table::{COMMANDS, Group, Spec, find},
-    verb::Verb,
 };
 
 const SINCE: &str = "0.1.0";
@@ -85,7 +84,7 @@ fn info(spec: &Spec, out: &mut Out) {
     out.text(&spec.name.to_ascii_lowercase());
     out.integer(spec.arity.into());
     // Where its keys are, its own words tell.
-    let movable = (spec.verb == Verb::SInterCard).then_some(&"movablekeys");
+    let movable = spec.verb.counts_its_keys().then_some(&"movablekeys");
     let flags = spec.flags();
     out.set(flags.len() + usize::from(movable.is_some()));
     flags.iter().chain(movable).for_each(|flag| out.simple(flag));
@@ -115,7 +114,7 @@ fn keys(args: Args<'_>, out: &mut Out) -> Done {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
     let keys: &[&[u8]] = match spec.keys {
-        _ if spec.verb == Verb::SInterCard => {
+        _ if spec.verb.counts_its_keys() => {
             let count = words.get(1).and_then(|count| usize::try_from(integer(count).ok()?).ok());
             let keys = count.filter(|count| *count > 0).and_then(|count| words.get(2..count.checked_add(2)?));
             keys.ok_or(Fail::from("ERR Invalid arguments specified for command"))?

@@ -1,18 +1,18 @@
 //! `EG.FEED`, and what commands on sorted sets ask of `feed:{u}`.
 
 use entourage_model::{Code, Error, Millis, UserId, Version};
-use entourage_service::{Limit, Window};
+use entourage_service::{Limit, Order, Window};
 
 use super::{
-    page,
-    ranges::{Member, Scored},
+    or_missing, page,
+    ranges::{Member, Scored, TOO_FAR, score_of},
     text,
 };
 use crate::resp::{
     args::Args,
     encode::Out,
     fail::{Done, Fail},
-    key::{Virtual, parse, user_id},
+    key::{NoKey, Virtual, parse, user_id},
     limits::ROWS_MAX,
     session::Session,
 };
@@ -42,8 +42,9 @@ impl Session {
 
     pub(super) async fn sorted_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let count = match parse(args.get(1))? {
-            Virtual::Feed(id) => self.feed_length(id, ROWS_MAX).await?,
-            key => self.count_of(key).await?,
+            Virtual::Feed(id) => or_missing(self.feed_length(id, ROWS_MAX).await)?,
+            key @ (Virtual::Following(_) | Virtual::Followers(_)) => or_missing(self.count_of(key, usize::MAX).await)?,
+            _ => return Err(NoKey::WrongType.into()),
         };
         out.integer(i64::try_from(count).unwrap_or(i64::MAX));
         Ok(())
@@ -51,19 +52,36 @@ impl Session {
 
     /// How many posts a feed has, counted no further than `max`.
     pub(super) async fn feed_length(&self, id: &[u8], max: usize) -> Done<u64> {
-        let window = Window { newest: None, oldest: None, skip: 0, take: max };
+        let window = Window { take: max, ..Window::ALL };
         let (posts, _) = self.feed_window(&user_id(id)?, window).await?;
         Ok(posts.len() as u64)
     }
 
     /// Posts with their scores, and whether there are more. Ranks and counts of a part would be wrong ones.
     pub(super) async fn feed_window(&self, reader: &UserId, window: Window) -> Done<(Vec<Scored>, bool)> {
+        if window.order == Order::NewestFirst {
+            return self.newest_posts(reader, window).await;
+        }
+        // A feed is read from its newest post on: which are the oldest is known when all were read.
+        let all = Window { order: Order::NewestFirst, skip: 0, take: ROWS_MAX, ..window };
+        let (mut posts, more) = self.newest_posts(reader, all).await?;
+        if more && window.take > 0 {
+            return Err(TOO_FAR.into());
+        }
+        posts.reverse();
+        posts.drain(..window.skip.min(posts.len()));
+        let more = posts.len() > window.take;
+        posts.truncate(window.take);
+        Ok((posts, more))
+    }
+
+    async fn newest_posts(&self, reader: &UserId, window: Window) -> Done<(Vec<Scored>, bool)> {
         let found = self.service().feed_window(&self.call, reader, window).await?;
         if found.is_partial {
             let detail = "not everybody's posts could be looked at in time; EG.FEED answers with what could";
             return Err(Error::new(Code::Overloaded, detail).into());
         }
-        let scored = found.posts.into_iter().map(|post| (Member::Post(post), post.millis().to_unix()));
+        let scored = found.posts.into_iter().map(|post| (Member::Post(post), score_of(post.millis())));
         Ok((scored.collect(), found.more))
     }
 

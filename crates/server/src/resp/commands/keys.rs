@@ -1,13 +1,13 @@
 //! Values and keys: `GET MGET EXISTS EXPIRE TTL TYPE`.
 
-use entourage_model::Code;
+use entourage_model::{Code, Side};
 
-use super::{integer, text};
+use super::{integer, or_missing, text};
 use crate::resp::{
     args::Args,
     encode::Out,
     fail::{Done, Fail},
-    key::{self, NoKey, Virtual, parse, user_id},
+    key::{NoKey, Virtual, parse, user_id},
     session::Session,
 };
 
@@ -27,15 +27,6 @@ impl Value {
     }
 }
 
-/// Who is not there has no count.
-fn known(count: Done<u64>) -> Done<Option<u64>> {
-    match count {
-        Ok(count) => Ok(Some(count)),
-        Err(Fail::Refused(error)) if error.code() == Code::UserNotFound => Ok(None),
-        Err(fail) => Err(fail),
-    }
-}
-
 impl Session {
     pub(super) async fn get(&mut self, key: &[u8], out: &mut Out) -> Done {
         self.value(parse(key)?).await?.say(out);
@@ -47,9 +38,8 @@ impl Session {
         out.array(args.len() - 1);
         for key in args.rest(1) {
             match parse(key) {
-                Err(NoKey::Unknown) | Ok(Virtual::Following(_) | Virtual::Followers(_) | Virtual::Feed(_)) => {
-                    out.null()
-                }
+                Err(NoKey::Unknown) => out.null(),
+                Ok(key) if !key.is_string() => out.null(),
                 key => self.value(key?).await?.say(out),
             }
         }
@@ -57,14 +47,15 @@ impl Session {
     }
 
     async fn value(&self, key: Virtual<'_>) -> Done<Value> {
-        let (id, of): (_, fn(&_) -> u64) = match key {
+        let (side, id) = match key {
             Virtual::IsFollowing(follower, target) => return Ok(Value::Flag(self.follows(follower, target).await?)),
-            Virtual::FollowerCount(id) => (id, key::followers),
-            Virtual::FollowingCount(id) => (id, key::following),
-            Virtual::Following(_) | Virtual::Followers(_) | Virtual::Feed(_) => return Err(NoKey::WrongType.into()),
+            Virtual::FollowerCount(id) => (Side::Followers, id),
+            Virtual::FollowingCount(id) => (Side::Following, id),
+            _ => return Err(NoKey::WrongType.into()),
         };
-        let count = key::count(self.service(), &self.call, id, of).await.map_err(Fail::from);
-        Ok(known(count)?.map_or(Value::Nothing, Value::Count))
+        let count = self.length(side, &user_id(id)?).await;
+        // Who is not there has no count.
+        Ok(or_missing(count.map(Some))?.map_or(Value::Nothing, Value::Count))
     }
 
     async fn follows(&self, follower: &[u8], target: &[u8]) -> Done<bool> {
@@ -75,22 +66,34 @@ impl Session {
     pub(super) async fn exist(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let mut count = 0;
         for key in args.rest(1) {
-            let is_there = match parse(key) {
+            count += usize::from(match parse(key) {
                 Err(NoKey::Unknown) => false,
-                Ok(key @ (Virtual::Following(_) | Virtual::Followers(_))) => {
-                    known(self.count_of(key).await)?.is_some_and(|count| count > 0)
-                }
-                Ok(Virtual::Feed(id)) => known(self.feed_length(id, 1).await)?.is_some_and(|count| count > 0),
-                key => !matches!(self.value(key?).await?, Value::Nothing | Value::Flag(false)),
-            };
-            count += usize::from(is_there);
+                key => self.has(key?).await?,
+            });
         }
         out.count(count);
         Ok(())
     }
 
+    /// Whether a key has anything: nothing is empty in Redis.
+    async fn has(&self, key: Virtual<'_>) -> Done<bool> {
+        Ok(match key {
+            Virtual::Feed(id) => or_missing(self.feed_length(id, 1).await)? > 0,
+            key if key.is_string() => !matches!(self.value(key).await?, Value::Nothing | Value::Flag(false)),
+            key => or_missing(self.count_of(key, 1).await)? > 0,
+        })
+    }
+
+    /// As [`Self::has`]; what may not be looked at is taken for something.
+    async fn is_there(&self, key: Virtual<'_>) -> Done<bool> {
+        match self.has(key).await {
+            Err(Fail::Refused(error)) if matches!(error.code(), Code::ListsHidden | Code::Forbidden) => Ok(true),
+            has => has,
+        }
+    }
+
     /// Nothing here expires, so that there is no time which `XX` or `GT` could go by.
-    pub(super) fn expire(args: Args<'_>, out: &mut Out) -> Done {
+    pub(super) async fn expire(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let has = |option: &str| (3..args.len()).any(|at| args.is(at, option));
         let (nx, xx, gt, lt) = (has("NX"), has("XX"), has("GT"), has("LT"));
         if let Some(at) = (3..args.len()).find(|at| !["NX", "XX", "GT", "LT"].iter().any(|one| args.is(*at, one))) {
@@ -102,25 +105,33 @@ impl Session {
         if gt && lt {
             return Err("ERR GT and LT options at the same time are not compatible".into());
         }
-        parse(args.get(1))?;
+        let key = parse(args.get(1))?;
         if integer(args.get(2))?.checked_mul(1_000).is_none() {
             return Err("ERR invalid expire time in 'expire' command".into());
         }
-        out.flag(!(xx || gt));
+        out.flag(!(xx || gt) && self.is_there(key).await?);
         Ok(())
     }
 
-    pub(super) fn time_to_live(args: Args<'_>, out: &mut Out) -> Done {
-        out.integer(if parse(args.get(1)).is_ok() { -1 } else { -2 });
+    pub(super) async fn time_to_live(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        out.integer(match parse(args.get(1)) {
+            Ok(key) if self.is_there(key).await? => -1,
+            _ => -2,
+        });
         Ok(())
     }
 
-    pub(super) fn key_type(args: Args<'_>, out: &mut Out) -> Done {
-        out.simple(match parse(args.get(1)) {
-            Ok(Virtual::Following(_) | Virtual::Followers(_)) => "set",
-            Ok(Virtual::Feed(_)) => "zset",
-            Ok(_) => "string",
-            Err(_) => "none",
+    pub(super) async fn key_type(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let Ok(key) = parse(args.get(1)) else {
+            out.simple("none");
+            return Ok(());
+        };
+        let is_there = self.is_there(key).await?;
+        out.simple(match key {
+            _ if !is_there => "none",
+            Virtual::Feed(_) => "zset",
+            key if key.is_string() => "string",
+            _ => "set",
         });
         Ok(())
     }

@@ -3,12 +3,17 @@
 mod connection;
 mod docs;
 mod feed;
+mod intersections;
 mod keys;
+mod members;
 mod own;
 mod ranges;
 mod server;
-mod sets;
 
+use entourage_model::Code;
+use entourage_service::Order;
+
+use self::ranges::By;
 use super::{
     args::Args,
     encode::Out,
@@ -29,17 +34,20 @@ impl Session {
             Verb::SScan => self.scan(args, out).await,
             Verb::SInter => self.inter(args, out).await,
             Verb::SInterCard => self.inter_card(args, out).await,
+            Verb::ZInter => self.sorted_inter(args, out).await,
+            Verb::ZInterCard => self.sorted_inter_card(args, out).await,
             Verb::SAdd | Verb::SRem => self.no_write(args),
             Verb::ZScore => self.score(args, out).await,
-            Verb::ZRevRange => self.by_rank(args, out).await,
-            Verb::ZRevRangeByScore => self.by_score(args, out).await,
-            Verb::ZRange => self.range(args, out).await,
+            Verb::ZRange => self.range(args, None, out).await,
+            Verb::ZRevRange => self.range(args, Some((By::Rank, Order::NewestFirst)), out).await,
+            Verb::ZRangeByScore => self.range(args, Some((By::Score, Order::OldestFirst)), out).await,
+            Verb::ZRevRangeByScore => self.range(args, Some((By::Score, Order::NewestFirst)), out).await,
             Verb::Get => self.get(args.get(1), out).await,
             Verb::MGet => self.get_all(args, out).await,
             Verb::Exists => self.exist(args, out).await,
-            Verb::Expire => Self::expire(args, out),
-            Verb::Ttl => Self::time_to_live(args, out),
-            Verb::Type => Self::key_type(args, out),
+            Verb::Expire => self.expire(args, out).await,
+            Verb::Ttl => self.time_to_live(args, out).await,
+            Verb::Type => self.key_type(args, out).await,
             Verb::Follow => self.follow(args, out).await,
             Verb::Unfollow => self.no_unfollow(args),
             Verb::Relation => self.relation(args, out).await,
@@ -68,9 +76,18 @@ impl Session {
     }
 }
 
-/// A whole number as Redis takes it.
-fn integer(text: &[u8]) -> Done<i64> {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Fail::from(NOT_AN_INTEGER))
+/// A whole number as Redis takes it: in the one way it is written.
+fn integer(digits: &[u8]) -> Done<i64> {
+    let number: Option<i64> = text(digits).parse().ok();
+    number.filter(|number| number.to_string().as_bytes() == digits).ok_or(Fail::from(NOT_AN_INTEGER))
+}
+
+/// Who is not there has nothing, as a key in Redis that is not there.
+fn or_missing<T: Default>(found: Done<T>) -> Done<T> {
+    match found {
+        Err(Fail::Refused(error)) if error.code() == Code::UserNotFound => Ok(T::default()),
+        found => found,
+    }
 }
 
 /// What `CURSOR` and `LIMIT` say, from this word on.

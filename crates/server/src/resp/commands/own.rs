@@ -3,7 +3,7 @@
 use entourage_model::{Code, Error, Side};
 use entourage_service::{Actor, BatchOperation, Call, Limit};
 
-use super::{page, sets::list, text};
+use super::{members::Members, page, text};
 use crate::resp::{
     args::Args,
     encode::Out,
@@ -77,12 +77,18 @@ impl Session {
     }
 
     pub(super) async fn list(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let (side, id) = list(args.get(1))?;
+        let of = Members::named(args.get(1))?;
         let (cursor, limit) = page(args, 2)?;
         let limit = Limit::parse(limit)?;
-        let found = match side {
-            Side::Following => self.service().following(&self.call, &id, cursor, limit).await?,
-            Side::Followers => self.service().followers(&self.call, &id, cursor, limit).await?,
+        let (service, call) = (self.service(), &self.call);
+        let found = match &of {
+            Members::List((Side::Following, id)) => service.following(call, id, cursor, limit).await?,
+            Members::List((Side::Followers, id)) => service.followers(call, id, cursor, limit).await?,
+            Members::Blocks(id) => service.blocks(call, id, cursor, limit).await?,
+            Members::Shared([(_, one), (Side::Following, other)]) => {
+                service.common_following(call, one, other, cursor, limit).await?
+            }
+            Members::Shared([(_, id), _]) => service.mutuals(call, id, cursor, limit).await?,
         };
         out.array(2);
         match &found.next_cursor {

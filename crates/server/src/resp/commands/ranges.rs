@@ -1,12 +1,12 @@
-//! Lists by rank and by time: `ZSCORE ZREVRANGE ZREVRANGEBYSCORE ZRANGE … REV`.
+//! Lists by rank and by time: `ZSCORE ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE`.
 
-use entourage_model::{Millis, Side, UserId, Version};
-use entourage_service::Window;
+use entourage_model::{Millis, UserId, Version};
+use entourage_service::{ListName, Order, Window};
 
 use super::{
     integer,
-    sets::{ends, list},
-    text,
+    members::{ends, list},
+    or_missing, text,
 };
 use crate::resp::{
     args::Args,
@@ -17,12 +17,15 @@ use crate::resp::{
     session::Session,
 };
 
-const TOO_FAR: &str = "ERR ranks go up to 10000, and so do replies; page through more with EG.LIST or EG.FEED";
+pub(super) const TOO_FAR: &str =
+    "ERR ranks go up to 10000, and so do replies; page through more with EG.LIST or EG.FEED";
+const RANK_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+const NO_LEX: &str = "ERR BYLEX is not supported: members are in the order of their times";
 
 /// What is read by rank and by time.
 #[derive(Debug)]
 enum Sorted {
-    List(Side, UserId),
+    List(ListName),
     Feed(UserId),
 }
 
@@ -31,134 +34,148 @@ impl Sorted {
         if let Virtual::Feed(id) = parse(key)? {
             return Ok(Self::Feed(user_id(id)?));
         }
-        let (side, id) = list(key)?;
-        Ok(Self::List(side, id))
+        Ok(Self::List(list(key)?))
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Member {
     User(UserId),
     Post(Version),
 }
 
 /// A member and its score.
-pub(super) type Scored = (Member, i64);
+pub(super) type Scored = (Member, f64);
 
-/// What may follow key and bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Options {
+/// Milliseconds are whole numbers, and few enough.
+pub(super) fn score_of(time: Millis) -> f64 {
+    time.to_unix() as f64
+}
+
+/// What a range goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Rank,
+    Score,
+}
+
+/// A range as its command asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Form {
+    by: By,
+    order: Order,
     with_scores: bool,
-    reversed: bool,
-    by_score: bool,
     /// Offset and count.
     limit: Option<(i64, i64)>,
 }
 
-impl Options {
-    fn parse(args: Args<'_>) -> Done<Self> {
-        let mut options = Self::default();
+impl Form {
+    /// What follows key and bounds. Of a command that says nothing of its order or of what it goes by, words tell.
+    fn parse(args: Args<'_>, fixed: Option<(By, Order)>) -> Done<Self> {
+        let (mut by, mut order, mut with_scores, mut limit) = (None, None, false, None);
+        let is_open = fixed.is_none();
         let mut at = 4;
         while at < args.len() {
             if args.is(at, "WITHSCORES") {
-                options.with_scores = true;
-            } else if args.is(at, "REV") {
-                options.reversed = true;
-            } else if args.is(at, "BYSCORE") {
-                options.by_score = true;
+                with_scores = true;
             } else if args.is(at, "LIMIT") && at + 2 < args.len() {
-                options.limit = Some((integer(args.get(at + 1))?, integer(args.get(at + 2))?));
+                limit = Some((integer(args.get(at + 1))?, integer(args.get(at + 2))?));
                 at += 2;
+            } else if is_open && order.is_none() && args.is(at, "REV") {
+                order = Some(Order::NewestFirst);
+            } else if is_open && by.is_none() && args.is(at, "BYSCORE") {
+                by = Some(By::Score);
+            } else if is_open && by.is_none() && args.is(at, "BYLEX") {
+                return Err(NO_LEX.into());
             } else {
                 return Err(SYNTAX.into());
             }
             at += 1;
         }
-        Ok(options)
+        let said = (by.unwrap_or(By::Rank), order.unwrap_or(Order::OldestFirst));
+        let (by, order) = fixed.unwrap_or(said);
+        // As Redis has it: a limit to all of them is none.
+        if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
+            return Err(RANK_LIMIT.into());
+        }
+        Ok(Self { by, order, with_scores, limit })
     }
 }
 
 impl Session {
     pub(super) async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let since = match Sorted::named(args.get(1))? {
-            Sorted::Feed(reader) => self.post_since(&reader, args.get(2)).await?,
-            Sorted::List(side, owner) => {
-                let (follower, target) = ends(side, owner, user_id(args.get(2))?);
+            Sorted::Feed(reader) => or_missing(self.post_since(&reader, args.get(2)).await)?,
+            Sorted::List(list) => {
+                let (follower, target) = ends(list, user_id(args.get(2))?);
                 self.service().is_following(&self.call, &follower, &target).await?.since
             }
         };
         match since {
-            Some(since) => out.score(since.to_unix()),
+            Some(since) => out.score(score_of(since)),
             None => out.null(),
         }
         Ok(())
     }
 
-    pub(super) async fn by_rank(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let options = Options::parse(args)?;
-        if options != (Options { with_scores: options.with_scores, ..Options::default() }) {
-            return Err(SYNTAX.into());
-        }
-        self.ranked(args, options, out).await
-    }
-
-    pub(super) async fn by_score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let options = Options::parse(args)?;
-        if options.reversed || options.by_score {
-            return Err(SYNTAX.into());
-        }
-        self.scored(args, options, out).await
-    }
-
-    pub(super) async fn range(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let options = Options::parse(args)?;
-        if options.limit.is_some() && !options.by_score {
-            return Err("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX".into());
-        }
-        if !options.reversed {
-            return Err("ERR lists are read newest first: ZRANGE is answered with REV only".into());
-        }
-        if options.by_score { self.scored(args, options, out).await } else { self.ranked(args, options, out).await }
-    }
-
-    async fn ranked(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
-        let sorted = Sorted::named(args.get(1))?;
-        let (start, stop) = (integer(args.get(2))?, integer(args.get(3))?);
-        let rows = match (usize::try_from(start), usize::try_from(stop)) {
-            (Ok(start), _) if start > ROWS_MAX => return Err(TOO_FAR.into()),
-            (Ok(start), Ok(stop)) => self.rows(&sorted, start, (stop + 1).saturating_sub(start)).await?,
-            (Ok(start), Err(_)) if stop == -1 => self.rows(&sorted, start, usize::MAX).await?,
-            // Counted from the end: where that is, only the whole list tells.
-            _ => {
-                let mut rows = self.rows(&sorted, 0, usize::MAX).await?;
-                let from_end = |rank: i64| if rank < 0 { rows.len() as i64 + rank } else { rank };
-                let (start, end) = (from_end(start).max(0) as usize, from_end(stop).saturating_add(1).max(0) as usize);
-                rows.truncate(end);
-                rows.drain(..start.min(rows.len()));
-                rows
+    /// A range of a command that is named after its order and what it goes by, or of `ZRANGE`.
+    pub(super) async fn range(&mut self, args: Args<'_>, fixed: Option<(By, Order)>, out: &mut Out) -> Done {
+        let form = Form::parse(args, fixed)?;
+        let rows = match form.by {
+            By::Rank => {
+                let ranks = (integer(args.get(2))?, integer(args.get(3))?);
+                self.ranked(&Sorted::named(args.get(1))?, form.order, ranks).await
+            }
+            By::Score => {
+                let bounds = (Bound::parse(args.get(2))?, Bound::parse(args.get(3))?);
+                let (min, max) = if form.order == Order::OldestFirst { bounds } else { (bounds.1, bounds.0) };
+                self.scored(&Sorted::named(args.get(1))?, form, min, max).await
             }
         };
-        say(&rows, options.with_scores, out);
+        say(&or_missing(rows)?, form.with_scores, out);
         Ok(())
     }
 
-    /// From this rank on, and none above the last that can be asked for.
-    async fn rows(&self, sorted: &Sorted, skip: usize, take: usize) -> Done<Vec<Scored>> {
-        let most = ROWS_MAX.min((ROWS_MAX + 1).saturating_sub(skip));
-        self.window(sorted, Window { newest: None, oldest: None, skip, take }, most).await
+    async fn ranked(&self, sorted: &Sorted, order: Order, (start, stop): (i64, i64)) -> Done<Vec<Scored>> {
+        match (usize::try_from(start), usize::try_from(stop)) {
+            (Ok(skip), Ok(stop)) => self.ranks(sorted, order, skip, (stop + 1).saturating_sub(skip)).await,
+            (Ok(skip), Err(_)) => {
+                let mut rows = self.ranks(sorted, order, skip, usize::MAX).await?;
+                rows.truncate(rows.len().saturating_sub(from_end(stop)));
+                Ok(rows)
+            }
+            // Both from the end: those are the first ones of the list the other way round.
+            (Err(_), Err(_)) => {
+                let (skip, end) = (from_end(stop), from_end(start) + 1);
+                let mut rows = self.ranks(sorted, order.reversed(), skip, end.saturating_sub(skip)).await?;
+                rows.reverse();
+                Ok(rows)
+            }
+            // How far the beginning is from the end only the whole list tells.
+            (Err(_), Ok(stop)) => {
+                let mut rows = self.ranks(sorted, order, 0, usize::MAX).await?;
+                let skip = rows.len().saturating_sub(from_end(start) + 1);
+                rows.truncate(stop.saturating_add(1));
+                rows.drain(..skip.min(rows.len()));
+                Ok(rows)
+            }
+        }
     }
 
-    async fn scored(&mut self, args: Args<'_>, options: Options, out: &mut Out) -> Done {
-        let sorted = Sorted::named(args.get(1))?;
-        let (max, min) = (Bound::parse(args.get(2))?, Bound::parse(args.get(3))?);
-        let (skip, take) = match options.limit {
+    /// From this rank on, and none above the last that can be asked for.
+    async fn ranks(&self, sorted: &Sorted, order: Order, skip: usize, take: usize) -> Done<Vec<Scored>> {
+        // Also of nothing: whether the list may be looked at is still to be found out.
+        let skip = if take == 0 { 0 } else { skip };
+        let most = ROWS_MAX.min((ROWS_MAX + 1).saturating_sub(skip));
+        self.window(sorted, Window { order, skip, take, ..Window::ALL }, most).await
+    }
+
+    async fn scored(&self, sorted: &Sorted, form: Form, min: Bound, max: Bound) -> Done<Vec<Scored>> {
+        let (skip, take) = match form.limit {
             None => (0, usize::MAX),
             Some((offset, _)) if offset < 0 => (0, 0),
             Some((offset, count)) => (offset as usize, usize::try_from(count).unwrap_or(usize::MAX)),
         };
-        if skip > ROWS_MAX {
-            return Err(TOO_FAR.into());
-        }
         let (newest, oldest) = (max.newest(), min.oldest());
         let nothing = newest.is_some_and(|newest| newest < Millis::default().to_unix() || newest < oldest);
         let window = Window {
@@ -166,25 +183,31 @@ impl Session {
             oldest: Some(oldest).filter(|oldest| *oldest > Millis::default().to_unix()).map(Millis::from_unix),
             skip,
             take: if nothing { 0 } else { take },
+            order: form.order,
         };
-        let rows = self.window(&sorted, window, ROWS_MAX).await?;
-        say(&rows, options.with_scores, out);
-        Ok(())
+        self.window(sorted, window, ROWS_MAX).await
     }
 
     /// Refused when more than the most was asked for and is there.
     async fn window(&self, sorted: &Sorted, window: Window, most: usize) -> Done<Vec<Scored>> {
-        let bounded = Window { take: window.take.min(most), ..window };
+        // Behind the last rank that can be asked for it is enough to know whether there is anything.
+        let most = if window.skip > ROWS_MAX { 0 } else { most };
+        let bounded = Window { skip: window.skip.min(ROWS_MAX + 1), take: window.take.min(most), ..window };
         let (rows, more) = match sorted {
             Sorted::Feed(reader) => self.feed_window(reader, bounded).await?,
-            Sorted::List(side, id) => {
+            Sorted::List((side, id)) => {
                 let found = self.service().window(&self.call, *side, id, bounded).await?;
-                let scored = found.rows.into_iter().map(|row| (Member::User(row.id), row.created_at.to_unix()));
+                let scored = found.rows.into_iter().map(|row| (Member::User(row.id), score_of(row.created_at)));
                 (scored.collect(), found.more)
             }
         };
         if more && window.take > most { Err(TOO_FAR.into()) } else { Ok(rows) }
     }
+}
+
+/// How many members a rank below zero leaves behind it.
+fn from_end(rank: i64) -> usize {
+    usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX)
 }
 
 /// A score at an end of a range, in milliseconds.
@@ -218,7 +241,7 @@ impl Bound {
     }
 }
 
-fn say(rows: &[Scored], with_scores: bool, out: &mut Out) {
+pub(super) fn say(rows: &[Scored], with_scores: bool, out: &mut Out) {
     let nested = with_scores && out.protocol == Protocol::Three;
     out.array(if with_scores && !nested { 2 * rows.len() } else { rows.len() });
     for (member, score) in rows {
