@@ -14,7 +14,7 @@ pub enum Selection {
     All,
     Mutuals,
     NotFollowingBack,
-    /// Whom this user follows too.
+    /// Who is in this user's list of the same side, too.
     CommonWith(Key),
     /// Who follows this user.
     FollowersOf(Key),

@@ -72,6 +72,11 @@ pub enum Side {
 
 impl Side {
     pub const BOTH: [Self; 2] = [Self::Following, Self::Followers];
+
+    /// Whom this user follows, or who follows them.
+    pub const fn list(self, user: Key) -> List {
+        List::new(user, Plane::Follow, self)
+    }
 }
 
 /// One list of one user.

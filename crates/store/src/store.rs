@@ -71,7 +71,8 @@ pub struct Progress {
 /// # Reads
 /// - **C8** `peek` is `Yes` or `No` only if an exact read at this moment says the same: an *active* edge of that kind.
 ///   `peek_all` appends one answer a pair, in their order, each as `peek` would at some moment of the call, but
-///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it. `peek_common`
+///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it. `peek_open` is
+///   `peek_all` of follows that are not quiet: a quiet one is none. `peek_common`
 ///   appends everybody both actively follow at one moment, in any order and at most `limit` of them; users who are
 ///   erased are none. It says whether it could, and appends nothing if not. `peek_id` is true only if an exact read
 ///   says at this moment that the user with this key is there and has this very id; false may also be that memory does
@@ -81,6 +82,7 @@ pub struct Progress {
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
 ///   empty list. An open list has no quiet follows, and a page of it costs the same however many were left out; in
 ///   the whole list an edge whose flag changes stays where it is.
+///   `scan_up` runs from the least place above `after` up, and is the same otherwise.
 /// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` is `get_counts` of each
 ///   user in the order asked, each as of some moment of the call.
 ///
@@ -128,6 +130,14 @@ pub trait Store: Send + Sync + 'static {
         answers.extend(pairs.iter().map(|_| Answer::Unknown));
     }
 
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let before = answers.len();
+        self.peek_all(Kind::Follow, pairs, answers);
+        for answer in answers.iter_mut().skip(before).filter(|answer| **answer == Answer::Yes) {
+            *answer = Answer::Unknown;
+        }
+    }
+
     fn peek_common(&self, _one: Key, _other: Key, _limit: usize, _found: &mut Vec<Key>) -> bool {
         false
     }
@@ -152,6 +162,9 @@ pub trait Store: Send + Sync + 'static {
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
+
+    /// As [`Self::scan`], the other way round.
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
 
     /// Users in the order of their keys, above `after`.
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>>;

@@ -114,6 +114,10 @@ impl Store for Recorded {
         Ok(page)
     }
 
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.inner.scan_up(list, after, limit).await
+    }
+
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         self.inner.sweep_users(after, limit).await
     }

@@ -251,6 +251,10 @@ impl Store for RestStore {
         self.store.peek_id(key, id)
     }
 
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        self.store.peek_open(pairs, answers);
+    }
+
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         self.store.peek_common(one, other, limit, found)
     }
@@ -298,6 +302,10 @@ impl Store for RestStore {
         let page = self.store.scan(list, after, limit).await?;
         self.compare_list(list, &page, limit, after);
         Ok(page)
+    }
+
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.store.scan_up(list, after, limit).await
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {

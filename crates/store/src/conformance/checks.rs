@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use entourage_model::{Key, Kind, Operation, Overwrite, State, UserId, UserPatch};
+use entourage_model::{EdgeValue, Key, Kind, Operation, Overwrite, State, UserId, UserPatch};
 
 use super::{operations::*, world::World};
 use crate::{Answer, Store};
@@ -96,6 +96,38 @@ pub(super) async fn peeks_at_many_are_those_of_each(world: World) {
         world.check_peek_all(kind, &pairs).await;
         for length in [0, 1, 15, 16, 17, 33] {
             world.check_peek_all(kind, &pairs[..length]).await;
+        }
+    }
+}
+
+pub(super) async fn peeks_at_open_follows_take_quiet_ones_for_none(world: World) {
+    let users = world.many_users(12).await;
+    let (private, gone) = (world.private_user().await, world.user().await);
+    for (index, &user) in users.iter().enumerate().skip(1) {
+        let follows = if index % 3 == 0 { follow_quietly } else { follow };
+        world.done(follows(users[0], user)).await;
+        world.done(follows(user, users[0])).await;
+    }
+    // One becomes quiet, one open.
+    world.done(follow_quietly(users[0], users[1])).await;
+    world.done(follow(users[0], users[3])).await;
+    for (follower, target) in [(users[0], private), (gone, users[1]), (users[1], gone)] {
+        world.done(follow(follower, target)).await;
+    }
+    world.done(erase(gone)).await;
+    let everybody: Vec<Key> = users.iter().copied().chain([private, gone, world.stranger()]).collect();
+    let pairs: Vec<_> = everybody.iter().flat_map(|&one| everybody.iter().map(move |&other| (one, other))).collect();
+    let edges = world.store.get_edges(Kind::Follow, &pairs).await.expect("edges can be read");
+    let is_open = |edge: &EdgeValue| edge.state == State::Active && !edge.quiet;
+    let mut answers = vec![Answer::Unknown];
+    world.store.peek_open(&pairs, &mut answers);
+    assert_eq!(answers.len(), 1 + pairs.len(), "what was there stays, and each pair has its answer");
+    for ((pair, edge), answer) in pairs.iter().zip(&edges).zip(&answers[1..]) {
+        let is_left = [pair.0, pair.1].contains(&gone);
+        match answer {
+            Answer::Yes => assert!(edge.is_some_and(|edge| is_open(&edge)) && !is_left, "{pair:?} {edge:?}"),
+            Answer::No => assert!(!edge.is_some_and(|edge| is_open(&edge)), "{pair:?} {edge:?}"),
+            Answer::Unknown => assert!(is_left || !world.store.profile().peeks, "{pair:?} {edge:?}"),
         }
     }
 }

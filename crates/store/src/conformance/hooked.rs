@@ -25,6 +25,10 @@ pub trait Hooks: Send + Sync + 'static {
         inner.peek_common(one, other, limit, found)
     }
 
+    fn peek_open(&self, inner: &dyn Store, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        inner.peek_open(pairs, answers);
+    }
+
     fn peek_id(&self, inner: &dyn Store, key: Key, id: &[u8]) -> bool {
         inner.peek_id(key, id)
     }
@@ -99,6 +103,10 @@ impl<H: Hooks> Store for Hooked<H> {
         self.hooks.peek_common(&*self.inner, one, other, limit, found)
     }
 
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        self.hooks.peek_open(&*self.inner, pairs, answers);
+    }
+
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
         self.hooks.peek_id(&*self.inner, key, id)
     }
@@ -121,6 +129,10 @@ impl<H: Hooks> Store for Hooked<H> {
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.hooks.scan(&*self.inner, list, after, limit).await
+    }
+
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.inner.scan_up(list, after, limit).await
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {

@@ -66,6 +66,7 @@ macro_rules! conformance_cases {
             lists {
                 pages_of_every_size_are_newest_first [C10];
                 equal_positions_are_ordered_by_key [C10];
+                read_from_the_oldest_up_they_are_the_same [C10];
                 the_row_of_a_cursor_may_be_gone [C10];
                 paging_while_others_write_misses_nobody [C10];
                 totals_are_what_paging_counts [C10 C11];
@@ -85,6 +86,7 @@ macro_rules! conformance_cases {
                 peek_agrees_with_the_exact_read [C8];
                 peek_agrees_while_others_write [C2 C8];
                 peeks_at_many_are_those_of_each [C8 C18];
+                peeks_at_open_follows_take_quiet_ones_for_none [C8 C18];
                 peeks_at_many_of_one_follower [C8 C18];
                 peeks_at_many_go_on_while_others_write [C8 C18];
                 common_follows_are_in_both_lists [C8 C18];

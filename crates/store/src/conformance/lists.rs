@@ -53,6 +53,40 @@ pub(super) async fn equal_positions_are_ordered_by_key(world: World) {
     }
 }
 
+pub(super) async fn read_from_the_oldest_up_they_are_the_same(world: World) {
+    let users = world.many_users(70).await;
+    let (hub, others) = (users[0], &users[1..]);
+    let at = |index: usize| Millis::from_since_2000(1_000 + index as u64 / 10);
+    let both = |(index, &other): (usize, &Key)| [import(hub, other, at(index)), import(other, hub, at(index))];
+    world.all_done(others.iter().take(40).enumerate().flat_map(both).collect()).await;
+    for (index, &other) in others.iter().enumerate().skip(40) {
+        let follows = if index % 3 == 0 { follow_quietly } else { follow };
+        world.all_done(vec![follows(hub, other), follows(other, hub)]).await;
+    }
+    for &other in others.iter().step_by(7) {
+        world.all_done(vec![unfollow(hub, other), unfollow(other, hub)]).await;
+    }
+    for list in [List::following(hub), List::followers(hub)].into_iter().flat_map(|list| [list, list.open()]) {
+        let mut expected = world.paged(list, 100).await;
+        expected.reverse();
+        for size in SIZES {
+            assert_eq!(world.paged_up(list, size).await, expected, "{list:?} at {size} a page");
+        }
+    }
+    // From a row that is gone, and from above all.
+    let list = List::followers(hub);
+    let whole = world.paged_up(list, 100).await;
+    let (gone, next) = (&whole[5], &whole[6]);
+    world.done(unfollow(gone.follower, hub)).await;
+    let page = world.store.scan_up(list, Some(list.place(gone)), 1).await.expect("the list can be read");
+    assert_eq!((page.edges, page.more, page.total), (vec![*next], true, whole.len() as u64 - 1));
+    let newest = whole.last().map(|edge| list.place(edge));
+    let page = world.store.scan_up(list, newest, 5).await.expect("the list can be read");
+    assert!(page.edges.is_empty() && !page.more);
+    let unknown = world.store.scan_up(List::followers(world.stranger()), None, 5).await.expect("the list can be read");
+    assert!(unknown.edges.is_empty() && unknown.total == 0);
+}
+
 pub(super) async fn the_row_of_a_cursor_may_be_gone(world: World) {
     let users = world.many_users(9).await;
     let (hub, others) = (users[0], &users[1..]);

@@ -31,6 +31,32 @@ pub(super) async fn read_list(store: &dyn Store, list: List, size: usize) -> Res
     }
 }
 
+/// As [`read_list`], from the oldest edge up.
+pub(super) async fn read_list_up(store: &dyn Store, list: List, size: usize) -> Result<Vec<Edge>, String> {
+    let mut edges: Vec<Edge> = Vec::new();
+    loop {
+        let after = edges.last().map(|edge| list.place(edge));
+        let page = store.scan_up(list, after, size).await.map_err(|error| format!("C10: {list:?}: {error}"))?;
+        let wrong = |what: &str| Err(format!("C10: {list:?} up from {after:?} at {size} a page: {what}: {page:?}"));
+        if page.edges.len() > size || (page.edges.is_empty() && page.more) {
+            return wrong("the page is too long, or empty with more to come");
+        }
+        if page.edges.iter().any(|edge| !belongs(list, edge)) {
+            return wrong("an edge belongs to another list");
+        }
+        edges.extend(page.edges.iter().copied());
+        if !edges.is_sorted_by(|below, above| list.place(below) < list.place(above)) {
+            return wrong("the order is not from the least place up");
+        }
+        if !page.more {
+            if page.total != edges.len() as u64 {
+                return wrong(&format!("paging through gives {} edges", edges.len()));
+            }
+            return Ok(edges);
+        }
+    }
+}
+
 fn belongs(list: List, edge: &Edge) -> bool {
     let user = match list.side {
         Side::Following => edge.follower,

@@ -234,6 +234,11 @@ impl World {
         super::pages::read_list(&*self.store, list, size).await.unwrap_or_else(|wrong| panic!("{wrong}"))
     }
 
+    /// The whole list from its oldest edge up.
+    pub(super) async fn paged_up(&self, list: List, size: usize) -> Vec<entourage_model::Edge> {
+        super::pages::read_list_up(&*self.store, list, size).await.unwrap_or_else(|wrong| panic!("{wrong}"))
+    }
+
     /// Whom the list shows, newest first.
     pub(super) async fn shown(&self, list: List) -> Vec<Key> {
         self.paged(list, 100).await.iter().map(|edge| list.other(edge)).collect()

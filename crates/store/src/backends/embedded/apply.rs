@@ -16,8 +16,6 @@ use super::{
 
 /// From this many edges on they are put in groups by shard: fewer locks, and memory that is fetched side by side.
 const MANY: usize = 512;
-/// With this many removals in one list's tail a checkpoint is due: pages have to look past them.
-const REMOVALS_LIMIT: u32 = 8_192;
 /// Readers wait for no more than this many changes at a time.
 const STEPS_A_LOCK: usize = 16;
 
@@ -114,26 +112,22 @@ impl State {
     fn apply_edges(&self, edges: &[(&EdgeChange, &Parties)]) {
         self.apply_ends(edges);
         let mut steps = Vec::with_capacity(edges.len() * 2);
-        let mut crowded = false;
         for (edge, parties) in edges {
             let ordinal = |key| self.known_ordinal(key, parties);
             push_steps(edge, ordinal(edge.follower), ordinal(edge.target), &mut steps);
         }
         if edges.len() < MANY {
             for step in &steps {
-                step.apply(&mut self.shard(step.owner).write(), &mut crowded);
+                step.apply(&mut self.shard(step.owner).write());
             }
         } else {
             let grouped = Grouped::new(SHARDS, steps.iter().map(|step| shard_of(step.owner)));
             for (shard, group) in self.shards().iter().zip(grouped.groups()) {
                 for some in group.chunks(STEPS_A_LOCK) {
                     let mut shard = shard.write();
-                    some.iter().for_each(|&index| steps[index as usize].apply(&mut shard, &mut crowded));
+                    some.iter().for_each(|&index| steps[index as usize].apply(&mut shard));
                 }
             }
-        }
-        if crowded {
-            self.ask_for_checkpoint();
         }
         let entries: u64 = steps.iter().map(Step::entries).sum();
         let own = steps.iter().filter(|step| step.side == Side::Following);
@@ -158,16 +152,16 @@ fn erases(outcome: &Outcome) -> bool {
 fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, steps: &mut Vec<Step>) {
     let (Some(follower), Some(target)) = (follower, target) else { return };
     let version = change.after.version;
-    let standing = |value: &EdgeValue, (other, key): (u32, Key), live: bool| {
+    let standing = |value: &EdgeValue, (other, key): (u32, Key)| {
         let plane = StoredPlane::of(change.kind, value)?;
         let place = Place { position: value.position, key };
-        Some(Standing { plane, place, value: TailValue::new(value, version, other, live) })
+        Some(Standing { plane, place, value: TailValue::new(value, version, other) })
     };
     let step = |side, owner, other| Step {
         owner,
         side,
-        gone: change.before.as_ref().and_then(|before| standing(before, other, false)),
-        came: standing(&change.after, other, true),
+        gone: change.before.as_ref().and_then(|before| standing(before, other)),
+        came: standing(&change.after, other),
     };
     steps.push(step(Side::Following, follower, (target, change.target)));
     steps.push(step(Side::Followers, target, (follower, change.follower)));
@@ -197,8 +191,7 @@ impl Step {
         u64::from(self.gone.is_some() && !self.replaces()) + u64::from(self.came.is_some())
     }
 
-    /// `crowded` is set when the list has so many removals that pages grow slow.
-    fn apply(&self, shard: &mut Shard, crowded: &mut bool) {
+    fn apply(&self, shard: &mut Shard) {
         let [from, to] = [self.gone, self.came].map(|standing| standing.map(|standing| standing.plane));
         if from != to {
             match self.side {
@@ -206,11 +199,12 @@ impl Step {
                 Side::Followers => self.change_totals(shard, from, to),
             }
         }
-        let gone = self.gone.filter(|_| !self.replaces());
-        for Standing { plane, place, value } in gone.into_iter().chain(self.came) {
-            let tail = shard.tail.entry(ListKey::new(plane, self.side, self.owner)).or_default();
-            tail.set(place, value);
-            *crowded |= tail.removals() >= REMOVALS_LIMIT;
+        let (key, replaces) = (|plane| ListKey::new(plane, self.side, self.owner), self.replaces());
+        if let Some(Standing { plane, place, .. }) = self.gone.filter(|_| !replaces) {
+            shard.take_edge(key(plane), place);
+        }
+        if let Some(Standing { plane, place, value }) = self.came {
+            shard.put_edge(key(plane), place, value, replaces);
         }
     }
 

@@ -187,9 +187,7 @@ impl Checkpointer {
             while swaps.peek().is_some() {
                 let mut shard = shard.write();
                 for (key, folded) in swaps.by_ref().take(SWAP_LISTS) {
-                    if let Some(lists) = shard.lists_mut(key.plane(), key.ordinal()) {
-                        lists.set_blocks(key.side(), folded.blocks);
-                    }
+                    shard.set_blocks(key, folded.blocks);
                     folded.retired.iter().for_each(|block| engine.files.retire(*block));
                 }
             }
@@ -300,9 +298,7 @@ impl Checkpointer {
                 for (old, new) in old.iter().zip(new.iter()) {
                     retire_if_moved(&engine.files, old, new);
                 }
-                if let Some(lists) = shard.write().lists_mut(key.plane(), key.ordinal()) {
-                    lists.set_blocks(key.side(), new);
-                }
+                shard.write().set_blocks(key, new);
             }
         }
         for shard in engine.state.documents.shards() {

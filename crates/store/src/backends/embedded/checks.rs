@@ -58,6 +58,18 @@ pub(super) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], 
     peek_scattered(state, plane, &pairs[scattered..], &mut answers[scattered..]);
 }
 
+/// As [`peek_all`] of follows, but quiet ones are none.
+pub(super) fn peek_open(state: &State, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    let before = answers.len();
+    peek_all(state, StoredPlane::Follow, pairs, answers);
+    for (slot, &(follower, target)) in answers[before..].iter_mut().zip(pairs) {
+        // The row has quiet ones as well. Both are looked at anew: between two looks an edge may have changed.
+        if *slot == Answer::Yes {
+            *slot = answer(state.has_open(follower, target));
+        }
+    }
+}
+
 /// Where pairs of one follower are, [`ASKED_MAX`] at most in each.
 #[derive(Default)]
 struct Runs {

@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 use super::{
     block::{self, Entry, Owner},
     fault::Fault,
+    finder::Finders,
     lists::BlockRef,
     shelf::{self, Named, ShelfKey},
 };
@@ -74,9 +75,14 @@ pub(super) struct BlockFiles {
     open: RwLock<HashMap<u32, OpenFile>>,
     /// Numbers are never given twice: a stale reference must find nothing rather than something else.
     last_number: AtomicU32,
+    finders: Finders,
 }
 
 impl BlockFiles {
+    pub(super) const fn finders(&self) -> &Finders {
+        &self.finders
+    }
+
     pub(super) fn insert(&self, number: u32, file: OpenFile) {
         self.open.write().insert(number, file);
     }

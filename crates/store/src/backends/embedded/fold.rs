@@ -14,6 +14,9 @@ use super::{
     tail::{TailList, TailValue},
 };
 
+/// What a tail says of a place.
+type Change = (Place, Option<TailValue>);
+
 pub(super) struct Folded {
     pub(super) blocks: Refs,
     pub(super) retired: Vec<BlockRef>,
@@ -31,8 +34,7 @@ pub(super) fn fold(
     files: &BlockFiles,
     mut append: impl FnMut(&[u8], u32) -> io::Result<BlockRef>,
 ) -> Result<Folded, Fault> {
-    let mut changes: Vec<(Place, TailValue)> = tail.below(None).collect();
-    changes.reverse();
+    let changes = tail.changes();
     let mut work = Work { key, bounded: Vec::new(), retired: Vec::new() };
     let mut rest = changes.as_slice();
     if let Refs::One(block) = old {
@@ -54,7 +56,7 @@ pub(super) fn fold(
             work.rewrite(bounded.block, mine, state, files, &mut append)?;
         }
     }
-    work.write(live(rest), &mut append)?;
+    work.write(rest.iter().filter_map(standing).collect(), &mut append)?;
     let Work { bounded, retired, .. } = work;
     Ok(Folded { blocks: bounded.into(), retired })
 }
@@ -69,7 +71,7 @@ impl Work {
     fn rewrite(
         &mut self,
         old: BlockRef,
-        changes: &[(Place, TailValue)],
+        changes: &[Change],
         state: &State,
         files: &BlockFiles,
         append: &mut impl FnMut(&[u8], u32) -> io::Result<BlockRef>,
@@ -83,15 +85,15 @@ impl Work {
         let mut changes = changes.iter().peekable();
         for entry in entries.iter().rev() {
             let at = place(&keys, entry)?;
-            while let Some((place, value)) = changes.next_if(|(place, _)| *place < at) {
-                merged.extend(value.live.then(|| (*place, value.entry(*place))));
+            while let Some(change) = changes.next_if(|(place, _)| *place < at) {
+                merged.extend(standing(change));
             }
             match changes.next_if(|(place, _)| *place == at) {
-                Some((_, value)) => merged.extend(value.live.then(|| (at, value.entry(at)))),
+                Some(change) => merged.extend(standing(change)),
                 None => merged.push((at, *entry)),
             }
         }
-        merged.extend(changes.filter(|(_, value)| value.live).map(|(place, value)| (*place, value.entry(*place))));
+        merged.extend(changes.filter_map(standing));
         drop(keys);
         self.write(merged, append)
     }
@@ -113,6 +115,6 @@ impl Work {
     }
 }
 
-fn live(changes: &[(Place, TailValue)]) -> Vec<(Place, Entry)> {
-    changes.iter().filter(|(_, value)| value.live).map(|(place, value)| (*place, value.entry(*place))).collect()
+fn standing((place, word): &Change) -> Option<(Place, Entry)> {
+    word.map(|value| (*place, value.entry(*place)))
 }

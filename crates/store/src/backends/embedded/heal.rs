@@ -11,7 +11,15 @@ use std::{
 
 use entourage_model::{Edge, EdgeValue, Error, Key, Kind, List, Place, Plane, Result, Side};
 
-use super::{Store, engine::Engine, fault::Fault, plane::StoredPlane, read, state::ListKey, tail::TailValue};
+use super::{
+    Store,
+    engine::Engine,
+    fault::Fault,
+    plane::StoredPlane,
+    read,
+    state::ListKey,
+    tail::{Direction, TailValue},
+};
 use crate::{EdgeName, Healed};
 
 const PAGE: usize = 4096;
@@ -66,7 +74,7 @@ fn heal_target(engine: &Engine, kind: Kind, target: Key, followers: &[Key], heal
                 list.count(&value, live);
                 let Some(stored) = StoredPlane::of(kind, &value) else { continue };
                 let place = Place { position: value.position, key: *follower };
-                entries.push((stored, place, TailValue::new(&value, value.version, ordinal, live)));
+                entries.push((stored, place, live.then(|| TailValue::new(&value, value.version, ordinal))));
             }
         }
         if !entries.is_empty() {
@@ -80,10 +88,14 @@ fn heal_target(engine: &Engine, kind: Kind, target: Key, followers: &[Key], heal
 }
 
 /// Entries and counts under one lock: readers see both or neither.
-fn put(engine: &Engine, plane: Plane, target: u32, entries: &[(StoredPlane, Place, TailValue)], list: &Walked) {
+fn put(engine: &Engine, plane: Plane, target: u32, entries: &[(StoredPlane, Place, Option<TailValue>)], list: &Walked) {
     let mut shard = engine.state.shard(target).write();
     for &(stored, place, value) in entries {
-        shard.tail.entry(ListKey::new(stored, Side::Followers, target)).or_default().set(place, value);
+        let key = ListKey::new(stored, Side::Followers, target);
+        match value {
+            Some(value) => shard.put_edge(key, place, value, false),
+            None => shard.take_edge(key, place),
+        }
     }
     shard.set_followers(plane, target, list.total, list.quiet);
     drop(shard);
@@ -142,7 +154,7 @@ fn walk(engine: &Engine, list: List, others: &[Key]) -> Result<Walked, Fault> {
     let wanted: BTreeSet<Key> = others.iter().copied().collect();
     let (mut walked, mut after) = (Walked::default(), None);
     loop {
-        let page = read::scan(&engine.state, &engine.files, list, after, PAGE)?;
+        let page = read::scan(&engine.state, &engine.files, list, after, Direction::Down, PAGE)?;
         for edge in page.edges {
             after = Some(list.place(&edge));
             walked.count(&edge.value, true);

@@ -5,6 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use entourage_model::{Place, Side};
 
+use super::tail::Direction;
 use crate::adjacency::row;
 
 /// Where a block lies.
@@ -37,13 +38,32 @@ impl BlockRef {
     pub(super) const fn length(self) -> u32 {
         self.length.get()
     }
+
+    pub(super) const fn id(self) -> BlockId {
+        BlockId(self.at)
+    }
 }
+
+/// Tells a block from all others there ever were: places in files are never written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct BlockId(u64);
 
 /// A block with the newest place in it; kept only for lists of several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounded {
     pub(super) newest: Place,
     pub(super) block: BlockRef,
+}
+
+/// A block that can hold what is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) block: BlockRef,
+    /// It holds places above the first and not above the second.
+    pub(super) above: Option<Place>,
+    pub(super) newest: Option<Place>,
+    /// Everything it holds is behind the start.
+    pub(super) is_sure: bool,
 }
 
 /// The blocks of one side, oldest first.
@@ -97,28 +117,37 @@ impl Refs {
         one.into_iter().chain(self.bounded().iter().map(|bounded| bounded.block))
     }
 
-    /// The blocks that can hold places below `after`, newest first, until they hold `enough` edges; and whether there
-    /// are more below them.
-    pub(super) fn below(&self, after: Option<Place>, enough: usize) -> (Vec<BlockRef>, bool) {
-        if let Self::One(block) = self {
-            return (vec![*block], false);
-        }
-        let blocks = self.bounded();
-        let first = after.map_or(blocks.len(), |after| blocks.partition_point(|block| block.newest < after) + 1);
-        let mut chosen = Vec::new();
-        // The first block may hold places above `after` only.
-        let mut sure = 0usize;
-        let candidates = blocks.iter().take(first).rev();
-        for (index, bounded) in candidates.enumerate() {
-            if sure >= enough {
-                return (chosen, true);
+    /// The blocks that can hold places behind the start, in the direction of reading.
+    pub(super) fn behind(
+        &self,
+        start: Option<Place>,
+        direction: Direction,
+    ) -> Box<dyn Iterator<Item = Candidate> + '_> {
+        let blocks = match self {
+            Self::One(block) => {
+                let candidate = Candidate { block: *block, above: None, newest: None, is_sure: start.is_none() };
+                return Box::new(std::iter::once(candidate));
             }
-            chosen.push(bounded.block);
-            if index > 0 || after.is_none_or(|after| bounded.newest < after) {
-                sure += bounded.block.count as usize;
+            Self::Many(_) => self.bounded(),
+        };
+        // The first block may hold places on the other side of the start only.
+        let candidate = move |(index, is_first): (usize, bool)| {
+            let Bounded { newest, block } = *blocks.get(index)?;
+            let above = index.checked_sub(1).and_then(|before| blocks.get(before)).map(|before| before.newest);
+            let is_sure = !is_first || start.is_none_or(|start| direction == Direction::Down && newest < start);
+            Some(Candidate { block, above, newest: Some(newest), is_sure })
+        };
+        match direction {
+            Direction::Down => {
+                let end = start.map_or(blocks.len(), |start| blocks.partition_point(|block| block.newest < start) + 1);
+                let end = end.min(blocks.len());
+                Box::new((0..end).rev().map(move |index| (index, index + 1 == end)).filter_map(candidate))
+            }
+            Direction::Up => {
+                let first = start.map_or(0, |start| blocks.partition_point(|block| block.newest <= start));
+                Box::new((first..blocks.len()).map(move |index| (index, index == first)).filter_map(candidate))
             }
         }
-        (chosen, false)
     }
 
     /// The one block that can hold a place.

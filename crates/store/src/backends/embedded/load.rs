@@ -22,7 +22,6 @@ use super::{
     profile::Profile,
     read,
     state::{ListKey, Shard, USERS_PER_GROUP},
-    tail::TailValue,
     users,
 };
 use crate::disk::read_exact_at;
@@ -113,8 +112,8 @@ pub(super) fn part(engine: &Engine, mixed: &Mixed) -> Result<(), Fault> {
         let apart = ListKey::new(StoredPlane::Quiet, side, owner);
         let mut shard = engine.state.shard(owner).write();
         for &(place, value) in &quiet {
-            shard.tail.entry(key).or_default().set(place, TailValue { live: false, ..value });
-            shard.tail.entry(apart).or_default().set(place, value);
+            shard.take_edge(key, place);
+            shard.put_edge(apart, place, value, false);
         }
         let count = u32::try_from(quiet.len()).unwrap_or(u32::MAX);
         if let Some(lists) = shard.lists_mut(StoredPlane::Quiet, owner) {

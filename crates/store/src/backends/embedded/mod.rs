@@ -20,6 +20,7 @@ mod erased;
 mod events;
 mod fault;
 mod files;
+mod finder;
 mod fold;
 mod grouped;
 mod halves;
@@ -76,6 +77,7 @@ use self::{
     plane::StoredPlane,
     sequencer::{Job, Queue, Sequencer},
     shelf::{Named, Shelf, ShelfKey},
+    tail::Direction,
 };
 use crate::{Answer, Health, Identity, Profile, Progress, Report, disk::Disk, share};
 
@@ -295,6 +297,10 @@ impl crate::Store for Store {
         true
     }
 
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        checks::peek_open(&self.engine.state, pairs, answers);
+    }
+
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
         self.engine.state.has_id(key, id)
     }
@@ -331,7 +337,13 @@ impl crate::Store for Store {
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        let page = read::scan(&self.engine.state, &self.engine.files, list, after, limit)?;
+        let page = read::scan(&self.engine.state, &self.engine.files, list, after, Direction::Down, limit)?;
+        share::spend_rows(page.edges.len()).await;
+        Ok(page)
+    }
+
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let page = read::scan(&self.engine.state, &self.engine.files, list, after, Direction::Up, limit)?;
         share::spend_rows(page.edges.len()).await;
         Ok(page)
     }

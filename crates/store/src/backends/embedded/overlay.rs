@@ -15,6 +15,7 @@ use super::{
     plane::StoredPlane,
     read,
     shelf::{Shelf, ShelfKey},
+    tail::Direction,
 };
 
 /// What the current batch has decided, over what another thread is bringing into the state.
@@ -263,7 +264,7 @@ impl View for Look<'_> {
         }
         for list in Plane::ALL.into_iter().flat_map(|plane| Side::BOTH.map(|side| List::new(key, plane, side))) {
             let wanted = limit - edges.len();
-            let page = read::scan(&self.engine.state, &self.engine.files, list, None, wanted);
+            let page = read::scan(&self.engine.state, &self.engine.files, list, None, Direction::Down, wanted);
             edges.extend(self.keep(page.map(Some)).map(|page| page.edges).unwrap_or_default());
             if edges.len() >= limit {
                 break;

@@ -42,9 +42,13 @@ impl Store {
         for (value, live) in entries {
             let Some(plane) = StoredPlane::of(kind, &value) else { return Ok(false) };
             let place = Place { position: value.position, key: follower };
-            let entry = TailValue::new(&value, value.version, from, live);
             let list = ListKey::new(plane, Side::Followers, to);
-            state.shard(to).write().tail.entry(list).or_default().set(place, entry);
+            let mut shard = state.shard(to).write();
+            match live {
+                true => shard.put_edge(list, place, TailValue::new(&value, value.version, from), false),
+                false => shard.take_edge(list, place),
+            }
+            drop(shard);
             state.count(1, 0);
         }
         Ok(true)

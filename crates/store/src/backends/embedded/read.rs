@@ -4,43 +4,41 @@ use entourage_model::{Edge, EdgeValue, Key, Kind, List, Page, Place, Plane, Side
 use smallvec::SmallVec;
 
 use super::{
-    block::{Entry, Owner},
+    block::Entry,
     fault::Fault,
     files::BlockFiles,
     fold,
-    lists::BlockRef,
+    lists::{BlockRef, Candidate, Refs},
     plane::StoredPlane,
     state::{ListKey, Shard, State},
-    tail::{TailList, TailValue},
+    tail::{Direction, TailValue},
 };
 
 /// How often a read looks again when blocks moved under it.
 const RETRIES: usize = 16;
 
-/// How many entries of each layer are looked at beyond what is wanted before more are: places declared empty hide
-/// edges of older layers, and mostly there are few.
-const HIDDEN: usize = 64;
-const MORE_HIDDEN: usize = 16;
+/// A following list of up to so many blocks is read to find one edge.
+const FEW_BLOCKS: usize = 4;
 
-/// One stored list at one moment, down to a limit.
+/// What a page of one stored list is made of, at one moment.
 struct Layers {
     key: ListKey,
-    /// Places of the tails, newest first, the newer tail's word for each.
+    /// Edges of the tails.
     tail: Vec<(Place, TailValue)>,
-    blocks: Vec<BlockRef>,
-    /// Below this place the tails have more to say.
-    tail_floor: Option<Place>,
-    more_blocks: bool,
+    /// Blocks, with the places in them that a tail has the word over, in order.
+    blocks: Vec<(BlockRef, Vec<Place>)>,
 }
 
+/// From the greatest place below `start` down, or from the least above it up.
 pub(super) fn scan(
     state: &State,
     files: &BlockFiles,
     list: List,
-    after: Option<Place>,
+    start: Option<Place>,
+    direction: Direction,
     limit: usize,
 ) -> Result<Page, Fault> {
-    retry(|| scan_once(state, files, list, after, limit))
+    retry(|| scan_once(state, files, list, start, direction, limit))
 }
 
 fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
@@ -53,96 +51,99 @@ fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
     read()
 }
 
-fn scan_once(state: &State, files: &BlockFiles, list: List, after: Option<Place>, limit: usize) -> Result<Page, Fault> {
+fn scan_once(
+    state: &State,
+    files: &BlockFiles,
+    list: List,
+    start: Option<Place>,
+    direction: Direction,
+    limit: usize,
+) -> Result<Page, Fault> {
     let Some(ordinal) = state.ordinal_of_edges(list.user) else { return Ok(Page::default()) };
+    // One more than is shown tells whether there is more.
     let want = limit + 1;
-    let mut reach = want + HIDDEN;
-    'reading: loop {
-        let (parts, (total, quiet)) = {
-            // All parts of the list under one lock: an edge that goes from one to the other is in one of them.
-            let shard = state.shard(ordinal).read();
-            let keys = StoredPlane::of_list(list).iter().map(|&plane| ListKey::new(plane, list.side, ordinal));
-            let parts: SmallVec<[Layers; 2]> = keys.filter_map(|key| layers(&shard, key, after, reach)).collect();
-            (parts, shard.totals(list.plane, list.side, ordinal))
-        };
-        let mut rows: Vec<(Place, Entry)> = Vec::new();
-        for layers in &parts {
-            let (found, whole) = merge(state, files, after, layers, want)?;
-            if found.len() < want && !whole {
-                reach = reach.saturating_mul(MORE_HIDDEN);
-                continue 'reading;
-            }
-            rows.extend(found);
-        }
-        if parts.len() > 1 {
-            rows.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-        }
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        let edges = rows.into_iter().map(|(place, entry)| edge(list, place.key, &entry)).collect();
-        let (total, quiet) = if list.open { (total - quiet, 0) } else { (total, quiet) };
-        return Ok(Page { edges, more, total, quiet });
+    let (parts, (total, quiet)) = {
+        // All parts of the list under one lock: an edge that goes from one to the other is in one of them.
+        let shard = state.shard(ordinal).read();
+        let keys = StoredPlane::of_list(list).iter().map(|&plane| ListKey::new(plane, list.side, ordinal));
+        let parts: SmallVec<[Layers; 2]> = keys.filter_map(|key| layers(&shard, key, start, direction, want)).collect();
+        (parts, shard.totals(list.plane, list.side, ordinal))
+    };
+    let mut rows: Vec<(Place, Entry)> = Vec::new();
+    for layers in &parts {
+        rows.extend(merge(state, files, start, direction, layers, want)?);
     }
+    if parts.len() > 1 {
+        direction.order(&mut rows);
+    }
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let edges = rows.into_iter().map(|(place, entry)| edge(list, place.key, &entry)).collect();
+    let (total, quiet) = if list.open { (total - quiet, 0) } else { (total, quiet) };
+    Ok(Page { edges, more, total, quiet })
 }
 
-fn layers(shard: &Shard, key: ListKey, after: Option<Place>, reach: usize) -> Option<Layers> {
+/// Enough of each layer for so many rows. Blocks of which nothing is left are passed by.
+fn layers(shard: &Shard, key: ListKey, start: Option<Place>, direction: Direction, want: usize) -> Option<Layers> {
     let lists = shard.lists(key.plane(), key.ordinal())?;
     let (active, frozen) = (shard.tail.get(&key), shard.frozen.get(&key));
-    let mut tail: Vec<(Place, TailValue)> = Vec::new();
-    let mut tail_floor = None;
-    for (newer, layer) in [(None::<&TailList>, active), (active, frozen)] {
-        let Some(layer) = layer else { continue };
-        let overruled = |place| newer.is_some_and(|newer| newer.get(place).is_some());
-        for (index, (place, value)) in layer.below(after).take(reach).enumerate() {
-            if index + 1 == reach {
-                tail_floor = tail_floor.max(Some(place));
-            }
-            if !overruled(place) {
-                tail.push((place, value));
-            }
+    let newest = active.into_iter().flat_map(|tail| tail.live(start, direction).take(want));
+    let is_over = |place| active.is_some_and(|active| active.knows(place));
+    let older = frozen.into_iter().flat_map(|tail| tail.live(start, direction));
+    let tail = newest.chain(older.filter(|(place, _)| !is_over(*place)).take(want)).collect();
+    let tails = || active.into_iter().chain(frozen);
+    let (mut blocks, mut sure) = (Vec::new(), 0);
+    for Candidate { block, above, newest, is_sure } in lists.side(key.side()).behind(start, direction) {
+        if sure >= want {
+            break;
+        }
+        let hidden: u32 = tails().map(|tail| tail.covered_in(block.id())).sum();
+        let left = block.count.saturating_sub(hidden);
+        if left > 0 {
+            let mut covered: Vec<Place> = tails().flat_map(|tail| tail.covered_between(above, newest)).collect();
+            covered.sort_unstable();
+            blocks.push((block, covered));
+            sure += if is_sure { left as usize } else { 0 };
         }
     }
-    tail.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-    let (blocks, more_blocks) = lists.side(key.side()).below(after, reach);
-    Some(Layers { key, tail, blocks, tail_floor, more_blocks })
+    Some(Layers { key, tail, blocks })
 }
 
-/// The newest rows, `want` at most, and whether there are no others.
+/// The first rows, `want` at most.
 fn merge(
     state: &State,
     files: &BlockFiles,
-    after: Option<Place>,
+    start: Option<Place>,
+    direction: Direction,
     layers: &Layers,
     want: usize,
-) -> Result<(Vec<(Place, Entry)>, bool), Fault> {
+) -> Result<Vec<(Place, Entry)>, Fault> {
     let owner = fold::owner(layers.key);
     let mut rows: Vec<(Place, Entry)> = Vec::new();
     let mut entries = Vec::new();
-    let mut floor = layers.tail_floor;
-    for (index, block) in layers.blocks.iter().enumerate() {
+    for (block, covered) in &layers.blocks {
+        if rows.len() >= want {
+            break;
+        }
         entries.clear();
         files.read(owner, *block, &mut entries)?;
+        if direction == Direction::Up {
+            entries.reverse();
+        }
         let keys = state.keys();
         for entry in &entries {
             let place = place(&keys, entry)?;
-            let overruled = || layers.tail.binary_search_by(|(known, _)| place.cmp(known)).is_ok();
-            if after.is_none_or(|after| place < after) && !overruled() {
+            if direction.is_behind(start, place) && covered.binary_search(&place).is_err() {
                 rows.push((place, *entry));
             }
         }
-        let last = index + 1 == layers.blocks.len();
-        if rows.len() >= want || (last && layers.more_blocks) {
-            let oldest = entries.last().map(|entry| place(&keys, entry)).transpose()?;
-            floor = if last && !layers.more_blocks { floor } else { floor.max(oldest) };
-            break;
-        }
     }
-    rows.extend(layers.tail.iter().filter(|(_, value)| value.live).map(|(place, value)| (*place, value.entry(*place))));
-    rows.retain(|(place, _)| Some(*place) >= floor);
-    rows.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-    let whole = floor.is_none() && rows.len() <= want;
+    if !layers.tail.is_empty() {
+        rows.extend(layers.tail.iter().map(|(place, value)| (*place, value.entry(*place))));
+        direction.order(&mut rows);
+    }
     rows.truncate(want);
-    Ok((rows, whole))
+    Ok(rows)
 }
 
 /// The quiet edges in the blocks of one stored list. Recovery only.
@@ -157,7 +158,7 @@ pub(super) fn quiet_entries(state: &State, files: &BlockFiles, key: ListKey) -> 
         files.read(fold::owner(key), block, &mut entries)?;
         let keys = state.keys();
         for entry in entries.iter().filter(|entry| entry.quiet) {
-            quiet.push((place(&keys, entry)?, TailValue::live(entry)));
+            quiet.push((place(&keys, entry)?, TailValue::of(entry)));
         }
     }
     Ok(quiet)
@@ -194,8 +195,8 @@ fn at_once(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> R
         let shard = state.shard(ordinal).read();
         let Some(lists) = shard.lists(plane, ordinal) else { return Ok(None) };
         for tail in [shard.tail.get(&list), shard.frozen.get(&list)].into_iter().flatten() {
-            if let Some(found) = tail.get(wanted) {
-                return Ok(found.live.then(|| value(plane.plane(), &found.entry(wanted))));
+            if let Some(word) = tail.get(wanted) {
+                return Ok(word.map(|found| value(plane.plane(), &found.entry(wanted))));
             }
         }
         lists.side(list.side()).holding(wanted)
@@ -237,23 +238,26 @@ fn get_in(
     follower: u32,
     target: u32,
 ) -> Result<Option<EdgeValue>, Fault> {
-    let blocks: Vec<BlockRef> = {
+    let key = ListKey::new(plane, Side::Following, follower);
+    let refs = {
         let shard = state.shard(follower).read();
         let listed = shard.has_listed(plane, follower, target);
         let Some(lists) = shard.lists(plane, follower).filter(|_| listed) else { return Ok(None) };
-        let key = ListKey::new(plane, Side::Following, follower);
         for tail in [shard.tail.get(&key), shard.frozen.get(&key)].into_iter().flatten() {
             if let Some((place, found)) = tail.find(target) {
                 return Ok(Some(value(plane.plane(), &found.entry(place))));
             }
         }
-        lists.following.iter().rev().collect()
+        lists.following.clone()
     };
-    let owner = Owner { plane: plane as u8, side: Side::Following as u8, ordinal: follower };
+    let blocks: SmallVec<[BlockRef; FEW_BLOCKS]> = match &refs {
+        Refs::Many(Some(blocks)) if blocks.len() > FEW_BLOCKS => files.finders().holding(files, key, blocks, target)?,
+        refs => refs.iter().rev().collect(),
+    };
     let mut entries = Vec::new();
     for block in blocks {
         entries.clear();
-        files.read(owner, block, &mut entries)?;
+        files.read(fold::owner(key), block, &mut entries)?;
         if let Some(entry) = entries.iter().find(|entry| entry.other == target) {
             return Ok(Some(value(plane.plane(), entry)));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entourage_model::{Error, Key, List, Plane, Result, Side};
 
-use super::{Store, engine::Engine, fault::Fault, plane::StoredPlane, read};
+use super::{Store, engine::Engine, fault::Fault, plane::StoredPlane, read, tail::Direction};
 use crate::Recounted;
 
 const PAGE: usize = 4096;
@@ -76,7 +76,7 @@ fn correct(engine: &Engine, user: Key, ordinal: u32, plane: Plane) -> Result<u64
 fn walk(engine: &Engine, list: List) -> Result<Walked, Fault> {
     let (mut walked, mut after) = (Walked::default(), None);
     loop {
-        let page = read::scan(&engine.state, &engine.files, list, after, PAGE)?;
+        let page = read::scan(&engine.state, &engine.files, list, after, Direction::Down, PAGE)?;
         for edge in &page.edges {
             after = Some(list.place(edge));
             walked.total += 1;

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use entourage_model::{Counts, Edge, Key, Kind, Plane, Sequence, Side, User, Version};
+use entourage_model::{Counts, Edge, Key, Kind, Place, Plane, Sequence, Side, User, Version};
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 
@@ -21,10 +21,10 @@ use super::{
     grouped::Grouped,
     halves::Halves,
     keys::Keys,
-    lists::Lists,
+    lists::{BlockId, BlockRef, Lists, Refs},
     plane::StoredPlane,
     profile::{self, Profile},
-    tail::TailList,
+    tail::{TailList, TailValue},
 };
 use crate::adjacency::row;
 
@@ -136,6 +136,42 @@ impl Shard {
             StoredPlane::Follow => self.user(ordinal).map(|user| &user.follow),
             _ if !self.user(ordinal)?.follow.has_others => None,
             _ => self.sparse.get(&(plane, ordinal)),
+        }
+    }
+
+    /// An edge stands at a place of a list. `replaces` if it did already, and differs.
+    pub(super) fn put_edge(&mut self, key: ListKey, place: Place, value: TailValue, replaces: bool) {
+        if replaces && !self.tail.get(&key).is_some_and(|tail| tail.knows(place)) {
+            let block = self.block_below(key, place);
+            self.tail.entry(key).or_default().cover(place, block);
+        }
+        self.tail.entry(key).or_default().come(place, value, key.side() == Side::Following);
+    }
+
+    /// The edge at a place of a list goes.
+    pub(super) fn take_edge(&mut self, key: ListKey, place: Place) {
+        let is_gone = self.tail.get_mut(&key).is_some_and(|tail| tail.go(place) || tail.covers(place));
+        if !is_gone {
+            let block = self.block_below(key, place);
+            self.tail.entry(key).or_default().cover(place, block);
+        }
+    }
+
+    /// The block that has this place, unless a tail that is set aside has a word over it.
+    fn block_below(&self, key: ListKey, place: Place) -> Option<BlockId> {
+        if self.frozen.get(&key).is_some_and(|frozen| frozen.knows(place)) {
+            return None;
+        }
+        let lists = self.lists(key.plane(), key.ordinal())?;
+        lists.side(key.side()).holding(place).map(BlockRef::id)
+    }
+
+    pub(super) fn set_blocks(&mut self, key: ListKey, refs: Refs) {
+        if let Some(tail) = self.tail.get_mut(&key) {
+            tail.recount(&refs);
+        }
+        if let Some(lists) = self.lists_mut(key.plane(), key.ordinal()) {
+            lists.set_blocks(key.side(), refs);
         }
     }
 
@@ -329,6 +365,12 @@ impl State {
     pub(super) fn has_active(&self, plane: StoredPlane, follower: Key, target: Key) -> bool {
         let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
         row::has(self.shard(follower).read().row(plane, follower), target)
+    }
+
+    /// Whether an active follow that is not quiet stands between two.
+    pub(super) fn has_open(&self, follower: Key, target: Key) -> bool {
+        let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
+        self.shard(follower).read().has_listed(StoredPlane::Follow, follower, target)
     }
 
     /// The first of these planes that has an edge between the two, all of them seen at one moment.

@@ -15,6 +15,7 @@ use super::{
     plane::StoredPlane,
     read,
     shelf::{Document, Shelf, ShelfKey},
+    tail::Direction,
 };
 use crate::Report;
 
@@ -73,7 +74,7 @@ fn walk(
     let mut after: Option<Place> = None;
     let (mut count, mut quiet) = (0, 0);
     loop {
-        let page = read::scan(&engine.state, &engine.files, list, after, PAGE)?;
+        let page = read::scan(&engine.state, &engine.files, list, after, Direction::Down, PAGE)?;
         for edge in &page.edges {
             let place = list.place(edge);
             if after.is_some_and(|after| place >= after) {
@@ -335,9 +336,9 @@ mod tests {
         let list = ListKey::new(StoredPlane::Follow, side, ordinal);
         let mut shard = engine.state.shard(ordinal).write();
         let mut changed = TailList::default();
-        for (place, value) in shard.tail[&list].below(None) {
+        for (place, value) in shard.tail[&list].live(None, Direction::Down) {
             if let Some((place, value)) = change(place, value) {
-                changed.set(place, value);
+                changed.come(place, value, side == Side::Following);
             }
         }
         shard.tail.insert(list, changed);

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     iter,
+    ops::Bound,
 };
 
 use entourage_model::{
@@ -143,13 +144,25 @@ impl Graph {
     }
 
     pub fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Page {
+        let below = (Bound::Unbounded, after.map_or(Bound::Unbounded, Bound::Excluded));
+        self.page(list, limit, |places| Box::new(places.range(below).rev()))
+    }
+
+    pub fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Page {
+        let above = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        self.page(list, limit, |places| Box::new(places.range(above)))
+    }
+
+    fn page<'a>(
+        &'a self,
+        list: List,
+        limit: usize,
+        behind: impl FnOnce(&'a BTreeSet<Place>) -> Box<dyn Iterator<Item = &'a Place> + 'a>,
+    ) -> Page {
         let Some(rows) = self.lists.get(&(list.user, list.plane, list.side)) else { return Page::default() };
         let (places, quiet) = if list.open { (&rows.open, 0) } else { (&rows.places, rows.quiet()) };
-        let below: Box<dyn Iterator<Item = &Place>> = match after {
-            Some(place) => Box::new(places.range(..place).rev()),
-            None => Box::new(places.iter().rev()),
-        };
-        let mut edges: Vec<Edge> = below.take(limit + 1).filter_map(|place| self.edge_at(list, place.key)).collect();
+        let edges = behind(places).take(limit + 1).filter_map(|place| self.edge_at(list, place.key));
+        let mut edges: Vec<Edge> = edges.collect();
         let more = edges.len() > limit;
         edges.truncate(limit);
         Page { edges, more, total: places.len() as u64, quiet }
@@ -178,8 +191,8 @@ impl Graph {
     }
 
     pub fn users_above(&self, after: Option<Key>) -> impl Iterator<Item = &User> {
-        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        self.users.range((from, std::ops::Bound::Unbounded)).map(|(_, user)| user)
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.users.range((from, Bound::Unbounded)).map(|(_, user)| user)
     }
 
     pub(super) fn documents(&self) -> &Documents {

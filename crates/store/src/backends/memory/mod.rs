@@ -91,6 +91,17 @@ impl crate::Store for Store {
         }));
     }
 
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let graph = &self.inner.read().graph;
+        let is_there = |key| graph.user(key).is_some();
+        answers.extend(pairs.iter().map(|&(follower, target)| match graph.edge(Kind::Follow, follower, target) {
+            Some(value) if value.state != State::Active || value.quiet => Answer::No,
+            None => Answer::No,
+            Some(_) if is_there(follower) && is_there(target) => Answer::Yes,
+            Some(_) => Answer::Unknown,
+        }));
+    }
+
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
         self.inner.read().graph.has_id(key, id)
     }
@@ -141,6 +152,10 @@ impl crate::Store for Store {
         let page = self.inner.read().graph.scan(list, after, limit);
         share::spend_rows(page.edges.len()).await;
         Ok(page)
+    }
+
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        Ok(self.inner.read().graph.scan_up(list, after, limit))
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {

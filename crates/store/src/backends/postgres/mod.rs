@@ -178,7 +178,11 @@ impl crate::Store for Store {
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(answering(retrying(|| self.read_page(list, after, limit))).await?)
+        Ok(answering(retrying(|| self.read_page(list, after, false, limit))).await?)
+    }
+
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        Ok(answering(retrying(|| self.read_page(list, after, true, limit))).await?)
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {

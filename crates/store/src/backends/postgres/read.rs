@@ -22,18 +22,19 @@ const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_s
 
 /// A page and the totals of its list. Without edges there is one row that has only the totals. Quiet edges and the others
 /// are two ranges of one index: an open list never walks past what it leaves out.
-fn scan_statement(side: Side, open: bool) -> String {
+fn scan_statement(side: Side, open: bool, up: bool) -> String {
     let (own, other) = match side {
         Side::Following => ("follower", "target"),
         Side::Followers => ("target", "follower"),
     };
     let value = row::VALUE.join(", ");
-    let order = format!("ORDER BY position DESC, {other} DESC LIMIT $6");
+    let (behind, way) = if up { (">", "ASC") } else { ("<", "DESC") };
+    let order = format!("ORDER BY position {way}, {other} {way} LIMIT $6");
     let range = |quiet: bool| {
         format!(
             "(SELECT kind, follower, target, {value} FROM edges \
              WHERE {own} = $1 AND kind = $2 AND state = $3 AND state <> 3 AND quiet = {quiet} \
-                 AND (position, {other}) < ($4, $5) {order})"
+                 AND (position, {other}) {behind} ($4, $5) {order})"
         )
     };
     let (page, total, quiet) = match open {
@@ -47,7 +48,7 @@ fn scan_statement(side: Side, open: bool) -> String {
              FROM count_parts WHERE user_key = $1 AND plane = $7 AND side = $8) \
          SELECT sums.total, sums.quiet, page.kind, page.follower, page.target, page.state, page.quiet, \
              page.version, page.position, page.accepted, page.expires \
-         FROM sums LEFT JOIN page ON true ORDER BY page.position DESC, page.{other} DESC"
+         FROM sums LEFT JOIN page ON true ORDER BY page.position {way}, page.{other} {way}"
     )
 }
 
@@ -94,14 +95,20 @@ impl Store {
         Ok(users.iter().map(|user| found.get(user).copied()).collect())
     }
 
-    pub(super) async fn read_page(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page, Failure> {
-        // Above every place: no clock reaches the last version.
-        let (position, key) =
-            after.map_or((i64::MAX, i64::MAX), |place| (row::from_version(place.position), place.key.0));
+    pub(super) async fn read_page(
+        &self,
+        list: List,
+        after: Option<Place>,
+        up: bool,
+        limit: usize,
+    ) -> Result<Page, Failure> {
+        // Above every place, or below: no clock reaches the last version, and none has the first.
+        let end = if up { i64::MIN } else { i64::MAX };
+        let (position, key) = after.map_or((end, end), |place| (row::from_version(place.position), place.key.0));
         let (kind, state) = (list.plane.kind() as i16, list.plane.state() as i16);
         let fetched = i64::try_from(limit.saturating_add(1)).unwrap_or(i64::MAX);
         let client = self.client().await?;
-        let statement = client.prepare_cached(&scan_statement(list.side, list.open)).await?;
+        let statement = client.prepare_cached(&scan_statement(list.side, list.open, up)).await?;
         let (plane, side) = (list.plane as i16, list.side as i16);
         let rows =
             client.query(&statement, &[&list.user.0, &kind, &state, &position, &key, &fetched, &plane, &side]).await?;

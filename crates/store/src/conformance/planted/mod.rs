@@ -26,6 +26,10 @@ enum Bug {
     RepeatsRowOfCursor,
     /// A page of a cursor of time alone: rows of the same moment are skipped.
     SkipsEqualPositions,
+    /// The same from the oldest row up.
+    SkipsEqualPositionsUpwards,
+    /// Quiet follows are taken for open ones.
+    QuietIsOpen,
     /// What a block took away comes back.
     UnblockRestores,
     /// A block leaves the blocked one's follow.
@@ -115,6 +119,8 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::RepeatsRowOfCursor, "lists::pages_of_every_size_are_newest_first"),
     (Bug::RepeatsRowOfCursor, "lists::paging_while_others_write_misses_nobody"),
     (Bug::SkipsEqualPositions, "lists::equal_positions_are_ordered_by_key"),
+    (Bug::SkipsEqualPositionsUpwards, "lists::read_from_the_oldest_up_they_are_the_same"),
+    (Bug::QuietIsOpen, "checks::peeks_at_open_follows_take_quiet_ones_for_none"),
     (Bug::UnblockRestores, "blocks::unblock_restores_nothing"),
     (Bug::BlocksOneWay, "blocks::block_removes_follows_both_ways"),
     (Bug::RepeatMovesPosition, "follows::repeated_follow_changes_nothing"),

@@ -342,6 +342,18 @@ impl Store for Planted {
         }
     }
 
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let before = answers.len();
+        self.peek_all(Kind::Follow, pairs, answers);
+        let graph = &self.inner.read().graph;
+        for (answer, &(follower, target)) in answers.iter_mut().skip(before).zip(pairs) {
+            let is_quiet = graph.edge(Kind::Follow, follower, target).is_some_and(|value| value.quiet);
+            if is_quiet && self.bug != Bug::QuietIsOpen {
+                *answer = Answer::No;
+            }
+        }
+    }
+
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
         let has = |user: User| user.id.as_str().as_bytes() == id || self.bug == Bug::PeeksAtTheKeyAlone;
         self.inner.read().graph.user(key).is_some_and(has)
@@ -384,6 +396,14 @@ impl Store for Planted {
             _ => place,
         });
         Ok(self.inner.read().graph.scan(list, after, limit))
+    }
+
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let after = after.map(|place| match self.bug {
+            Bug::SkipsEqualPositionsUpwards => Place { key: Key::MAX, ..place },
+            _ => place,
+        });
+        Ok(self.inner.read().graph.scan_up(list, after, limit))
     }
 
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {

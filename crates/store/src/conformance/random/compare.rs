@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use entourage_model::{EventBody, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State, UserId};
+use entourage_model::{
+    EdgeValue, EventBody, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State, UserId,
+};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -91,6 +93,13 @@ impl Comparison {
                     let (seen, expected) = (pages::read_list(store, list, size).await?, reference.list(list));
                     if seen != expected {
                         return Err(format!("C10: {list:?} must be {expected:?}, not {seen:?}"));
+                    }
+                    let mut up = pages::read_list_up(store, list, size).await?;
+                    up.reverse();
+                    if up != expected {
+                        return Err(format!(
+                            "C10: {list:?} from its oldest edge up must end with {expected:?}, not {up:?}"
+                        ));
                     }
                 }
             }
@@ -240,6 +249,21 @@ async fn pairs(store: &dyn Store, reference: &Reference, pairs: &[(Key, Key)]) -
             |(seen, due): (&Answer, Answer)| *seen == due || (*seen == Answer::Unknown && !store.profile().peeks);
         if answers.len() != pairs.len() || !answers.iter().zip(allowed).all(is_fine) {
             return Err(format!("C8: peek_all of {kind:?} {pairs:?} is {answers:?}; the edges are {expected:?}"));
+        }
+        if kind == Kind::Follow {
+            let open = |(seen, value): (&Answer, &Option<EdgeValue>)| match (seen, value) {
+                (Answer::Unknown, Some(_)) => true,
+                (Answer::Unknown, None) => !store.profile().peeks,
+                (seen, value) => {
+                    let is_open = value.is_some_and(|value| value.state == State::Active && !value.quiet);
+                    (*seen == Answer::Yes) == is_open
+                }
+            };
+            answers.clear();
+            store.peek_open(pairs, &mut answers);
+            if answers.len() != pairs.len() || !answers.iter().zip(&expected).all(open) {
+                return Err(format!("C8: peek_open of {pairs:?} is {answers:?}; the edges are {expected:?}"));
+            }
         }
     }
     Ok(())

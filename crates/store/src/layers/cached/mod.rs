@@ -232,6 +232,10 @@ impl crate::Store for Store {
         self.shared.inner.scan(list, after, limit).await
     }
 
+    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.shared.inner.scan_up(list, after, limit).await
+    }
+
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
         self.shared.inner.sweep_users(after, limit).await
     }
