@@ -1,23 +1,67 @@
-//! Lists that follow from others: mutuals, common following, followers you know, not following back. One following
+//! Lists that follow from others: mutuals, common following and followers, followers you know, not following back. One
 //! list drives each of them and gives the order; every row of it is tested from the other end.
 
-use entourage_model::{Cursor, CursorScope, Edge, Key, List, Place, Result, Selection, User, UserId};
+use entourage_model::{
+    Counts, Cursor, CursorScope, Edge, Error, Key, List, Place, Result, Selection, Side, User, UserId,
+};
 
-use crate::{Call, Limit, Service, UserPage, visibility::lists_hidden};
+use crate::{
+    Call, Limit, Service, UserPage, UserRow,
+    sieve::Question,
+    visibility::{Eyes, lists_hidden},
+};
 
-/// How many rows of the driving list one look at the store takes.
-const CHUNK: usize = 500;
-/// How many such looks one request takes before it answers with what it has, and a cursor.
-const ROUNDS_MAX: usize = 4;
-
-impl Service {
+/// Which list is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Derived<'a> {
     /// Whom this user follows and is followed by.
-    pub async fn mutuals(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
-        let (viewer, [owner]) = self.parties(call, [id]).await?;
-        self.derived(viewer, &[&owner], owner.key, Selection::Mutuals, cursor, limit).await
+    Mutuals(&'a UserId),
+    /// Whom this user follows without being followed back, as far as the viewer may know.
+    NotFollowingBack(&'a UserId),
+    /// Whom both follow, in the order of the first one's list.
+    CommonFollowing(&'a UserId, &'a UserId),
+    /// Who follows both, in the order of the shorter list.
+    CommonFollowers(&'a UserId, &'a UserId),
+    /// Whom the acting user follows among a user's followers, in the order of the acting user's list.
+    FollowersYouKnow(&'a UserId),
+}
+
+/// How many rows a list has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    pub number: u64,
+    /// Whether all rows were looked at; otherwise there may be more.
+    pub is_exact: bool,
+}
+
+/// What has to be known of a list to read it.
+struct Plan<'a> {
+    viewer: Option<Key>,
+    eyes: Eyes<'a>,
+    question: Question,
+    selection: Selection,
+}
+
+impl Plan<'_> {
+    const fn scope(&self) -> CursorScope {
+        CursorScope { list: self.question.driver, selection: self.selection, viewer: self.viewer }
     }
 
-    /// Whom this user follows without being followed back, as far as the viewer may know.
+    /// The other list drives.
+    fn turn(&mut self) {
+        if let [(side, other)] = self.question.others.as_mut_slice() {
+            let driver = self.question.driver.user;
+            (self.question.driver, self.selection) = (side.list(*other), Selection::CommonWith(driver));
+            *other = driver;
+        }
+    }
+}
+
+impl Service {
+    pub async fn mutuals(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
+        self.derived(call, Derived::Mutuals(id), cursor, limit).await
+    }
+
     pub async fn not_following_back(
         &self,
         call: &Call,
@@ -25,11 +69,9 @@ impl Service {
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<UserPage> {
-        let (viewer, [owner]) = self.parties(call, [id]).await?;
-        self.derived(viewer, &[&owner], owner.key, Selection::NotFollowingBack, cursor, limit).await
+        self.derived(call, Derived::NotFollowingBack(id), cursor, limit).await
     }
 
-    /// Whom both follow, in the order of the first one's list.
     pub async fn common_following(
         &self,
         call: &Call,
@@ -38,12 +80,20 @@ impl Service {
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<UserPage> {
-        let (viewer, [owner, other]) = self.parties(call, [id, other]).await?;
-        let selection = Selection::CommonWith(other.key);
-        self.derived(viewer, &[&owner, &other], owner.key, selection, cursor, limit).await
+        self.derived(call, Derived::CommonFollowing(id, other), cursor, limit).await
     }
 
-    /// Whom the acting user follows among a user's followers, in the order of the acting user's list.
+    pub async fn common_followers(
+        &self,
+        call: &Call,
+        id: &UserId,
+        other: &UserId,
+        cursor: Option<&str>,
+        limit: Limit,
+    ) -> Result<UserPage> {
+        self.derived(call, Derived::CommonFollowers(id, other), cursor, limit).await
+    }
+
     pub async fn followers_you_know(
         &self,
         call: &Call,
@@ -51,9 +101,112 @@ impl Service {
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<UserPage> {
-        let you = self.keys.key(call.actor.user()?);
-        let (viewer, [owner]) = self.parties(call, [id]).await?;
-        self.derived(viewer, &[&owner], you, Selection::FollowersOf(owner.key), cursor, limit).await
+        self.derived(call, Derived::FollowersYouKnow(id), cursor, limit).await
+    }
+
+    /// A page of it. One that had to look at too many rows of the driving list may be short, or empty, and goes on.
+    pub async fn derived(&self, call: &Call, of: Derived<'_>, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
+        let mut plan = self.plan(call, of).await?;
+        let after = self.begin(&mut plan, of, cursor).await?;
+        let (list, scope) = (plan.question.driver, plan.scope());
+        let mut sieve = self.sieve(plan.viewer, plan.eyes, plan.question, after).await?;
+        let mut rows: Vec<(Edge, UserRow)> = Vec::new();
+        // One more than is shown tells whether there is more.
+        while rows.len() <= limit.get()
+            && let Some(some) = sieve.rows(limit.get() + 1 - rows.len()).await?
+        {
+            rows.extend(some);
+        }
+        let next = match rows.len() > limit.get() {
+            true => {
+                rows.truncate(limit.get());
+                rows.last().map(|(edge, _)| list.place(edge))
+            }
+            false => sieve.after(),
+        };
+        Ok(UserPage {
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+            next_cursor: next.map(|place| Cursor(place).encode(&self.sealer, &scope)),
+            total: None,
+        })
+    }
+
+    /// How many rows paging through would show, as far as one request may look.
+    pub async fn count_derived(&self, call: &Call, of: Derived<'_>) -> Result<Counted> {
+        let mut plan = self.plan(call, of).await?;
+        self.begin(&mut plan, of, None).await?;
+        let sieve = self.sieve(plan.viewer, plan.eyes, plan.question, None).await?;
+        let (number, is_exact) = sieve.count(usize::MAX).await?;
+        Ok(Counted { number: number as u64, is_exact })
+    }
+
+    async fn plan(&self, call: &Call, of: Derived<'_>) -> Result<Plan<'_>> {
+        let you = match of {
+            Derived::FollowersYouKnow(_) => Some(self.keys.key(call.actor.user()?)),
+            _ => None,
+        };
+        let (viewer, owners) = match of {
+            Derived::Mutuals(id) | Derived::NotFollowingBack(id) | Derived::FollowersYouKnow(id) => {
+                let (viewer, owners) = self.parties(call, [id]).await?;
+                (viewer, owners.to_vec())
+            }
+            Derived::CommonFollowing(id, other) | Derived::CommonFollowers(id, other) => {
+                let (viewer, owners) = self.parties(call, [id, other]).await?;
+                (viewer, owners.to_vec())
+            }
+        };
+        let mut eyes = self.eyes(viewer);
+        for owner in &owners {
+            if !eyes.are_lists_open(owner).await? {
+                return Err(lists_hidden());
+            }
+        }
+        let (Some(owner), Some(other)) = (owners.first(), owners.last()) else {
+            return Err(Error::internal("a list of nobody"));
+        };
+        let (owner, other) = (owner.key, other.key);
+        let (driver, others, selection) = match of {
+            Derived::Mutuals(_) => (List::following(owner), (Side::Followers, owner), Selection::Mutuals),
+            Derived::NotFollowingBack(_) => {
+                (List::following(owner), (Side::Followers, owner), Selection::NotFollowingBack)
+            }
+            Derived::CommonFollowing(..) => {
+                (List::following(owner), (Side::Following, other), Selection::CommonWith(other))
+            }
+            Derived::CommonFollowers(..) => {
+                (List::followers(owner), (Side::Followers, other), Selection::CommonWith(other))
+            }
+            Derived::FollowersYouKnow(_) => {
+                let you = you.unwrap_or(owner);
+                (List::following(you), (Side::Followers, owner), Selection::FollowersOf(owner))
+            }
+        };
+        let is_in = selection != Selection::NotFollowingBack;
+        Ok(Plan { viewer, eyes, question: Question { driver, others: vec![others], is_in }, selection })
+    }
+
+    /// Where reading begins. Of two lists of followers the shorter one drives, from the first page to the last.
+    async fn begin(&self, plan: &mut Plan<'_>, of: Derived<'_>, cursor: Option<&str>) -> Result<Option<Place>> {
+        let decode = |plan: &Plan<'_>| cursor.map(|text| Cursor::decode(text, &self.sealer, &plan.scope())).transpose();
+        if !matches!(of, Derived::CommonFollowers(..)) {
+            return Ok(decode(plan)?.map(|cursor| cursor.0));
+        }
+        if cursor.is_some() {
+            if let Ok(found) = decode(plan) {
+                return Ok(found.map(|cursor| cursor.0));
+            }
+            plan.turn();
+            return Ok(decode(plan)?.map(|cursor| cursor.0));
+        }
+        let keys: Vec<Key> =
+            [plan.question.driver.user].into_iter().chain(plan.question.others.iter().map(|(_, key)| *key)).collect();
+        let counts = self.store.get_all_counts(&keys).await?;
+        // What everybody may know: who looks makes no difference.
+        let length = |counts: &Option<Counts>| counts.map_or(0, |counts| counts.followers - counts.followers_quiet);
+        if counts.last().map(length) < counts.first().map(length) {
+            plan.turn();
+        }
+        Ok(None)
     }
 
     pub(crate) async fn parties<const N: usize>(
@@ -67,75 +220,7 @@ impl Service {
         for id in ids {
             users.push(self.stored_user(id).await?);
         }
-        let users = users.try_into().map_err(|_| entourage_model::Error::internal("one user for each id"))?;
+        let users = users.try_into().map_err(|_| Error::internal("one user for each id"))?;
         Ok((viewer, users))
-    }
-
-    /// `owners` must all show their lists to the viewer.
-    async fn derived(
-        &self,
-        viewer: Option<Key>,
-        owners: &[&User],
-        driver: Key,
-        selection: Selection,
-        cursor: Option<&str>,
-        limit: Limit,
-    ) -> Result<UserPage> {
-        let mut eyes = self.eyes(viewer);
-        for owner in owners {
-            if !eyes.are_lists_open(owner).await? {
-                return Err(lists_hidden());
-            }
-        }
-        let list = List::following(driver);
-        let scope = CursorScope { list, selection, viewer };
-        let mut after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?.map(|at| at.0);
-        let visible = self.visible_list(viewer, list).await?;
-        let mut rows: Vec<Edge> = Vec::new();
-        let mut more = true;
-        for _ in 0..ROUNDS_MAX {
-            let page = self.scan_shown(&mut eyes, &visible, after, CHUNK).await?;
-            let chosen = self.select(&mut eyes, driver, selection, &page.edges).await?;
-            after = page.edges.last().map(|edge| list.place(edge)).or(after);
-            rows.extend(page.edges.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(edge, _)| *edge));
-            more = page.more;
-            // One more than is shown tells whether there is more.
-            if !more || rows.len() > limit.get() {
-                break;
-            }
-        }
-        if rows.len() > limit.get() {
-            rows.truncate(limit.get());
-            (after, more) = (rows.last().map(|edge| list.place(edge)), true);
-        }
-        let next = after.filter(|_| more).map(|place: Place| Cursor(place).encode(&self.sealer, &scope));
-        Ok(UserPage { rows: self.rows(list, &rows).await?, next_cursor: next, total: None })
-    }
-
-    /// Which edges of the driving list belong into the selection, by what the viewer may know.
-    async fn select(
-        &self,
-        eyes: &mut crate::visibility::Eyes<'_>,
-        driver: Key,
-        selection: Selection,
-        edges: &[Edge],
-    ) -> Result<Vec<bool>> {
-        let mut chosen = eyes.evidence(edges).await?;
-        let pair = |edge: &Edge| match selection {
-            Selection::CommonWith(other) => (other, edge.target),
-            Selection::FollowersOf(other) => (edge.target, other),
-            _ => (edge.target, driver),
-        };
-        let candidates = || edges.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(edge, _)| edge);
-        let pairs: Vec<(Key, Key)> = candidates().map(pair).collect();
-        let found = self.follow_edges(&pairs).await?;
-        let evidence = eyes.evidence(&found.iter().flatten().copied().collect::<Vec<_>>()).await?;
-        let mut evidence = evidence.into_iter();
-        let mut answers = found.iter().map(|edge| edge.is_some() && evidence.next().is_some_and(|may_tell| may_tell));
-        let wanted = selection != Selection::NotFollowingBack;
-        for slot in chosen.iter_mut().filter(|slot| **slot) {
-            *slot = answers.next() == Some(wanted);
-        }
-        Ok(chosen)
     }
 }

@@ -1,8 +1,6 @@
 //! Lists of users: newest first, by cursor, as the viewer may see them.
 
-use entourage_model::{
-    Cursor, CursorScope, Edge, Error, Key, List, Millis, Place, Plane, Result, Selection, Side, UserId,
-};
+use entourage_model::{Cursor, CursorScope, Edge, Error, Key, List, Millis, Plane, Result, Selection, Side, UserId};
 
 use crate::{Call, Service, visibility::lists_hidden};
 
@@ -102,7 +100,7 @@ impl Service {
         let visible = self.visible_list(viewer, list).await?;
         let (mut after, mut total) = (after.map(|cursor| cursor.0), None);
         let mut eyes = self.eyes(viewer);
-        let mut rows: Vec<(Place, UserRow)> = Vec::new();
+        let mut rows: Vec<(Edge, UserRow)> = Vec::new();
         // One more than is shown tells whether there is more.
         while rows.len() <= limit.get() {
             let page = self.scan_shown(&mut eyes, &visible, after, limit.get() + 1).await?;
@@ -117,7 +115,7 @@ impl Service {
         }
         let more = rows.len() > limit.get();
         rows.truncate(limit.get());
-        let next = rows.last().map(|(place, _)| *place).filter(|_| more);
+        let next = rows.last().map(|(edge, _)| list.place(edge)).filter(|_| more);
         Ok(UserPage {
             rows: rows.into_iter().map(|(_, row)| row).collect(),
             next_cursor: next.map(|place| Cursor(place).encode(&self.sealer, &scope)),
@@ -130,7 +128,8 @@ impl Service {
         Ok(self.placed_rows(list, edges).await?.into_iter().map(|(_, row)| row).collect())
     }
 
-    async fn placed_rows(&self, list: List, edges: &[Edge]) -> Result<Vec<(Place, UserRow)>> {
+    /// Rows with names, behind their edges. Who is no longer there has none.
+    pub(crate) async fn placed_rows(&self, list: List, edges: &[Edge]) -> Result<Vec<(Edge, UserRow)>> {
         let keys: Vec<Key> = edges.iter().map(|edge| list.other(edge)).collect();
         let users = if keys.is_empty() { Vec::new() } else { self.store.get_users(&keys).await? };
         let rows = edges.iter().zip(users).filter_map(|(edge, user)| {
@@ -138,7 +137,7 @@ impl Service {
             let created_at = edge.value.position.millis();
             let expires_at = edge.value.expires.map(|expires| expires.time());
             let (name, avatar_url) = (user.name, user.avatar_url);
-            Some((list.place(edge), UserRow { id: user.id, name, avatar_url, created_at, expires_at }))
+            Some((*edge, UserRow { id: user.id, name, avatar_url, created_at, expires_at }))
         });
         Ok(rows.collect())
     }

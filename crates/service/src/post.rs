@@ -162,7 +162,7 @@ impl Service {
         let author = self.users_by_key(&[owner]).await?.remove(&owner);
         let edited_at = (version != id).then(|| version.millis());
         let written = |author: User| PostWritten {
-            post: PostView { id, author: author.id, edited_at, body: body.into() },
+            post: PostView { id, author: author.id, edited_at, body: body.into(), external_id: None },
             changed,
             receipt,
         };

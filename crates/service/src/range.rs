@@ -48,19 +48,17 @@ pub struct Windowed {
 
 impl Service {
     pub async fn window(&self, call: &Call, side: Side, id: &UserId, window: Window) -> Result<Windowed> {
-        if window.order == Order::OldestFirst {
-            let all = Window { skip: 0, take: usize::MAX, order: Order::NewestFirst, ..window };
-            let mut rows = Box::pin(self.window(call, side, id, all)).await?.rows;
-            rows.reverse();
-            rows.drain(..window.skip.min(rows.len()));
-            let more = rows.len() > window.take;
-            rows.truncate(window.take);
-            return Ok(Windowed { rows, more });
-        }
         let (viewer, list) = self.open_list(call, side, id).await?;
-        let visible = self.visible_list(viewer, list).await?;
+        let visible = self.visible_list(viewer, list).await?.in_order(window.order);
         let mut eyes = self.eyes(viewer);
-        let mut after = window.newest.map(|newest| below(newest.plus(1)));
+        let mut after = match window.order {
+            Order::NewestFirst => window.newest.map(|newest| below(newest.plus(1))),
+            Order::OldestFirst => window.oldest.and_then(above),
+        };
+        let is_past = |millis: Millis| match window.order {
+            Order::NewestFirst => window.oldest.is_some_and(|oldest| millis < oldest),
+            Order::OldestFirst => window.newest.is_some_and(|newest| millis > newest),
+        };
         let (mut skip, mut edges): (_, Vec<Edge>) = (window.skip, Vec::new());
         let mut more = false;
         'reading: loop {
@@ -68,9 +66,8 @@ impl Service {
             let wanted = (window.take - edges.len()).saturating_add(skip).saturating_add(1);
             let page = self.scan_shown(&mut eyes, &visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
-            let is_past = window.oldest.zip(after).is_some_and(|(oldest, last)| last.position.millis() < oldest);
             for edge in page.edges {
-                if window.oldest.is_some_and(|oldest| edge.value.position.millis() < oldest) {
+                if is_past(edge.value.position.millis()) {
                     break 'reading;
                 }
                 if skip > 0 {
@@ -82,7 +79,7 @@ impl Service {
                     break 'reading;
                 }
             }
-            if !page.more || is_past || after.is_none() {
+            if !page.more || after.is_none() {
                 break;
             }
         }
@@ -96,12 +93,14 @@ impl Service {
         if !self.eyes(viewer).are_lists_open(&owner).await? {
             return Err(lists_hidden());
         }
-        let list = match side {
-            Side::Following => List::following(owner.key),
-            Side::Followers => List::followers(owner.key),
-        };
-        Ok((viewer, list))
+        Ok((viewer, side.list(owner.key)))
     }
+}
+
+/// The place that every row of this millisecond and of later ones is above; `None` where that is every row.
+fn above(millis: Millis) -> Option<Place> {
+    let before = Version::of_millis(millis).bits().checked_sub(1)?;
+    Some(Place { position: Version::from_bits(before), key: Key::MAX })
 }
 
 /// The place that every row of this millisecond and of later ones is at or above.

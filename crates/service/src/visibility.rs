@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Place, Plane, Result, Side, State, User};
 use entourage_store::Answer;
 
-use crate::Service;
+use crate::{Order, Service};
 
 /// How many rows one look at the store takes when the first did not fill the page.
 const HIDDEN_CHUNK: usize = 1_000;
@@ -23,6 +23,18 @@ pub(crate) struct VisibleList {
     pub(crate) list: List,
     /// The viewer's own quiet follow among the followers of somebody else.
     own: Option<Edge>,
+    order: Order,
+}
+
+impl VisibleList {
+    const fn new(list: List, own: Option<Edge>) -> Self {
+        Self { list, own, order: Order::NewestFirst }
+    }
+
+    /// The same, read from that end.
+    pub(crate) const fn in_order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
 }
 
 pub(crate) fn lists_hidden() -> Error {
@@ -67,24 +79,31 @@ impl Service {
     /// The list as the viewer may see it, where they may look at it at all.
     pub(crate) async fn visible_list(&self, viewer: Option<Key>, list: List) -> Result<VisibleList> {
         let Some(viewer) = viewer.filter(|_| list.plane == Plane::Follow) else {
-            return Ok(VisibleList { list, own: None });
+            return Ok(VisibleList::new(list, None));
         };
         match list.side {
-            Side::Following if viewer == list.user => Ok(VisibleList { list, own: None }),
-            Side::Following => Ok(VisibleList { list: list.open(), own: None }),
+            Side::Following if viewer == list.user => Ok(VisibleList::new(list, None)),
+            Side::Following => Ok(VisibleList::new(list.open(), None)),
             Side::Followers => {
                 let own = self.follow_edges(&[(viewer, list.user)]).await?.into_iter().flatten().next();
-                Ok(VisibleList { list: list.open(), own: own.filter(|edge| edge.value.quiet) })
+                Ok(VisibleList::new(list.open(), own.filter(|edge| edge.value.quiet)))
             }
         }
     }
 
     /// As the store's scan; the total is everybody's, without the viewer's own quiet follow.
     pub(crate) async fn scan_visible(&self, of: &VisibleList, after: Option<Place>, limit: usize) -> Result<Page> {
-        let mut page = self.store.scan(of.list, after, limit).await?;
+        let mut page = match of.order {
+            Order::NewestFirst => self.store.scan(of.list, after, limit).await?,
+            Order::OldestFirst => self.store.scan_up(of.list, after, limit).await?,
+        };
         let place = |edge: &Edge| of.list.place(edge);
-        if let Some(own) = of.own.filter(|own| after.is_none_or(|after| place(own) < after)) {
-            let at = page.edges.partition_point(|edge| place(edge) > place(&own));
+        let is_before = |one: Place, other: Place| match of.order {
+            Order::NewestFirst => one > other,
+            Order::OldestFirst => one < other,
+        };
+        if let Some(own) = of.own.filter(|own| after.is_none_or(|after| is_before(after, place(own)))) {
+            let at = page.edges.partition_point(|edge| is_before(place(edge), place(&own)));
             if at < page.edges.len() || !page.more {
                 page.edges.insert(at, own);
                 page.more |= page.edges.len() > limit;
@@ -127,6 +146,35 @@ impl Service {
     pub(crate) async fn are_let_in(&self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
         let edges = self.follow_edges(pairs).await?;
         Ok(edges.into_iter().map(|edge| edge.is_some_and(|edge| !edge.value.quiet)).collect())
+    }
+
+    /// Whether an active follow stands between each pair that its being quiet does not hide from the viewer; and how
+    /// many of them the store had to be asked for.
+    pub(crate) async fn told_follows(&self, viewer: Option<Key>, pairs: &[(Key, Key)]) -> Result<(Vec<bool>, usize)> {
+        let mut answers = Vec::with_capacity(pairs.len());
+        match viewer {
+            None => self.store.peek_all(Kind::Follow, pairs, &mut answers),
+            Some(_) => self.store.peek_open(pairs, &mut answers),
+        }
+        let mut told: Vec<bool> = answers.iter().map(|answer| *answer == Answer::Yes).collect();
+        // The viewer's own quiet follows are there for them.
+        let is_open = |(answer, pair): (&Answer, &(Key, Key))| match answer {
+            Answer::Yes => false,
+            Answer::No => Some(pair.0) == viewer,
+            Answer::Unknown => true,
+        };
+        let open: Vec<usize> =
+            answers.iter().zip(pairs).enumerate().filter(|(_, of)| is_open(*of)).map(|(index, _)| index).collect();
+        if open.is_empty() {
+            return Ok((told, 0));
+        }
+        let asked: Vec<(Key, Key)> = open.iter().filter_map(|index| pairs.get(*index)).copied().collect();
+        for (index, edge) in open.iter().zip(self.follow_edges(&asked).await?) {
+            if let Some(slot) = told.get_mut(*index) {
+                *slot = edge.is_some_and(|edge| shows_edge(viewer, edge.follower, &edge.value));
+            }
+        }
+        Ok((told, asked.len()))
     }
 
     /// The active follow edge of each pair. Most pairs have none, and memory knows that.
@@ -184,6 +232,16 @@ impl Eyes<'_> {
         Ok(edges.iter().map(|edge| self.is_own(edge) || is_shown(edge)).collect())
     }
 
+    /// As [`Self::evidence`], of edges that are not hidden for being quiet.
+    pub(crate) async fn evidence_of(&mut self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
+        let Some(viewer) = self.viewer else { return Ok(vec![true; pairs.len()]) };
+        let is_own = |(follower, target): &(Key, Key)| [*follower, *target].contains(&viewer);
+        let others = pairs.iter().filter(|pair| !is_own(pair));
+        self.look_at(others.flat_map(|(follower, target)| [*follower, *target]).collect()).await?;
+        let tells = |key: Key| !self.is_apart(key) && self.is_open(key);
+        Ok(pairs.iter().map(|pair| is_own(pair) || (tells(pair.0) && tells(pair.1))).collect())
+    }
+
     /// Whether a block keeps this user and the viewer apart; only for users asked about before.
     pub(crate) fn is_apart(&self, key: Key) -> bool {
         self.apart.get(&key).is_some_and(|apart| *apart)
@@ -208,7 +266,10 @@ impl Eyes<'_> {
     /// Learns what has to be known of the ends of edges that are not the viewer's own.
     async fn look(&mut self, edges: &[Edge]) -> Result<()> {
         let others = edges.iter().filter(|edge| !self.is_own(edge) && !edge.value.quiet);
-        let mut keys: Vec<Key> = others.flat_map(|edge| [edge.follower, edge.target]).collect();
+        self.look_at(others.flat_map(|edge| [edge.follower, edge.target]).collect()).await
+    }
+
+    async fn look_at(&mut self, mut keys: Vec<Key>) -> Result<()> {
         keys.retain(|key| !self.open.contains_key(key));
         keys.sort_unstable();
         keys.dedup();

@@ -1,19 +1,22 @@
-//! What follows from lists: `/mutuals`, `/not-following-back`, `/common-following/{b}`, `/followers-you-know` and
-//! `/distance/{b}`.
+//! What follows from lists: `/mutuals`, `/not-following-back`, `/common-following/{b}`, `/common-followers/{b}`,
+//! `/followers-you-know` and `/distance/{b}`.
 
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
-use entourage_service::{Distance, Service};
+use entourage_service::{Derived, Distance, Limit, Service};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     answer::{Answer, json},
     asked::Asked,
-    lists::{ListQuery, PageJson, page},
-    openapi::{Access, Group, Operation, get},
+    lists::{PageJson, counted_page},
+    openapi::{
+        Access, Group, Operation, get,
+        schema::{Cursor, PageLimit},
+    },
 };
 
 #[derive(Serialize, JsonSchema)]
@@ -29,10 +32,23 @@ enum StepsJson {
     Unknown(&'static str),
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DerivedQuery {
+    #[schemars(with = "Option<Cursor>")]
+    cursor: Option<String>,
+    #[schemars(with = "Option<PageLimit>")]
+    limit: Option<String>,
+    /// Adds `total` and `total_is_exact`.
+    #[serde(default)]
+    count: bool,
+}
+
 pub(super) fn group() -> Group {
     let list = |operation: Operation| {
         operation
-            .pages::<ListQuery>()
+            .about("`count=true` adds the number of rows, exact where the driving list has at most 100,000.")
+            .pages::<DerivedQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound, Code::ListsHidden])
     };
@@ -49,6 +65,10 @@ pub(super) fn group() -> Group {
                 .named("list_common_following", "Whom both users follow"),
         ),
         list(
+            get("/api/v1/users/{id}/common-followers/{other}", common_followers)
+                .named("list_common_followers", "Who follows both users"),
+        ),
+        list(
             get("/api/v1/users/{id}/followers-you-know", followers_you_know)
                 .named("list_followers_you_know", "Followers of a user whom the actor follows"),
         )
@@ -58,35 +78,47 @@ pub(super) fn group() -> Group {
             .answers::<DistanceJson>(StatusCode::OK, "The distance")
             .refuses(&[Code::UserNotFound, Code::ListsHidden]),
     ];
-    Group::new("Derived lists", "What follows from lists; paged in the order of the acting following list.", operations)
+    Group::new(
+        "Derived lists",
+        "What follows from lists; paged in the order of the acting following list, or of the shorter list of followers.",
+        operations,
+    )
 }
 
 pub(super) async fn mutuals(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let found = service.mutuals(&asked.call, id, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+    answer(&service, &asked, Derived::Mutuals(id)).await
 }
 
 pub(super) async fn not_following_back(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let found = service.not_following_back(&asked.call, id, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+    answer(&service, &asked, Derived::NotFollowingBack(id)).await
 }
 
 pub(super) async fn common_following(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id, other] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let found = service.common_following(&asked.call, id, other, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+    answer(&service, &asked, Derived::CommonFollowing(id, other)).await
+}
+
+pub(super) async fn common_followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
+    let [id, other] = asked.ids()?;
+    answer(&service, &asked, Derived::CommonFollowers(id, other)).await
 }
 
 pub(super) async fn followers_you_know(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
     let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let found = service.followers_you_know(&asked.call, id, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+    answer(&service, &asked, Derived::FollowersYouKnow(id)).await
+}
+
+async fn answer(service: &Service, asked: &Asked, of: Derived<'_>) -> Answer {
+    let query: DerivedQuery = asked.query()?;
+    let limit = Limit::parse(query.limit.as_deref())?;
+    let found = service.derived(&asked.call, of, query.cursor.as_deref(), limit).await?;
+    let counted = match query.count {
+        true => Some(service.count_derived(&asked.call, of).await?),
+        false => None,
+    };
+    counted_page(asked, limit, found, counted)
 }
 
 pub(super) async fn distance(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
 };
 use entourage_model::{Code, Result};
-use entourage_service::{Limit, Service, UserPage, UserRow};
+use entourage_service::{Counted, Limit, Service, UserPage, UserRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +50,13 @@ pub(super) struct PageJson<'a> {
     #[schemars(with = "Option<Cursor>")]
     next_cursor: Option<&'a str>,
     has_more: bool,
-    /// Rows that paging through would show to a service, where that is known at once.
+    /// Rows that paging through would show to a service, where that is known at once; or, with `count=true`, to whoever
+    /// asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<u64>,
+    /// With `count=true`: `false` if there may be more than `total`, because counting came to its bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_is_exact: Option<bool>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -113,15 +117,21 @@ pub(super) async fn following(State(service): State<Arc<Service>>, asked: Asked)
 }
 
 pub(super) fn page(asked: &Asked, query: &ListQuery, found: UserPage) -> Answer {
+    counted_page(asked, query.limit()?, found, None)
+}
+
+/// With the number of rows, where it was asked for.
+pub(super) fn counted_page(asked: &Asked, limit: Limit, found: UserPage, counted: Option<Counted>) -> Answer {
     let next = found.next_cursor.as_deref();
     let body = PageJson {
         data: found.rows.iter().map(row).collect(),
         next_cursor: next,
         has_more: next.is_some(),
-        total: found.total,
+        total: counted.map(|counted| counted.number).or(found.total),
+        total_is_exact: counted.map(|counted| counted.is_exact),
     };
     let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next, query.limit()?);
+    let links = links(asked.uri.path(), "cursor", next, limit);
     response.headers_mut().extend(links.map(|links| (header::LINK, links)));
     Ok(response)
 }

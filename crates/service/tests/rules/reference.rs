@@ -297,6 +297,18 @@ impl Reference {
         newest(edges.map(|((_, to), follow)| (follow.at, *to)))
     }
 
+    /// Who follows somebody, newest first.
+    fn sources(&self, user: Id) -> Vec<Id> {
+        let edges = self.follows.iter().filter(|((from, to), _)| *to == user && self.active(from, to).is_some());
+        newest(edges.map(|((from, _), follow)| (follow.at, *from)))
+    }
+
+    /// How many followers everybody may know of. Edges of the erased count until they are gone.
+    fn open_followers(&self, user: Id) -> usize {
+        let is_open = |((_, to), follow): &(&(Id, Id), &Follow)| *to == user && self.counts(follow) && !follow.quiet;
+        self.follows.iter().filter(is_open).count()
+    }
+
     pub(crate) fn read(&self, viewer: Option<Id>, read: &Read) -> String {
         self.try_read(viewer, read).unwrap_or_else(str::to_owned)
     }
@@ -350,6 +362,19 @@ impl Reference {
                 lists_of(user)?;
                 lists_of(with)?;
                 Ok(self.chosen(viewer, user, |other| self.evidence(viewer, with, other)))
+            }
+            Read::CommonFollowers(user, with) => {
+                self.person(user)?;
+                self.person(with)?;
+                lists_of(user)?;
+                lists_of(with)?;
+                // The shorter list drives, by what everybody may know of its length.
+                let (driver, other) =
+                    if self.open_followers(with) < self.open_followers(user) { (with, user) } else { (user, with) };
+                let of_both = |from: &&Id| self.evidence(viewer, from, driver) && self.evidence(viewer, from, other);
+                let rows: Vec<String> =
+                    self.sources(driver).iter().filter(of_both).map(|id| (*id).to_owned()).collect();
+                Ok(list_words(&rows, None))
             }
             Read::FollowersYouKnow(user) => {
                 let you = viewer.ok_or("400 invalid_request")?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use entourage_log::backends::in_store;
 use entourage_model::{Clock, EdgeValue, ManualClock, Millis, Result, State, UserId, UserPatch, Version};
 use entourage_service::{
-    Actor, BatchDone, BatchOperation, Call, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed, UserPage,
+    Actor, BatchDone, BatchOperation, Call, Derived, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed,
+    UserPage,
 };
 use entourage_store::{Store, SystemClock};
 
@@ -110,6 +111,15 @@ impl ServiceFront {
         groups.get(nth).map_or(Version::ZERO, |group| group.id)
     }
 
+    /// The number is the list.
+    async fn derived(&self, call: &Call, of: Derived<'_>, limit: Limit) -> Result<String> {
+        let words = paged(async |cursor| self.0.derived(call, of, cursor, limit).await).await?;
+        let counted = self.0.count_derived(call, of).await?;
+        let rows = words.trim_matches(|c| c != '[' && c != ']').trim_matches(['[', ']']).split_whitespace().count();
+        assert_eq!((counted.number, counted.is_exact), (rows as u64, true), "{of:?} is {words}");
+        Ok(words)
+    }
+
     async fn try_read(&self, call: &Call, read: &Read, limit: Limit) -> Result<String> {
         let service = &self.0;
         match *read {
@@ -124,16 +134,11 @@ impl ServiceFront {
             }
             Read::Blocks(user) => paged(async |cursor| service.blocks(call, &id(user), cursor, limit).await).await,
             Read::Mutes(user) => paged(async |cursor| service.mutes(call, &id(user), cursor, limit).await).await,
-            Read::Mutuals(user) => paged(async |cursor| service.mutuals(call, &id(user), cursor, limit).await).await,
-            Read::NotFollowingBack(user) => {
-                paged(async |cursor| service.not_following_back(call, &id(user), cursor, limit).await).await
-            }
-            Read::CommonFollowing(a, b) => {
-                paged(async |cursor| service.common_following(call, &id(a), &id(b), cursor, limit).await).await
-            }
-            Read::FollowersYouKnow(user) => {
-                paged(async |cursor| service.followers_you_know(call, &id(user), cursor, limit).await).await
-            }
+            Read::Mutuals(user) => self.derived(call, Derived::Mutuals(&id(user)), limit).await,
+            Read::NotFollowingBack(user) => self.derived(call, Derived::NotFollowingBack(&id(user)), limit).await,
+            Read::CommonFollowing(a, b) => self.derived(call, Derived::CommonFollowing(&id(a), &id(b)), limit).await,
+            Read::CommonFollowers(a, b) => self.derived(call, Derived::CommonFollowers(&id(a), &id(b)), limit).await,
+            Read::FollowersYouKnow(user) => self.derived(call, Derived::FollowersYouKnow(&id(user)), limit).await,
             Read::Distance(a, b) => Ok(match service.distance(call, &id(a), &id(b)).await? {
                 Distance::Steps(steps) => format!("200 {steps}"),
                 Distance::None => "200 none".to_owned(),

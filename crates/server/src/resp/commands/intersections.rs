@@ -143,9 +143,9 @@ impl Session {
             return self.all_members(args.get(1), out).await;
         }
         let keys = Keys::named(args.rest(1))?;
-        let found = or_missing(self.shared(&keys).await)?;
-        out.set(found.len());
-        found.iter().for_each(|(id, _)| out.text(id.as_str()));
+        let ids = or_missing(self.in_all(&keys.lists).await)?;
+        out.set(ids.len());
+        ids.iter().for_each(|id| out.text(id.as_str()));
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl Session {
                 (found.rows.into_iter().map(timed).collect(), found.more)
             }
             lists => {
-                let found = self.service().intersection(&self.call, lists, ROWS_MAX + 1).await?;
+                let found = self.service().timed_intersection(&self.call, lists, ROWS_MAX + 1).await?;
                 let more = found.len() > ROWS_MAX;
                 let timed = |shared: Shared| (shared.id, shared.since.iter().map(|since| since.to_unix()).collect());
                 (found.into_iter().map(timed).collect(), more)

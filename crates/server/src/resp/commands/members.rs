@@ -135,14 +135,15 @@ impl Session {
                 (found.rows.into_iter().map(|row| row.id).collect(), found.more)
             }
             Members::Blocks(id) => self.blocked(&id).await?,
-            Members::Shared(lists) => {
-                let mut found = self.service().intersection(&self.call, &lists, ROWS_MAX + 1).await?;
-                let more = found.len() > ROWS_MAX;
-                found.truncate(ROWS_MAX);
-                (found.into_iter().map(|shared| shared.id).collect(), more)
-            }
+            Members::Shared(lists) => return self.in_all(&lists).await,
         };
         if more { Err(TOO_LONG.into()) } else { Ok(ids) }
+    }
+
+    /// Who is in all of these lists. Refused where there are too many.
+    pub(super) async fn in_all(&self, lists: &[ListName]) -> Done<Vec<UserId>> {
+        let found = self.service().intersection(&self.call, lists, ROWS_MAX + 1).await?;
+        if found.len() > ROWS_MAX { Err(TOO_LONG.into()) } else { Ok(found) }
     }
 
     async fn blocked(&self, owner: &UserId) -> Done<(Vec<UserId>, bool)> {
