@@ -163,6 +163,7 @@ impl Service {
         let edited_at = (version != id).then(|| version.millis());
         let written = |author: User| PostWritten {
             post: PostView { id, author: author.id, edited_at, body: body.into(), external_id: None },
+            created: false,
             changed,
             receipt,
         };
