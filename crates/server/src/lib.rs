@@ -21,7 +21,7 @@ mod work;
 
 pub use audit::Audit;
 pub use front::{Connections, Front};
-pub use resp::RespLimits;
+pub use resp::{FeedMember, RespLimits};
 pub use serve::{Listeners, Stopped, bind, bind_resp, serve};
 pub use streams::{StreamLimits, Streams};
 pub use tls::Tls;

@@ -56,7 +56,7 @@ pub use each::{EachWritten, EdgeWritten};
 pub use events::{EventPage, EventRow};
 pub use export::{Export, ExportFormat, ExportKind, Exported, Packed, Packing};
 pub use feed::{
-    Because, Entry, Explained, FeedPage, FeedRow, FeedRules, FeedStanding, FeedStream, FeedTold, FeedWindowed, Inboxes,
+    Because, Entry, Explained, FeedPage, FeedPost, FeedRow, FeedRules, FeedStanding, FeedStream, FeedTold, FeedWindowed, Inboxes,
     LaneStanding, Pin, Slice, Ticket,
 };
 pub use follow::{Followed, Unfollowed};

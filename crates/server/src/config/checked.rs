@@ -6,7 +6,7 @@ use axum::http::Uri;
 use entourage_service::{FeedRules, Limits};
 use tracing::level_filters::LevelFilter;
 
-use crate::{Connections, RespLimits, StreamLimits};
+use crate::{Connections, FeedMember, RespLimits, StreamLimits};
 
 use super::{
     AuthSettings, ConfigError, Raw, TlsSettings, credentials,
@@ -102,6 +102,11 @@ impl Settings {
                 if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
             })?,
             resp: RespLimits {
+                feed_member: raw.checked("feed.resp_member", "id or external_id", |text| match text {
+                    "id" => Some(FeedMember::Id),
+                    "external_id" => Some(FeedMember::ExternalId),
+                    _ => None,
+                })?,
                 connections: Connections {
                     max: connections("resp.connections_max")?,
                     per_address: up_to("resp.connections_per_address")?,
@@ -292,6 +297,7 @@ mod tests {
             ("feed.active_days", "7d"),
             ("feed.pull_above_following", "some"),
             ("feed.own_posts", "yes"),
+            ("feed.resp_member", "name"),
             ("feed.inbox_budget", "0"),
             ("feed.inbox_budget", "1GB"),
         ];

@@ -74,6 +74,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("feed.active_days", "7", "who was not seen for so many days has no inbox until they read again"),
     setting("feed.pull_above_following", "5000", "who follows more than these has no inbox; 0 is nobody"),
     setting("feed.own_posts", "true", "a feed has its reader's own posts too"),
+    setting("feed.resp_member", "id", "what names a post in feed:{u} over RESP: id, or external_id where there is one"),
     setting("feed.inbox_budget", "auto", "bytes all inboxes may take; auto is a quarter of memory.budget"),
     setting("audit.interval", "1h", "time in which everybody's lists and counts are compared once; 0s is never"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),

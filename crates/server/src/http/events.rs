@@ -18,7 +18,7 @@ use super::{
     lists::links,
     openapi::{
         Access, Group, get,
-        schema::{Cursor, Id, PageLimit, PostBody, State as EdgeState, Time, Version},
+        schema::{Cursor, ExternalId, Id, PageLimit, PostBody, State as EdgeState, Time, Version},
     },
     sse,
 };
@@ -124,6 +124,9 @@ enum FieldsJson<'a> {
         /// As it was sent; nothing of a post that was deleted.
         #[schemars(with = "Option<PostBody>")]
         body: Option<&'a RawValue>,
+        /// The application's own; nothing of a post that was deleted.
+        #[schemars(with = "Option<ExternalId>")]
+        external_id: Option<&'a str>,
     },
 }
 
@@ -249,6 +252,7 @@ fn event(row: &EventRow) -> EventJson<'_> {
             post_id: record_name(id),
             author: row.follower.as_ref().map(|id| id.as_str()),
             body: row.post.as_ref().and_then(|post| serde_json::from_str(&post.body).ok()),
+            external_id: row.post.as_ref().and_then(|post| post.external_id.as_ref()).map(|id| id.as_str()),
         },
         (EventBody::Record { id, .. }, None) => FieldsJson::Group {
             owner: row.follower.as_ref().map(|id| id.as_str()),
@@ -318,7 +322,8 @@ mod tests {
     #[test]
     fn posts_are_told_with_their_body_as_it_was_sent() {
         let text = r#"{"b": 1.50,  "a": "x"}"#;
-        let post = Post::new(true, text);
+        let external_id = entourage_model::ExternalId::new("own-1").ok();
+        let post = Post { external_id, ..Post::new(true, text) };
         let told = |existed, after: Option<Box<[u8]>>| {
             let (made, version) = (Version::from_bits(7 << 22), Version::from_bits(8 << 22));
             let id = RecordId::of_version(made);
@@ -329,14 +334,14 @@ mod tests {
             let row = EventRow { cursor, event, follower, target: None, import: None, post: written, group: None };
             serde_json::to_string(&super::event(&row)).unwrap()
         };
-        let named = |name: &str, body: &str| {
+        let named = |name: &str, body: &str, own: &str| {
             let (made, version) = (Version::from_bits(7 << 22), Version::from_bits(8 << 22));
             let time = version.millis().to_rfc3339();
             let head = format!(r#""cursor":"here","type":"{name}","version":"{version}","time":"{time}""#);
-            format!(r#"{{{head},"post_id":"{made}","author":"1","body":{body}}}"#)
+            format!(r#"{{{head},"post_id":"{made}","author":"1","body":{body},"external_id":{own}}}"#)
         };
-        assert_eq!(told(false, Some(post.encode())), named("post.created", text));
-        assert_eq!(told(true, Some(post.encode())), named("post.updated", text));
-        assert_eq!(told(true, None), named("post.deleted", "null"));
+        assert_eq!(told(false, Some(post.encode())), named("post.created", text, r#""own-1""#));
+        assert_eq!(told(true, Some(post.encode())), named("post.updated", text, r#""own-1""#));
+        assert_eq!(told(true, None), named("post.deleted", "null", "null"));
     }
 }

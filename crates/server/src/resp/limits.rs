@@ -51,6 +51,15 @@ pub struct RespLimits {
     /// Of one command, its name included.
     pub arguments: usize,
     pub bulk_bytes: usize,
+    pub feed_member: FeedMember,
+}
+
+/// What names a post in `feed:{u}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedMember {
+    Id,
+    /// The application's own, where a post has one.
+    ExternalId,
 }
 
 impl Default for RespLimits {
@@ -60,6 +69,7 @@ impl Default for RespLimits {
             idle: Some(Duration::from_secs(600)),
             arguments: 1_024,
             bulk_bytes: 16 << 10,
+            feed_member: FeedMember::Id,
         }
     }
 }

@@ -35,7 +35,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-pub use self::limits::RespLimits;
+pub use self::limits::{FeedMember, RespLimits};
 use self::{
     clients::{Client, Clients, LOOK_INTERVAL},
     measures::Measures,

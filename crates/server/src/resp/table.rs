@@ -142,7 +142,7 @@ commands! {
     "EG.AS" As -1 Plain NONE Own "[user]"
         "Acts and looks as this user from now on; an empty id is nobody, the service's view; without one: who it is, or no value";
     "EG.FEED" Feed -2 Read NONE Own "user [CURSOR cursor] [LIMIT count]"
-        "A page of a user's feed, newest first: the next cursor, or no value at the end; posts, each an array of id, author, time in milliseconds and body; 1 if not everybody's posts could be looked at in time. At most 200, 20 if not said";
+        "A page of a user's feed, newest first: the next cursor, or no value at the end; posts, each an array of id, author, time in milliseconds, body and external id or no value; 1 if not everybody's posts could be looked at in time. At most 200, 20 if not said";
     "EG.FOLLOW" Follow -3 Write NONE Own "follower target [QUIET | OPEN] [CHALLENGE proof]"
         "Follows; answers with `state` (`active` or `pending`), `created`, `created_at` in milliseconds, `quiet` and `version`";
     "EG.HELP" Help -1 Plain NONE Own "[name …]"

@@ -1,7 +1,9 @@
 //! `feed:{u}` as a sorted set and `EG.FEED`: what is in it, in which order, and for whom.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use entourage_model::SystemClock;
+use entourage_server::{FeedMember, Front, RespLimits};
 use entourage_service::{FeedRules, Limits, Rules};
 
 use crate::{
@@ -152,7 +154,7 @@ fn pages_of_a_feed() {
     let (server, mut wire, posts) = posted(25, Rules { limits: Limits::NONE, ..Rules::default() });
     let row = |number: usize| {
         let post = &posts[number - 1];
-        format!("[\"{}\" \"star\" {} \"{{ \"n\" :{number} }}\"]", post.id, post.millis)
+        format!("[\"{}\" \"star\" {} \"{{ \"n\" :{number} }}\" nil]", post.id, post.millis)
     };
     let rows = |numbers: std::ops::RangeInclusive<usize>| {
         format!("[{}]", numbers.rev().map(row).collect::<Vec<_>>().join(" "))
@@ -192,4 +194,37 @@ fn ranks_go_on_below_the_floor() {
         &ids(newest().skip(21).take(3)),
     );
     wire.check("ZCARD feed:fan", "30");
+}
+
+#[test]
+fn posts_have_the_name_that_the_application_gave_them() {
+    let resp = RespLimits { feed_member: FeedMember::ExternalId, ..RespLimits::default() };
+    let front = Front { resp, ..Front::development(Arc::new(SystemClock)) };
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    for id in ["star", "fan", "stranger"] {
+        server.check(&format!("PUT /users/{id}"), "201");
+    }
+    server.check("@fan POST /users/star/follow", "201");
+    let named = |author: &str, name: &str| {
+        let body = format!(r#"{{"body": {{}}, "external_id": "{name}"}}"#);
+        let reply = server.check(&format!("@{author} POST /posts {body}"), "201");
+        reply.body["id"].as_str().unwrap().to_owned()
+    };
+    let first = named("star", "blog/1");
+    let plain = post(&server, "star", 2);
+    named("stranger", "blog/2");
+    let mut wire = Wire::acting(server.resp, Some("fan"));
+    wire.check("ZREVRANGE feed:fan 0 -1", &format!("[\"{}\" \"blog/1\"]", plain.id));
+    wire.check("ZRANGE feed:fan 0 0", "[\"blog/1\"]");
+    let millis = entourage_model::Version::from_bits(first.parse().unwrap()).millis().to_unix();
+    wire.check("ZSCORE feed:fan blog/1", &format!("\"{millis}\""));
+    wire.check(&format!("ZSCORE feed:fan {}", plain.id), &format!("\"{}\"", plain.millis));
+    // One name for each post, and nobody's but those in the feed.
+    wire.check(&format!("ZSCORE feed:fan {first}"), "nil");
+    wire.check("ZSCORE feed:fan blog/2", "nil");
+    wire.check("ZSCORE feed:fan nothing", "nil");
+    let page = wire.ask("EG.FEED fan");
+    assert!(page.contains(&format!("[\"{first}\" \"star\" {millis} \"{{}}\" \"blog/1\"]")), "{page}");
+    server.check("@fan PUT /users/fan/mutes/star", "201");
+    wire.check("ZSCORE feed:fan blog/1", "nil");
 }

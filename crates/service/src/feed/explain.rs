@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use entourage_model::{Kind, Millis, Result, UserId, Version};
+use entourage_model::{ExternalId, Kind, Millis, Post, Result, UserId, Version};
 
 use super::{Entry, read::Verdict};
 use crate::{Call, Service, post::post_not_found};
@@ -62,6 +62,7 @@ impl Because {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     pub post: Version,
+    pub external_id: Option<ExternalId>,
     pub author: UserId,
     pub because: Because,
     /// When the last follower had it, if that was lately.
@@ -77,7 +78,7 @@ impl Service {
     pub async fn explain(&self, call: &Call, id: &UserId, post: Version) -> Result<Explained> {
         let reader = self.reader(call, id).await?;
         let (author, record) = self.stored_post(post).await?;
-        let pushed = entourage_model::Post::decode(&record.value)?.pushed;
+        let Post { pushed, external_id, .. } = Post::decode(&record.value)?;
         let entry = Entry { post, author: author.key };
         let queued_behind = self.feed.queue.behind(author.key, post);
         let slice = self.feed.inboxes.read(reader.key, Version::from_bits(post.bits() + 1), 1).await?;
@@ -111,6 +112,6 @@ impl Service {
             return Err(post_not_found());
         }
         let pushed_at = self.feed.queue.finished_at(post);
-        Ok(Explained { post, author: author.id, because, pushed_at, queued_behind, floor })
+        Ok(Explained { post, external_id, author: author.id, because, pushed_at, queued_behind, floor })
     }
 }

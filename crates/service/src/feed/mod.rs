@@ -34,7 +34,7 @@ pub use self::{
     inbox::Entry,
     inboxes::{Inboxes, Slice, Ticket},
     live::{FeedStream, FeedTold},
-    range::FeedWindowed,
+    range::{FeedPost, FeedWindowed},
     read::{FeedPage, FeedRow},
     upkeep::{FeedStanding, LaneStanding},
     ways::Pin,

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use entourage_model::{Result, UserId, Version};
+use entourage_model::{Code, ExternalId, Millis, Result, UserId, Version};
 
 use super::read::{Circle, PATIENCE};
 use crate::{Call, Service, Window};
@@ -11,11 +11,18 @@ use crate::{Call, Service, Window};
 /// How many posts are looked up at once.
 const AT_ONCE: usize = 200;
 
+/// A post by its names alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedPost {
+    pub id: Version,
+    pub external_id: Option<ExternalId>,
+}
+
 /// What was found in a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedWindowed {
     /// Newest first.
-    pub posts: Vec<Version>,
+    pub posts: Vec<FeedPost>,
     /// The window has more posts than were to be taken.
     pub more: bool,
     /// Not everybody's posts could be looked at in time; asking again goes further.
@@ -41,7 +48,7 @@ impl Service {
                 if skip > 0 {
                     skip -= 1;
                 } else if posts.len() < window.take {
-                    posts.push(row.post.id);
+                    posts.push(FeedPost { id: row.post.id, external_id: row.post.external_id });
                 } else {
                     more = true;
                     break 'reading;
@@ -52,5 +59,27 @@ impl Service {
             }
         }
         Ok(FeedWindowed { posts, more, is_partial: walk.is_partial() })
+    }
+
+    /// When the post with this external id was written, if the feed has it; of several authors' posts the newest.
+    pub async fn feed_post_named(&self, call: &Call, id: &UserId, name: &ExternalId) -> Result<Option<Millis>> {
+        let reader = self.reader(call, id).await?;
+        let mut authors = Vec::new();
+        self.followed(reader.key, &mut authors).await?;
+        authors.push(reader.key);
+        let mut posts = Vec::new();
+        for authors in authors.chunks(AT_ONCE) {
+            let found = self.records_named(authors, name).await?;
+            posts.extend(found.into_iter().filter_map(|(_, record)| record.id.version()));
+        }
+        posts.sort_unstable_by(|a, b| b.cmp(a));
+        for post in posts {
+            match self.explain(call, id, post).await {
+                Ok(found) if found.because.is_shown() => return Ok(Some(post.millis())),
+                Err(error) if error.code() != Code::PostNotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 }

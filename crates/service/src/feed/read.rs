@@ -389,7 +389,7 @@ impl Service {
     }
 
     /// Everybody the reader follows; whether that is all of them.
-    async fn followed(&self, reader: Key, authors: &mut Vec<Key>) -> Result<bool> {
+    pub(super) async fn followed(&self, reader: Key, authors: &mut Vec<Key>) -> Result<bool> {
         let list = List::new(reader, Plane::Follow, Side::Following);
         let mut after = None;
         while authors.len() < AUTHORS_MAX {

@@ -1,7 +1,7 @@
 //! `EG.FEED`, and what commands on sorted sets ask of `feed:{u}`.
 
-use entourage_model::{Code, Error, Millis, UserId, Version};
-use entourage_service::{Limit, Order, Window};
+use entourage_model::{Code, Error, ExternalId, Millis, UserId, Version};
+use entourage_service::{FeedPost, Limit, Order, Window};
 
 use super::{
     or_missing, page,
@@ -13,7 +13,7 @@ use crate::resp::{
     encode::Out,
     fail::{Done, Fail},
     key::{NoKey, Virtual, parse, user_id},
-    limits::ROWS_MAX,
+    limits::{FeedMember, ROWS_MAX},
     session::Session,
 };
 
@@ -30,11 +30,15 @@ impl Session {
         }
         out.array(found.rows.len());
         for row in &found.rows {
-            out.array(4);
+            out.array(5);
             out.bulk_number(row.post.id.bits() as i64);
             out.text(row.post.author.as_str());
             out.integer(row.post.created_at().to_unix());
             out.text(&row.post.body);
+            match &row.post.external_id {
+                Some(id) => out.text(id.as_str()),
+                None => out.null(),
+            }
         }
         out.flag(found.is_partial);
         Ok(())
@@ -81,16 +85,36 @@ impl Session {
             let detail = "not everybody's posts could be looked at in time; EG.FEED answers with what could";
             return Err(Error::new(Code::Overloaded, detail).into());
         }
-        let scored = found.posts.into_iter().map(|post| (Member::Post(post), score_of(post.millis())));
+        let scored = found.posts.into_iter().map(|post| (self.post_member(&post), score_of(post.id.millis())));
         Ok((scored.collect(), found.more))
+    }
+
+    fn post_member(&self, post: &FeedPost) -> Member {
+        match &post.external_id {
+            Some(id) if self.names_posts_externally() => Member::Named(id.clone()),
+            _ => Member::Post(post.id),
+        }
+    }
+
+    fn names_posts_externally(&self) -> bool {
+        self.shared.front.resp.feed_member == FeedMember::ExternalId
     }
 
     /// When a post was written, if the feed has it.
     pub(super) async fn post_since(&self, reader: &UserId, post: &[u8]) -> Done<Option<Millis>> {
+        let is_external = self.names_posts_externally();
+        if let Some(name) = ExternalId::new(text(post)).ok().filter(|_| is_external) {
+            let found = self.service().feed_post_named(&self.call, reader, &name).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
         // What is no id of a post is no member either, once it is clear that the reader may ask.
         let id = text(post).parse().map_or(Version::ZERO, Version::from_bits);
         let post = if id.to_string().as_bytes() == post { id } else { Version::ZERO };
         match self.service().explain(&self.call, reader, post).await {
+            // A post has one name alone.
+            Ok(found) if is_external && found.external_id.is_some() => Ok(None),
             Ok(found) => Ok(found.because.is_shown().then(|| found.post.millis())),
             Err(error) if error.code() == Code::PostNotFound => Ok(None),
             Err(error) => Err(Fail::from(error)),

@@ -1,6 +1,6 @@
 //! Lists by rank and by time: `ZSCORE ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE`.
 
-use entourage_model::{Millis, UserId, Version};
+use entourage_model::{ExternalId, Millis, UserId, Version};
 use entourage_service::{ListName, Order, Window};
 
 use super::{
@@ -42,6 +42,8 @@ impl Sorted {
 pub(super) enum Member {
     User(UserId),
     Post(Version),
+    /// A post by the name that the application gave it.
+    Named(ExternalId),
 }
 
 /// A member and its score.
@@ -251,6 +253,7 @@ pub(super) fn say(rows: &[Scored], with_scores: bool, out: &mut Out) {
         match member {
             Member::User(id) => out.text(id.as_str()),
             Member::Post(id) => out.bulk_number(id.bits() as i64),
+            Member::Named(id) => out.text(id.as_str()),
         }
         if with_scores {
             out.score(*score);
