@@ -76,7 +76,10 @@ pub(crate) const ROWS: &[Row] = &[
     never("QUIT"),
     never("RESET"),
     writes("SADD", &["SADD following:{v} {u} {w}", "SADD following:{u} {v}"]),
-    reads("SCARD", &["SCARD {key}", "SCARD followers:{v}", "SCARD following:{v}"]),
+    reads(
+        "SCARD",
+        &["SCARD {key}", "SCARD followers:{v}", "SCARD following:{v}", "SCARD mutual:{u}", "SCARD common_following:{u}:{w}"],
+    ),
     reads("SELECT", &["SELECT 0"]),
     reads(
         "SINTER",
@@ -84,11 +87,36 @@ pub(crate) const ROWS: &[Row] = &[
             "SINTER following:{u} following:{w}",
             "SINTER following:{v} followers:{u}",
             "SINTER following:{u} followers:{u}",
+            "SINTER followers:{u} followers:{w}",
+            "SINTER mutual:{u} followers:{v}",
+            "SINTER follows:{u} following:{w} following:{v}",
         ],
     ),
-    reads("SINTERCARD", &["SINTERCARD 2 following:{u} following:{w}", "SINTERCARD 2 following:{v} followers:{v}"]),
-    reads("SISMEMBER", &["SISMEMBER following:{u} {v}", "SISMEMBER followers:{u} {w}"]),
-    reads("SMEMBERS", &["SMEMBERS {key}", "SMEMBERS followers:{v}"]),
+    reads("SINTERCARD", &["SINTERCARD 2 following:{u} following:{w}", "SINTERCARD 2 following:{v} followers:{v}", "SINTERCARD 2 followers:{u} followers:{w}"]),
+    reads(
+        "SISMEMBER",
+        &[
+            "SISMEMBER following:{u} {v}",
+            "SISMEMBER followers:{u} {w}",
+            "SISMEMBER mutual:{u} {w}",
+            "SISMEMBER block:{u} {v}",
+            "SISMEMBER common_following:{u}:{v} {w}",
+        ],
+    ),
+    reads(
+        "SMEMBERS",
+        &[
+            "SMEMBERS {key}",
+            "SMEMBERS followers:{v}",
+            "SMEMBERS follows:{u}",
+            "SMEMBERS block:{u}",
+            "SMEMBERS block:{v}",
+            "SMEMBERS mutual:{u}",
+            "SMEMBERS mutual:{v}",
+            "SMEMBERS common_following:{u}:{w}",
+            "SMEMBERS common_following:{v}:{u}",
+        ],
+    ),
     reads("SMISMEMBER", &["SMISMEMBER followers:{v} {u} {w}", "SMISMEMBER following:{u} {v} {w}"]),
     writes("SREM", &["SREM following:{v} {u} {w}", "SREM following:{u} {v}"]),
     reads(
@@ -106,7 +134,30 @@ pub(crate) const ROWS: &[Row] = &[
     reads("UNWATCH", &["UNWATCH"]),
     reads("WATCH", &["WATCH {key}"]),
     reads("ZCARD", &["ZCARD {key}", "ZCARD followers:{v}", "ZCARD feed:{v}"]),
-    reads("ZRANGE", &["ZRANGE {key} 0 -1 REV WITHSCORES", "ZRANGE feed:{v} +inf -inf BYSCORE REV LIMIT 0 3"]),
+    reads(
+        "ZINTER",
+        &[
+            "ZINTER 2 following:{u} following:{w} WITHSCORES",
+            "ZINTER 2 followers:{u} following:{v}",
+            "ZINTER 2 followers:{u} followers:{v} WITHSCORES",
+        ],
+    ),
+    reads("ZINTERCARD", &["ZINTERCARD 2 following:{u} following:{w}", "ZINTERCARD 2 followers:{u} followers:{v} LIMIT 1"]),
+    reads(
+        "ZRANGE",
+        &[
+            "ZRANGE {key} 0 -1 REV WITHSCORES",
+            "ZRANGE {key} 0 -1 WITHSCORES",
+            "ZRANGE followers:{v} 0 0",
+            "ZRANGE followers:{v} 1 2",
+            "ZRANGE feed:{v} +inf -inf BYSCORE REV LIMIT 0 3",
+            "ZRANGE feed:{v} 0 -1",
+        ],
+    ),
+    reads(
+        "ZRANGEBYSCORE",
+        &["ZRANGEBYSCORE {key} -inf +inf WITHSCORES LIMIT 1 2", "ZRANGEBYSCORE followers:{v} -inf +inf"],
+    ),
     reads(
         "ZREVRANGE",
         &["ZREVRANGE {key} 0 -1 WITHSCORES", "ZREVRANGE {key} 1 2", "ZREVRANGE feed:{v} 0 -1 WITHSCORES"],

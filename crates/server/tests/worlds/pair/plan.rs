@@ -110,7 +110,11 @@ fn alone(line: String) -> VecDeque<Step> {
 }
 
 pub(crate) fn post_line(random: &mut SmallRng, author: &str) -> String {
-    format!("@{author} POST /posts {}", json!({ "body": { "text": random.random_range(100_000..999_999) } }))
+    let mut post = json!({ "body": { "text": random.random_range(100_000..999_999) } });
+    if random.random_bool(0.3) {
+        post["external_id"] = format!("own-{}", random.random_range(0..3)).into();
+    }
+    format!("@{author} POST /posts {post}")
 }
 
 /// While everybody is public.

@@ -92,16 +92,39 @@ pub(crate) const ROWS: &[Row] = &[
         "ask_relationships",
         &[r#"POST /users/{v}/relationships {"ids": {all}}"#, r#"POST /users/{u}/relationships {"ids": {all}}"#],
     ),
-    reads("list_mutuals", &["pages GET /users/{u}/mutuals", "pages GET /users/{v}/mutuals"]),
+    reads(
+        "list_mutuals",
+        &[
+            "pages GET /users/{u}/mutuals",
+            "pages GET /users/{v}/mutuals",
+            "GET /users/{u}/mutuals?count=true",
+            "GET /users/{v}/mutuals?count=true",
+        ],
+    ),
     reads(
         "list_not_following_back",
         &["pages GET /users/{u}/not-following-back", "pages GET /users/{v}/not-following-back"],
     ),
     reads(
         "list_common_following",
-        &["pages GET /users/{u}/common-following/{w}", "pages GET /users/{v}/common-following/{u}"],
+        &[
+            "pages GET /users/{u}/common-following/{w}",
+            "pages GET /users/{v}/common-following/{u}",
+            "GET /users/{u}/common-following/{w}?count=true&limit=1",
+        ],
     ),
-    reads("list_followers_you_know", &["pages GET /users/{u}/followers-you-know"]),
+    reads(
+        "list_common_followers",
+        &[
+            "pages GET /users/{u}/common-followers/{w}",
+            "pages GET /users/{v}/common-followers/{u}",
+            "GET /users/{u}/common-followers/{v}?count=true&limit=1",
+        ],
+    ),
+    reads(
+        "list_followers_you_know",
+        &["pages GET /users/{u}/followers-you-know", "GET /users/{u}/followers-you-know?count=true"],
+    ),
     reads("distance", &["GET /users/{u}/distance/{w}", "GET /users/{v}/distance/{u}", "GET /users/{u}/distance/{v}"]),
     reads("list_leaderboard", &["pages GET /leaderboards/followers"]),
     writes("block", &["PUT /users/{v}/blocks/{u}"]),
@@ -123,7 +146,10 @@ pub(crate) const ROWS: &[Row] = &[
     reads("get_post", &["GET /posts/{p}", "HEAD /posts/{p}"]),
     writes("replace_post", &[r#"PATCH /posts/{p} {"body": {}}"#]),
     writes("delete_post", &["DELETE /posts/{p}"]),
-    reads("list_posts", &["pages GET /users/{u}/posts", "pages GET /users/{v}/posts"]),
+    reads(
+        "list_posts",
+        &["pages GET /users/{u}/posts", "pages GET /users/{v}/posts", "GET /users/{u}/posts?external_id=own-1"],
+    ),
     reads("get_feed", &["pages GET /users/{v}/feed", "GET /users/{u}/feed"]),
     reads("get_group_feed", &["pages GET /users/{v}/groups/{g}/feed"]),
     reads("explain_post", &["GET /users/{v}/feed/explain/{p}"]),
