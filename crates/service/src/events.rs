@@ -47,7 +47,7 @@ impl Service {
         if let Some(text) = after {
             let start = EventCursor::decode(text, &self.sealer, self.epoch())?.sequence;
             let found = self.public_events(start, limit).await;
-            let (events, read_to, has_more) = found.map_err(|error| self.with_signed_resume(error))?;
+            let (events, read_to, has_more) = found.map_err(|error| self.with_resume_cursor(error))?;
             let next_cursor = Some(if read_to == start { text.to_owned() } else { self.event_cursor(read_to) });
             return Ok(EventPage { rows: self.rows_of(events).await?, next_cursor, has_more });
         }
@@ -143,7 +143,7 @@ impl Service {
     }
 
     /// Stores name the sequence to resume from as a number; readers get it as a cursor.
-    fn with_signed_resume(&self, error: Error) -> Error {
+    fn with_resume_cursor(&self, error: Error) -> Error {
         match kept_after(&error) {
             Some(sequence) if error.code() == Code::EventsExpired => error.resume_from(self.event_cursor(sequence)),
             _ => error,
