@@ -126,7 +126,7 @@ async fn times_and_ends_are_kept_and_what_is_over_is_not_exported() {
     let (tally, rejects) = place.import_with_rejects(text, Form::default()).await;
     let reasons: Vec<(u64, &str)> = rejects.iter().map(|(line, reason)| (*line, reason.as_str())).collect();
     let wanted =
-        [(3, "not_private"), (6, "already_over"), (7, "self_block"), (11, "not_connected"), (12, "group_not_found")];
+        [(3, "not_private"), (6, "already_over"), (7, "self_mute"), (11, "not_connected"), (12, "group_not_found")];
     assert_eq!(reasons, wanted);
     assert_eq!((tally.posts_created, tally.posts_unchanged), (2, 1));
     let at = |millis: u64| Millis::parse_rfc3339("2020-01-01T00:00:00Z").unwrap().plus(millis);

@@ -84,13 +84,13 @@ impl Planner {
         for (index, row) in chunk.rows.iter().enumerate() {
             let taken = row.entry.people().any(|person| self.known.standing(person) == Standing::Taken);
             let refused = match () {
-                () if row.entry.is_to_self() => Some(row.entry.self_code()),
-                () if taken => Some(Code::IdTaken),
-                () if over.contains(&index) => Some(Code::FollowingLimit),
+                () if row.entry.is_to_self() => Some(row.entry.self_reason()),
+                () if taken => Some(Reason::Refused(Code::IdTaken)),
+                () if over.contains(&index) => Some(Reason::Refused(Code::FollowingLimit)),
                 () => None,
             };
             let reason = match refused {
-                Some(code) => Some(Reason::Refused(code)),
+                Some(reason) => Some(reason),
                 None => self.draft_row(index, row, &mut draft).await?,
             };
             draft.rejects.extend(reason.map(|reason| chunk.reject(row, reason)));

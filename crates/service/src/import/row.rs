@@ -96,8 +96,12 @@ impl Entry {
     }
 
     /// What is said of that.
-    pub(super) const fn self_code(&self) -> Code {
-        if matches!(self, Self::Block { .. } | Self::Mute { .. }) { Code::SelfBlock } else { Code::SelfFollow }
+    pub(super) const fn self_reason(&self) -> Reason {
+        match self {
+            Self::Mute { .. } => Reason::SelfMute,
+            Self::Block { .. } => Reason::Refused(Code::SelfBlock),
+            _ => Reason::Refused(Code::SelfFollow),
+        }
     }
 
     /// The account that this may have made public.
@@ -157,6 +161,7 @@ pub(super) enum Reason {
     UnknownType,
     /// A mute that ends before it begins.
     AlreadyOver,
+    SelfMute,
     NotPrivate,
     NotConnected,
     NoFreeId,
@@ -186,6 +191,7 @@ impl Reason {
             Self::InvalidExternalId => "invalid_external_id",
             Self::UnknownType => "unknown_type",
             Self::AlreadyOver => "already_over",
+            Self::SelfMute => "self_mute",
             Self::NotPrivate => "not_private",
             Self::NotConnected => "not_connected",
             Self::NoFreeId => "no_free_id",

@@ -266,7 +266,7 @@ impl Account<'_> {
         let mut late = Vec::new();
         for row in &chunk.rows {
             match row.entry.is_to_self() {
-                true => late.push(chunk.reject(row, Reason::Refused(row.entry.self_code()))),
+                true => late.push(chunk.reject(row, row.entry.self_reason())),
                 false => tally.count(&row.entry, Done::Created),
             }
         }

@@ -140,7 +140,7 @@ pub(super) async fn from_a_file_they_stand_where_their_time_says(world: World) {
     assert!(!edge_of(world.done(request(b, c, at)).await.reply).2);
     world.refused(request(c, c, at), Code::SelfFollow).await;
     world.refused(block_at(c, c, at), Code::SelfBlock).await;
-    world.refused(mute_at(c, c, at, None), Code::SelfBlock).await;
+    world.refused(mute_at(c, c, at, None), Code::InvalidRequest).await;
     world.refused(block_at(c, world.stranger(), at), Code::UserNotFound).await;
     world.refused(mute_at(world.stranger(), c, at, None), Code::ActorNotFound).await;
     // Nothing is newer than the commit that brings it.

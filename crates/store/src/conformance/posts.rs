@@ -333,8 +333,8 @@ pub(super) async fn from_a_file_they_have_their_time(world: World) {
     let others = world.done(import_post(other, at, b"one")).await;
     let ids = [&first, &second, &others].map(|outcome| id_of(&outcome.reply));
     assert!(ids[0] < ids[1] && ids[2] != ids[0] && ids[2] != ids[1], "{ids:?}");
-    for (outcome, id) in [&first, &second, &others].into_iter().zip(ids) {
-        assert_eq!(outcome.reply, Reply::Record { version: id, created: true, changed: true, owner: Some(author) });
+    for ((outcome, id), owner) in [&first, &second, &others].into_iter().zip(ids).zip([author, author, other]) {
+        assert_eq!(outcome.reply, Reply::Record { version: id, created: true, changed: true, owner: Some(owner) });
         assert!(id.millis() == at && id < outcome.version);
     }
     let by_id = async |id: Version| {

@@ -367,13 +367,17 @@ impl Reference {
         Ok(begin(link, "follow.accepted", false, active))
     }
 
-    fn mark(&self, link: Link, event: &'static str, expires: Option<Expiry>) -> Result<Expected, Code> {
-        let (kind, actor, target) = link;
+    fn may_mark(&self, kind: Kind, actor: Key, target: Key) -> Result<(), Code> {
         if actor == target {
             return Err(if kind == Kind::Mute { Code::InvalidRequest } else { Code::SelfBlock });
         }
         self.known(actor)?;
-        self.users.get(&target).ok_or(Code::UserNotFound)?;
+        self.users.get(&target).map(|_| ()).ok_or(Code::UserNotFound)
+    }
+
+    fn mark(&self, link: Link, event: &'static str, expires: Option<Expiry>) -> Result<Expected, Code> {
+        let (kind, actor, target) = link;
+        self.may_mark(kind, actor, target)?;
         match self.links.get(&link) {
             Some(value) if value.expires == expires => {
                 Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() })

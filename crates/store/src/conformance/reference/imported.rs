@@ -21,7 +21,7 @@ impl Reference {
                 Ok(self.brought(link, "follow.requested", at, Becomes { state: State::Pending, ..Becomes::ACTIVE }))
             }
             Operation::ImportBlock { actor, target, at } => {
-                self.may_mark(actor, target)?;
+                self.may_mark(Kind::Block, actor, target)?;
                 let mut expected = self.brought((Kind::Block, actor, target), "block.created", at, Becomes::ACTIVE);
                 if !expected.effects.is_empty() {
                     for link in [(Kind::Follow, actor, target), (Kind::Follow, target, actor)] {
@@ -31,20 +31,12 @@ impl Reference {
                 Ok(expected)
             }
             Operation::ImportMute { actor, target, at, expires_at } => {
-                self.may_mark(actor, target)?;
+                self.may_mark(Kind::Mute, actor, target)?;
                 let becomes = Becomes { expires: expires_at.map(Expiry::at), ..Becomes::ACTIVE };
                 Ok(self.brought((Kind::Mute, actor, target), "mute.created", at, becomes))
             }
             _ => unreachable!("what no file brings is expected elsewhere"),
         }
-    }
-
-    fn may_mark(&self, actor: Key, target: Key) -> Result<(), Code> {
-        if actor == target {
-            return Err(Code::SelfBlock);
-        }
-        self.known(actor)?;
-        self.users.get(&target).map(|_| ()).ok_or(Code::UserNotFound)
     }
 
     fn brought(&self, link: Link, event: &'static str, at: Millis, becomes: Becomes) -> Expected {
