@@ -56,8 +56,8 @@ pub use each::{EachWritten, EdgeWritten};
 pub use events::{EventPage, EventRow};
 pub use export::{Export, ExportFormat, ExportKind, Exported, Packed, Packing};
 pub use feed::{
-    Because, Entry, Explained, FeedPage, FeedPost, FeedRow, FeedRules, FeedStanding, FeedStream, FeedTold, FeedWindowed, Inboxes,
-    LaneStanding, Pin, Slice, Ticket,
+    Because, Entry, Explained, FeedPage, FeedPost, FeedRow, FeedRules, FeedStanding, FeedStream, FeedTold,
+    FeedWindowed, Inboxes, LaneStanding, Pin, Slice, Ticket,
 };
 pub use follow::{Followed, Unfollowed};
 pub use group::{GROUP_NAME_MAX_CHARS, GROUPS_MAX, GroupWritten, MemberAdded, UserGroup};

@@ -1,6 +1,6 @@
 //! Parts of a list by rank or by time.
 
-use entourage_model::{Edge, Key, List, Millis, Place, Result, Side, UserId, Version};
+use entourage_model::{Key, List, Millis, Place, Result, Side, UserId, Version};
 
 use crate::{Call, Service, UserRow, visibility::lists_hidden};
 
@@ -59,21 +59,22 @@ impl Service {
             Order::NewestFirst => window.oldest.is_some_and(|oldest| millis < oldest),
             Order::OldestFirst => window.newest.is_some_and(|newest| millis > newest),
         };
-        let (mut skip, mut edges): (_, Vec<Edge>) = (window.skip, Vec::new());
+        let (mut skip, mut rows): (_, Vec<UserRow>) = (window.skip, Vec::new());
         let mut more = false;
         'reading: loop {
             // One more than is taken tells whether there is more.
-            let wanted = (window.take - edges.len()).saturating_add(skip).saturating_add(1);
+            let wanted = (window.take - rows.len()).saturating_add(skip).saturating_add(1);
             let page = self.scan_shown(&mut eyes, &visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
-            for edge in page.edges {
-                if is_past(edge.value.position.millis()) {
+            // Who is being erased has no rank.
+            for row in self.rows(list, &page.edges).await? {
+                if is_past(row.created_at) {
                     break 'reading;
                 }
                 if skip > 0 {
                     skip -= 1;
-                } else if edges.len() < window.take {
-                    edges.push(edge);
+                } else if rows.len() < window.take {
+                    rows.push(row);
                 } else {
                     more = true;
                     break 'reading;
@@ -83,7 +84,7 @@ impl Service {
                 break;
             }
         }
-        Ok(Windowed { rows: self.rows(list, &edges).await?, more })
+        Ok(Windowed { rows, more })
     }
 
     pub(crate) async fn open_list(&self, call: &Call, side: Side, id: &UserId) -> Result<(Option<Key>, List)> {

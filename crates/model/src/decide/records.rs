@@ -85,12 +85,7 @@ pub(super) fn add(
 ) -> Result<Decision, Refusal> {
     if matches!(
         space,
-        Space::GroupMember
-            | Space::Post
-            | Space::PostAuthor
-            | Space::PostExternal
-            | Space::Fanout
-            | Space::Erased
+        Space::GroupMember | Space::Post | Space::PostAuthor | Space::PostExternal | Space::Fanout | Space::Erased
     ) {
         return Err(Refusal::RecordNotWritable);
     }

@@ -110,8 +110,13 @@ impl Asked {
             let text = error.body_text();
             let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
             // With the parameter's name in front, where one was read.
-            let said = detail.split_once(": ").map_or(detail, |(_, said)| said);
-            match body::named_field(detail).or_else(|| body::named_field(said)) {
+            let (before, said) = detail.split_once(": ").unwrap_or(("", detail));
+            let is_asked = |name: &&str| {
+                let mut pairs = self.uri.query().into_iter().flat_map(|query| query.split('&'));
+                pairs.any(|pair| pair.split('=').next() == Some(*name))
+            };
+            let of_value = Some(before).filter(is_asked);
+            match body::named_field(detail).or_else(|| body::named_field(said)).or(of_value) {
                 Some(name) => invalid_query(name, detail),
                 None => Error::invalid(format!("the query is not valid: {detail}")),
             }

@@ -177,7 +177,10 @@ impl RestStore {
         let found: Vec<Value> = rows.iter().map(|row| json!([row["id"], row["created_at"]])).collect();
         assert_eq!(found, expected, "{list:?}");
         assert_eq!(reply.body["total"], page.total, "{list:?}");
-        assert_eq!(reply.body["has_more"], page.more, "{list:?}");
+        // The next mute may have ended, which the store leaves to whoever reads.
+        if list.plane != Plane::Mute {
+            assert_eq!(reply.body["has_more"], page.more, "{list:?}");
+        }
     }
 }
 

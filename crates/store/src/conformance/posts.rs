@@ -246,9 +246,15 @@ pub(super) async fn an_external_id_names_one_post_of_its_author(world: World) {
     world.done(put.clone()).await;
     let (other, mark) = world.user_at_mark().await;
     let first = world.done(named_post(author, "a", "{}")).await;
-    assert_eq!(first.reply, Reply::Record { version: first.version, created: true, changed: true, owner: Some(author) });
+    assert_eq!(
+        first.reply,
+        Reply::Record { version: first.version, created: true, changed: true, owner: Some(author) }
+    );
     let again = world.done(named_post(author, "a", "{ }")).await;
-    assert_eq!(again.reply, Reply::Record { version: first.version, created: false, changed: false, owner: Some(author) });
+    assert_eq!(
+        again.reply,
+        Reply::Record { version: first.version, created: false, changed: false, owner: Some(author) }
+    );
     assert!(again.changes.is_empty());
     let second = world.done(named_post(author, "b", "{}")).await.version;
     let others = world.done(named_post(other, "a", "{}")).await.version;

@@ -77,6 +77,7 @@ impl Ground {
         for target in ["pal", "x2"] {
             follow("fan", target);
         }
+        follow("x2", "fan");
         server.check(r#"PATCH /users/own {"private": true}"#, "200");
         for from in ["asker", "other", "boss"] {
             server.check(&format!("PUT /users/{from}/following/own"), "202");

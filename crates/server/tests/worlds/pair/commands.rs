@@ -78,7 +78,13 @@ pub(crate) const ROWS: &[Row] = &[
     writes("SADD", &["SADD following:{v} {u} {w}", "SADD following:{u} {v}"]),
     reads(
         "SCARD",
-        &["SCARD {key}", "SCARD followers:{v}", "SCARD following:{v}", "SCARD mutual:{u}", "SCARD common_following:{u}:{w}"],
+        &[
+            "SCARD {key}",
+            "SCARD followers:{v}",
+            "SCARD following:{v}",
+            "SCARD mutual:{u}",
+            "SCARD common_following:{u}:{w}",
+        ],
     ),
     reads("SELECT", &["SELECT 0"]),
     reads(
@@ -92,7 +98,14 @@ pub(crate) const ROWS: &[Row] = &[
             "SINTER follows:{u} following:{w} following:{v}",
         ],
     ),
-    reads("SINTERCARD", &["SINTERCARD 2 following:{u} following:{w}", "SINTERCARD 2 following:{v} followers:{v}", "SINTERCARD 2 followers:{u} followers:{w}"]),
+    reads(
+        "SINTERCARD",
+        &[
+            "SINTERCARD 2 following:{u} following:{w}",
+            "SINTERCARD 2 following:{v} followers:{v}",
+            "SINTERCARD 2 followers:{u} followers:{w}",
+        ],
+    ),
     reads(
         "SISMEMBER",
         &[
@@ -142,7 +155,10 @@ pub(crate) const ROWS: &[Row] = &[
             "ZINTER 2 followers:{u} followers:{v} WITHSCORES",
         ],
     ),
-    reads("ZINTERCARD", &["ZINTERCARD 2 following:{u} following:{w}", "ZINTERCARD 2 followers:{u} followers:{v} LIMIT 1"]),
+    reads(
+        "ZINTERCARD",
+        &["ZINTERCARD 2 following:{u} following:{w}", "ZINTERCARD 2 followers:{u} followers:{v} LIMIT 1"],
+    ),
     reads(
         "ZRANGE",
         &[
