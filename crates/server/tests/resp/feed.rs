@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::SystemClock;
 use entourage_server::{FeedMember, Front, RespLimits};
 use entourage_service::{FeedRules, Limits, Rules};
+use entourage_store::SystemClock;
 
 use crate::{
     server::{Server, memory_store},

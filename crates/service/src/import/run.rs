@@ -24,7 +24,7 @@ use super::{
     plan::{Plan, Planner},
     read::{Chunk, Chunks, Reading},
     resume::{Resumed, last_sequence},
-    row::{Reason, Reject},
+    row::Reject,
     tally::Done,
 };
 use crate::Service;
