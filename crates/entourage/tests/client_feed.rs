@@ -162,6 +162,26 @@ fn restart(mut server: Serving, data: &Path) -> Serving {
 }
 
 #[test]
+fn a_post_has_the_name_that_was_given_to_it() {
+    let folder = Folder::new();
+    let server = Serving::start(&folder.join("data"));
+    let client = Asking { base: server.base.clone() };
+    client.people();
+    let first = client.json(&["post", "bob", "one", "--external-id", "blog/1"]);
+    assert_eq!(first["external_id"], "blog/1");
+    // The same name again is the same post, as it is.
+    let again = client.json(&["post", "bob", "two", "--external-id", "blog/1"]);
+    assert_eq!((&again["id"], &again["body"]), (&first["id"], &first["body"]));
+    assert_eq!(client.json(&["feed", "alice"])["data"][0]["external_id"], "blog/1");
+    let found = Client::new(&server.base).get("/api/v1/users/bob/posts?external_id=blog/1").body;
+    assert_eq!((&found["data"][0]["id"], &found["total"]), (&first["id"], &1.into()));
+    let events = Client::new(&server.base).get("/api/v1/events?limit=200").body;
+    let written = events["data"].as_array().unwrap().iter().find(|event| event["type"] == "post.created").unwrap();
+    assert_eq!((&written["post_id"], &written["external_id"]), (&first["id"], &"blog/1".into()));
+    client.fails(&["post", "bob", "three", "--external-id", ""], 2, "external");
+}
+
+#[test]
 fn watching_shows_every_post_once_over_restarts() {
     let folder = Folder::new();
     let data = folder.join("data");

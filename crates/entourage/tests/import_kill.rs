@@ -7,16 +7,19 @@ mod server_kit;
 use std::{fmt::Write, fs, path::Path, process::Stdio, time::Duration};
 
 use import_kit::{exported, import, numbers, piped, verify};
-use serde_json::Value;
+use serde_json::{Value, json};
 use server_kit::{Folder, command, run, text};
 
-/// Edges with duplicates, users among them, garbage: one in ten lines each.
+const KINDS: [&str; 6] = ["--edges", "--requests", "--blocks", "--mutes", "--members", "--posts"];
+
+/// Edges with duplicates, users and everything else among them, garbage: one in ten lines each.
 fn lines(count: u32) -> String {
     let mut lines = String::new();
     for index in 0..count {
         match index % 10 {
             3 => writeln!(lines, "{{\"id\": \"u{}\", \"name\": \"name {index}\"}}", index % 997).unwrap(),
             5 => writeln!(lines, "garbage {index}").unwrap(),
+            9 => writeln!(lines, "{}", of_another_kind(index / 10)).unwrap(),
             7 => {
                 let (target, time) = (index % 50, 1_500_000_000 + index);
                 writeln!(lines, "{{\"follower\": \"u1\", \"target\": {target}, \"created_at\": {time}}}").unwrap();
@@ -35,6 +38,24 @@ fn lines(count: u32) -> String {
     lines
 }
 
+/// Requests, blocks, mutes, groups with members and posts, each with a time; some twice, some refused.
+fn of_another_kind(index: u32) -> String {
+    let (one, other, millis) = (index % 101, index % 97, 1_500_000_000_000u64 + u64::from(index % 9_000));
+    let (one, other) = (format!("p{one}"), format!("u{other}"));
+    let line = match index % 7 {
+        0 => json!({ "type": "user", "id": one, "private": true }),
+        1 => json!({ "type": "request", "requester": other, "target": one, "created_at": millis }),
+        2 => json!({ "type": "block", "blocker": one, "blocked": other, "created_at": millis }),
+        3 => json!({ "type": "mute", "muter": one, "muted": other, "created_at": millis }),
+        4 => json!({ "type": "group", "owner": "u1", "name": format!("group {}", index % 50), "created_at": millis }),
+        5 => {
+            json!({ "type": "group_member", "owner": "u1", "group": format!("group {}", index % 50), "member": index % 50 })
+        }
+        _ => json!({ "type": "post", "author": other, "created_at": millis, "body": { "n": index % 2_000 } }),
+    };
+    line.to_string()
+}
+
 #[test]
 fn a_killed_import_ends_as_one_that_was_not() {
     let folder = Folder::new();
@@ -51,7 +72,11 @@ fn a_killed_import_ends_as_one_that_was_not() {
         let account = killed_in_the_middle(&data, file, &rejects);
         assert_eq!(account["total"], wanted["total"], "{name}");
         assert_eq!(account["resumed"], true, "{name}");
-        assert_eq!(exported(&data, "--edges"), exported(&whole, "--edges"), "{name}");
+        for kind in KINDS {
+            let found = exported(&data, kind);
+            assert!(!found.is_empty(), "{kind}");
+            assert_eq!(found, exported(&whole, kind), "{name} {kind}");
+        }
         assert_eq!(names(&data), names(&whole), "{name}");
         assert_eq!(verify(&data)["clean"], true, "{name}");
         assert_eq!(listed(&rejects), listed(&whole_rejects), "{name}");
