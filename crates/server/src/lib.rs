@@ -22,7 +22,7 @@ mod work;
 pub use audit::Audit;
 pub use front::{Connections, Front};
 pub use resp::{FeedMember, RespLimits};
-pub use serve::{Listeners, Stopped, bind, bind_resp, serve};
+pub use serve::{Listeners, Stopped, bind, bind_resp, how_it_ended, serve};
 pub use streams::{StreamLimits, Streams};
 pub use tls::Tls;
 pub use work::work;

@@ -14,6 +14,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinError,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tower::Service as _;
@@ -47,6 +48,8 @@ pub enum Stopped {
     AsAsked,
     /// The store's writer failed for good.
     Poisoned(String),
+    /// What goes on beside requests ended before it was told to.
+    WorkEnded(String),
     /// The store could not be closed cleanly.
     CloseFailed(Error),
 }
@@ -92,15 +95,17 @@ pub async fn serve(
     let listeners = listeners.into();
     let connections = GracefulShutdown::new();
     let background = Arc::clone(&service);
-    let background = tokio::spawn(async move { background.run().await });
+    let mut background = tokio::spawn(async move { background.run().await });
     let router = http::router(Arc::clone(&service), Arc::clone(&front));
     let resp = Resp::new(Arc::clone(&service), Arc::clone(&front));
-    let poisoned = tokio::select! {
+    let early = tokio::select! {
         () = accept(&listeners.http, &front, router, &connections) => None,
         () = accept_resp(listeners.resp.as_ref(), &resp) => None,
         () = front.streams.look_after(&front.access) => None,
         () = shutdown => None,
-        reason = poisoning(&*store) => Some(reason),
+        reason = poisoning(&*store) => Some(Stopped::Poisoned(reason)),
+        // Without it feeds stand still and nobody would know.
+        ended = &mut background => Some(Stopped::WorkEnded(how_it_ended(ended))),
     };
     drop(listeners);
     front.stopping.begin();
@@ -110,14 +115,27 @@ pub async fn serve(
         tracing::warn!("some connections did not finish within {} s", STOP_TIMEOUT.as_secs());
     }
     // It was told to end; what it has begun is finished before the store is closed.
-    if timeout(STOP_TIMEOUT, background).await.is_err() {
+    if !background.is_finished() && timeout(STOP_TIMEOUT, background).await.is_err() {
         tracing::warn!("some work in the background did not end within {} s", STOP_TIMEOUT.as_secs());
     }
     let closed = store.close().await;
-    match (poisoned, closed) {
-        (Some(reason), _) => Stopped::Poisoned(reason),
+    match (early, closed) {
+        (Some(stopped), _) => stopped,
         (None, Err(error)) => Stopped::CloseFailed(error),
         (None, Ok(())) => Stopped::AsAsked,
+    }
+}
+
+/// What is to be said of a task that ended by itself.
+pub fn how_it_ended(ended: Result<(), JoinError>) -> String {
+    let Err(error) = ended else { return "nothing was left to do".to_owned() };
+    match error.try_into_panic() {
+        Ok(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            format!("a panic: {}", text.unwrap_or("of unknown reason"))
+        }
+        Err(error) => error.to_string(),
     }
 }
 

@@ -131,6 +131,7 @@ impl Board {
 impl Service {
     /// Users by followers, from the given place on.
     pub async fn leaderboard(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<LeaderboardPage> {
+        entourage_store::fail_point("leaderboard");
         self.catch_up(call).await?;
         let viewer = self.viewer(call).await?;
         let list = List::followers(Key::default());

@@ -48,6 +48,7 @@ pub struct Windowed {
 
 impl Service {
     pub async fn window(&self, call: &Call, side: Side, id: &UserId, window: Window) -> Result<Windowed> {
+        entourage_store::fail_point("window");
         let (viewer, list) = self.open_list(call, side, id).await?;
         let visible = self.visible_list(viewer, list).await?.in_order(window.order);
         let mut eyes = self.eyes(viewer);

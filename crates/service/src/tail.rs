@@ -241,6 +241,7 @@ impl Service {
     }
 
     async fn read_on(&self, at: &mut Option<Sequence>) -> Result<()> {
+        entourage_store::fail_point("tail");
         let mut from = match *at {
             Some(from) => from,
             None => {

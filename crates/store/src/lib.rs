@@ -5,6 +5,7 @@ pub mod backends;
 mod clock;
 pub mod conformance;
 pub mod disk;
+mod fail_point;
 pub mod layers;
 mod maintenance;
 mod report;
@@ -13,6 +14,7 @@ pub mod share;
 mod store;
 
 pub use clock::{SystemClock, SystemUptime};
+pub use fail_point::fail_point;
 pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted};
 pub use report::{Problem, Report};
 pub use store::{Answer, Health, Identity, Profile, Progress, Store};

@@ -1,13 +1,17 @@
 //! `entourage serve`: start, say where, stop when asked.
 
-use std::{io::Write, net::SocketAddr, sync::Arc};
+use std::{
+    io::Write,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use entourage_server::{
     Front, Listeners, Stopped, bind, bind_resp,
     config::Settings,
-    serve,
+    how_it_ended, serve,
     wire::{Wired, wire_to_serve},
     work,
 };
@@ -74,15 +78,20 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     }
     let (stop_working, stopped) = tokio::sync::watch::channel(());
     let working = Arc::clone(&service);
-    let worker = tokio::spawn(async move {
+    let mut worker = tokio::spawn(async move {
         // It changes never, and ends with its sender.
         let stop = |mut stopped: tokio::sync::watch::Receiver<()>| async move { drop(stopped.changed().await) };
         tokio::join!(work(&working, stop(stopped.clone())), demo::talk(demo.as_ref(), &working, stop(stopped)),);
     });
+    let ended_early = OnceLock::new();
     let shutdown = async {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
+            ended = &mut worker => {
+                let _ = ended_early.set(how_it_ended(ended));
+                return;
+            }
         };
         tracing::info!(signal = name, "stopping");
         drop(stop_working);
@@ -90,7 +99,14 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
             tracing::error!(%error, "the worker ended early");
         }
     };
-    match serve(Listeners { http, resp }, service, store, front, shutdown).await {
+    let stopped = serve(Listeners { http, resp }, service, store, front, shutdown).await;
+    if let Some(reason) = ended_early.into_inner() {
+        bail!("the worker for jobs ended: {reason}; start again, and what it had begun goes on");
+    }
+    match stopped {
+        Stopped::WorkEnded(reason) => {
+            bail!("the work beside requests ended: {reason}; start again, and it goes on where it was")
+        }
         Stopped::AsAsked => {
             tracing::info!("stopped");
             Ok(())

@@ -24,10 +24,21 @@ pub(crate) fn encoded(line: &str) -> Vec<u8> {
 
 impl Wire {
     pub(crate) fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::try_connect(address).unwrap_or_else(|| panic!("nobody listens on {address}"))
+    }
+
+    /// `None` when nobody listens.
+    pub(crate) fn try_connect(address: &str) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self(BufReader::new(stream))
+        Some(Self(BufReader::new(stream)))
+    }
+
+    /// `None` when the connection ended first.
+    pub(crate) fn try_ask(&mut self, line: &str) -> Option<String> {
+        self.stream().write_all(&encoded(line)).ok()?;
+        self.reply()
     }
 
     pub(crate) fn stream(&mut self) -> &mut TcpStream {

@@ -132,6 +132,7 @@ impl Service {
     }
 
     async fn pass(&self, pace: &mut Pace) -> Result<AuditReport> {
+        entourage_store::fail_point("audit");
         let mut report = AuditReport { started_at: self.clock.now(), ..AuditReport::default() };
         let audited = counter!("entourage_audit_users_total");
         let mut after = None;

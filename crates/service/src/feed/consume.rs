@@ -83,6 +83,7 @@ impl Service {
                 () = tokio::time::sleep(MEASURE) => {}
                 _ = closed.wait_for(|closed| *closed) => return,
             }
+            entourage_store::fail_point("sweep");
             self.measure_lanes();
             if round % SWEEP_EVERY != 0 {
                 continue;
@@ -95,6 +96,7 @@ impl Service {
     }
 
     async fn consume(&self, position: &mut Option<Position>) -> Result<()> {
+        entourage_store::fail_point("consumer");
         let position = match position {
             Some(position) => position,
             None => {

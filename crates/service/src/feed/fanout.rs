@@ -55,6 +55,7 @@ impl Service {
     }
 
     async fn deliver(&self, lane: Lane, delivery: Delivery) -> Result<()> {
+        entourage_store::fail_point("fan-out");
         let (author, newest) = (delivery.author, delivery.posts.iter().max().copied());
         if let Err(error) = self.deliver_chunks(delivery).await {
             self.feed.queue.put_back(author);

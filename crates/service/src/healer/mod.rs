@@ -121,6 +121,7 @@ impl Service {
 
     /// Whether more waits to be looked at.
     async fn round(&self, maintenance: &dyn Maintenance, watch: &mut Watch) -> Result<bool> {
+        entourage_store::fail_point("healer");
         let found: Vec<EdgeName> = std::mem::take(&mut *self.healer.found.lock()).into_iter().collect();
         self.mend(maintenance, &found).await?;
         self.watch(maintenance, watch).await

@@ -104,7 +104,10 @@ pub(super) struct Chunks {
 impl Chunks {
     pub(super) fn of(reading: Reading) -> Self {
         let (name, read) = (reading.source.name(), Arc::clone(&reading.read));
-        Self::made_by(name, read, move |chunks| reading.run(chunks))
+        Self::made_by(name, read, move |chunks| {
+            entourage_store::fail_point("import");
+            reading.run(chunks);
+        })
     }
 
     /// The thread ends when the receiver is gone, so nobody has to wait for it.

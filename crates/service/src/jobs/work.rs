@@ -44,6 +44,7 @@ impl Service {
     }
 
     async fn work_on(&self, mut job: Stored) -> Result<bool> {
+        entourage_store::fail_point("jobs");
         let stepped = match job.kind {
             JobKind::AcceptAll | JobKind::GoingPublic => self.accept_chunk(&mut job).await,
             JobKind::Erase => self.erase_chunk(&mut job).await,

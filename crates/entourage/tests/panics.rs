@@ -1,0 +1,152 @@
+//! Every thread of a server is made to panic in turn: the server says so and ends, or goes on where only one request was
+//! concerned. It never hangs, and nothing that was answered is lost.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod import_kit;
+mod resp_kit;
+mod server_kit;
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use import_kit::verify;
+use resp_kit::Wire;
+use server_kit::{Client, Folder, Serving, command, run, text};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Then {
+    /// The server says what happened and ends with an error, for whoever watches it to start it again.
+    Ends,
+    /// One request is answered with an error, or its connection ends; nobody else notices.
+    GoesOn,
+}
+
+const PLACES: &[(&str, Then)] = &[
+    ("tail", Then::Ends),
+    ("audit", Then::Ends),
+    ("healer", Then::Ends),
+    ("consumer", Then::Ends),
+    ("fan-out", Then::Ends),
+    ("sweep", Then::Ends),
+    ("jobs", Then::Ends),
+    ("sequencer", Then::Ends),
+    ("checkpoint", Then::Ends),
+    ("spare segment", Then::Ends),
+    ("leaderboard", Then::GoesOn),
+    ("window", Then::GoesOn),
+];
+
+/// Generous: the longest of them waits for an audit to begin.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn serve(data: &Path, place: Option<&str>) -> Serving {
+    let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(data)]);
+    for (name, value) in [
+        ("USERS__AUTO_CREATE", "true"),
+        ("LOG__LEVEL", "error"),
+        ("LOG__SEGMENT_BYTES", "1MiB"),
+        ("CHECKPOINT__ENTRIES", "1000"),
+        ("AUDIT__INTERVAL", "5s"),
+    ] {
+        serve.env(format!("ENTOURAGE_{name}"), value);
+    }
+    if let Some(place) = place {
+        serve.env("ENTOURAGE_TEST_PANIC", place);
+    }
+    Serving::start_as(&mut serve)
+}
+
+/// Uses everything there is until the server ends, or has had its time; how many follows were answered.
+fn use_it(server: &mut Serving, until_it_ends: bool) -> u64 {
+    let client = Client::new(&server.base);
+    let ask = |actor: &str, method: &str, path: &str, body: &str| {
+        client
+            .ask_with(&[("entourage-actor", actor)], method, &format!("/api/v1{path}"), body)
+            .map(|heard| heard.status)
+    };
+    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).ok();
+    if let Some(stream) = &mut stream {
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let _ = stream.write_all(b"GET /api/v1/events/stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    ask("reader", "POST", "/users/author/follow", "");
+    ask("reader", "GET", "/users/reader/feed", "");
+    client.ask("PUT", "/api/v1/users/shy", r#"{"private": true}"#);
+    let (mut answered, began) = (0, Instant::now());
+    while began.elapsed() < PATIENCE && (until_it_ends || answered < 2_000) {
+        ask("author", "POST", "/posts", r#"{"body": {}}"#);
+        ask("reader", "POST", "/users/shy/follow", "");
+        ask("shy", "POST", "/users/shy/follow-requests:accept-all", "");
+        ask("reader", "GET", "/leaderboards/followers", "");
+        let Some(mut wire) = Wire::try_connect(&server.resp) else { break };
+        let mut window = Wire::try_connect(&server.resp);
+        if let Some(window) = &mut window {
+            let _ = window.try_ask("ZREVRANGE followers:author 0 -1");
+        }
+        for _ in 0..100 {
+            match wire.try_ask(&format!("SADD following:{} hub", answered + 1)) {
+                Some(reply) if reply == ":1" => answered += 1,
+                _ => break,
+            }
+        }
+        if server.has_ended() {
+            break;
+        }
+    }
+    // What was said on the stream does not matter, only that nobody waits for it.
+    drop(stream.map(|mut stream| stream.read(&mut [0; 1])));
+    answered
+}
+
+#[test]
+fn whoever_panics_is_noticed_and_nothing_is_lost() {
+    let folder = Folder::new();
+    for (place, then) in PLACES {
+        let data = folder.join(place);
+        let began = Instant::now();
+        let mut server = serve(&data, Some(place));
+        let answered = use_it(&mut server, *then == Then::Ends);
+        let is_alive = !server.has_ended();
+        assert_eq!(is_alive, *then == Then::GoesOn, "{place}: {then:?} after {:?}", began.elapsed());
+        if is_alive {
+            server.signal("-TERM");
+        }
+        let (code, said) = server.wait();
+        match then {
+            Then::Ends => assert_eq!(code, Some(1), "{place}: {said}"),
+            Then::GoesOn => assert_eq!(code, Some(0), "{place}: {said}"),
+        }
+        assert!(said.contains(&format!("asked for at {place}")), "{place}: {said}");
+        println!("{place}: {then:?}, {answered} follows in {:.1?}", began.elapsed());
+        assert_eq!(verify(&data)["clean"], true, "{place}");
+        let server = serve(&data, None);
+        let total =
+            Client::new(&server.base).get("/api/v1/users/hub").body["counts"]["followers"].as_u64().unwrap_or(0);
+        // The last one may have been stored without an answer.
+        assert!(total == answered || total == answered + 1, "{place}: {answered} answered, {total} there");
+    }
+}
+
+#[test]
+fn an_import_whose_reader_panics_fails() {
+    let folder = Folder::new();
+    let (data, file) = (folder.join("data"), folder.join("edges.csv"));
+    std::fs::write(&file, "follower,target\n1,2\n").unwrap();
+    let output = command(&["import", text(&file), "--data", text(&data)])
+        .env("ENTOURAGE_TEST_PANIC", "import")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("broke off"), "{said}");
+    assert!(run(&["import", text(&file), "--data", text(&data)]).status.success());
+}
