@@ -31,6 +31,7 @@ const TRIES: usize = 3;
 const FOLLOWERS: usize = 9_000;
 /// Of each command, after a moment to begin.
 const TIME: Duration = Duration::from_millis(700);
+const TIME_ALONE: Duration = Duration::from_millis(150);
 /// As many as the server has threads, and one more.
 const CONNECTIONS: usize = 3;
 
@@ -321,8 +322,8 @@ fn check_that_none_is_left_out(server: &Serving, commands: &[Heavy]) {
     }
 }
 
-/// How long the canary waits beside somebody who asks for much: 99 of 100 reads no longer, and 99 of 100 writes.
-fn beside(server: &Serving, canary: &mut Canary, heavy: &Heavy) -> (Duration, Duration) {
+/// How long the canary waits beside somebody who asks for much: 99 of 100 reads no longer, and each write.
+fn beside(server: &Serving, canary: &mut Canary, heavy: &Heavy) -> (Duration, Vec<Duration>) {
     let (over, taken, first) = (AtomicBool::new(false), AtomicU64::new(0), Mutex::default());
     let [mut reads, mut writes] = thread::scope(|scope| {
         let _over = Over(&over);
@@ -344,7 +345,7 @@ fn beside(server: &Serving, canary: &mut Canary, heavy: &Heavy) -> (Duration, Du
     );
     let is_answered = if heavy.over_resp { !first.starts_with('-') } else { first.starts_with("HTTP/1.1 2") };
     assert!(is_answered && !first.is_empty(), "{}: {first}", heavy.name);
-    (figure, written)
+    (figure, writes)
 }
 
 #[test]
@@ -359,22 +360,26 @@ fn whoever_asks_for_little_does_not_wait_for_whoever_asks_for_much() {
     let commands = commands();
     check_that_none_is_left_out(&server, &commands);
     let mut canary = Canary::new(&server);
-    let [mut reads, mut writes] = canary.sing(Instant::now() + TIME);
-    // A disk that is slow when nobody asks for much is slow for everybody.
-    let disk = p99(&mut writes);
-    println!("{:>9.1?}, writes {disk:>9.1?} alone", p99(&mut reads));
-    let mut late = Vec::new();
+    let (mut late, mut alone, mut writes) = (Vec::new(), Vec::new(), Vec::new());
     for heavy in commands.into_iter().chain(requests(&group)) {
+        // What the disk takes when nobody asks for much, all along: others may use it as well.
+        let [_, unhindered] = canary.sing(Instant::now() + TIME_ALONE);
+        alone.extend(unhindered);
         // A machine that others share has bad seconds: what is late is late every time.
         let mut said = String::new();
         let is_late = (0..TRIES).all(|_| {
             let (figure, written) = beside(&server, &mut canary, &heavy);
-            said = format!("{}: {figure:?}, writes {written:?}", heavy.name);
-            figure > 4 * GOAL || written > 4 * GOAL.max(disk)
+            writes.extend(written);
+            said = format!("{}: {figure:?}", heavy.name);
+            figure > 4 * GOAL
         });
         if is_late {
             late.push(said);
         }
     }
     assert!(late.is_empty(), "others wait beside {late:#?}");
+    // Of one command there are too few to tell.
+    let (written, disk) = (p99(&mut writes), p99(&mut alone));
+    println!("99 of 100 writes in {written:.1?} of {}, alone in {disk:.1?} of {}", writes.len(), alone.len());
+    assert!(written < 4 * GOAL.max(disk), "writes wait {written:?} beside others, {disk:?} alone");
 }
