@@ -311,9 +311,9 @@ fn every_bit(closed: bool) {
     let (mut harmless, mut refused) = (0, 0);
     for name in disk.names() {
         let contents = disk.contents(&name).expect("the file is there");
-        let used = contents.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        // Every bit of what was written, and every 61st of the zeros behind it.
-        let bits = (0..used * 8).chain((used * 8..contents.len() * 8).step_by(61));
+        // Every bit of what was written, and every 61st of the zeros around it.
+        let is_used = |at: usize| contents[at..contents.len().min(at + 64)].iter().any(|byte| *byte != 0);
+        let bits = (0..contents.len() * 8).filter(|bit| bit % 61 == 0 || is_used(bit / 8));
         for bit in bits {
             let flipped = disk.deep_clone();
             flipped.flip_bit(&name, bit as u64).expect("the bit is flipped");

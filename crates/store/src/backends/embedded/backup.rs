@@ -3,14 +3,18 @@
 
 use std::{io, sync::atomic::Ordering};
 
-use xxhash_rust::xxh3::Xxh3;
+use entourage_model::Sequence;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{
     engine::Engine,
     fault::Fault,
     files::file_name,
+    frames::Frames,
     identity, log,
     manifest::{self, Manifest},
+    seals::{self, Seal},
+    segments::Segment,
 };
 use crate::disk::{Disk, DiskFile, read_all};
 
@@ -33,10 +37,10 @@ pub(super) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u6
     }
     let _hold = Hold::new(engine);
     let plan = plan(engine)?;
-    let total = plan.iter().map(|(_, bytes, _)| *bytes).sum();
+    let total = plan.files.iter().map(|planned| planned.bytes).sum();
     let mut done = 0;
     let mut copied = Vec::new();
-    for (name, bytes, size) in plan {
+    for Planned { name, bytes, size, sum: wanted } in plan.files {
         let from = engine.disk.open(&name)?;
         let file = to.create(&name)?;
         let sum = copy(&name, &*from, &*file, bytes, |step| {
@@ -45,9 +49,19 @@ pub(super) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u6
             // A store that is told to stop does not wait for a long copy.
             if engine.is_stopping() { Err(Fault::Closed) } else { Ok(()) }
         })?;
+        // A backup of what has rotted is none.
+        if wanted.is_some_and(|wanted| wanted != sum) {
+            return Err(Fault::damaged(name, 0, "checksum of the file"));
+        }
         file.sync()?;
         copied.push(Copied { name, bytes, size, sum });
     }
+    let seals = seals::file_with(&engine.identity, &plan.seal);
+    let file = to.create(seals::NAME)?;
+    file.write_at(&seals, 0)?;
+    file.sync()?;
+    let size = seals.len() as u64;
+    copied.push(Copied { name: seals::NAME.into(), bytes: size, size, sum: xxh3_64(&seals) });
     to.sync_folder()?;
     let contents = to.create(CONTENTS)?;
     contents.write_at(encode(&copied).as_bytes(), 0)?;
@@ -56,30 +70,61 @@ pub(super) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u6
     Ok(done)
 }
 
-/// Which files to copy, how much of each, and how large it is to be: everything one moment needs.
-fn plan(engine: &Engine) -> Result<Vec<(String, u64, u64)>, Fault> {
+/// A file to copy: how much of it, how large it is to be, and its checksum where that is known.
+struct Planned {
+    name: String,
+    bytes: u64,
+    size: u64,
+    sum: Option<u64>,
+}
+
+/// Everything one moment needs.
+struct Plan {
+    files: Vec<Planned>,
+    /// How far the log of the copy reaches.
+    seal: Seal,
+}
+
+fn plan(engine: &Engine) -> Result<Plan, Fault> {
     // Segments first: the log may only reach further than the checkpoint, never less far.
     let names = engine.disk.list()?;
     let newest = names.iter().filter_map(|name| manifest::parse_name(name)).max();
-    let mut plan = Vec::new();
-    let whole = |name: String| -> Result<(String, u64, u64), Fault> {
+    let mut files = Vec::new();
+    let whole = |name: String, sum: Option<u64>| -> Result<Planned, Fault> {
         let size = engine.disk.open(&name)?.size()?;
-        Ok((name, size, size))
+        Ok(Planned { name, bytes: size, size, sum })
     };
-    plan.push(whole(identity::NAME.into())?);
+    files.push(whole(identity::NAME.into(), None)?);
+    let mut first = 0;
     if let Some(number) = newest {
         let manifest = Manifest::read(&*engine.disk, engine.epoch(), number)?;
-        plan.push(whole(manifest::name(number))?);
+        first = manifest.head.first_segment.unwrap_or_default();
+        files.push(whole(manifest::name(number), None)?);
         for file in &manifest.head.files {
-            plan.push((file_name(file.family, file.number), file.size, file.size));
+            let (name, size) = (file_name(file.family, file.number), file.size);
+            files.push(Planned { name, bytes: size, size, sum: file.proof.map(|proof| proof.sum) });
         }
-        for name in manifest.head.idempotency {
-            plan.push(whole(name)?);
+        for run in manifest.head.idempotency {
+            files.push(whole(run.name, run.whole.map(|(_, sum)| sum))?);
         }
     }
-    let segments = engine.segments.lock();
-    plan.extend(segments.all.iter().map(|segment| (log::segment_name(segment.number), segment.end, segment.size)));
-    Ok(plan)
+    let segments: Vec<Segment> = {
+        let segments = engine.segments.lock();
+        segments.all.iter().filter(|segment| segment.number >= first).cloned().collect()
+    };
+    for segment in &segments {
+        let mut frames = Frames::new(segment.whole());
+        while frames.next_above(Sequence::ZERO)?.is_some() {}
+        let name = log::segment_name(segment.number);
+        files.push(Planned { name, bytes: segment.end, size: segment.size, sum: None });
+    }
+    let seal = segments.last().map_or_else(Seal::default, |last| Seal {
+        segment: last.number,
+        end: last.end,
+        sequence: last.last,
+        checkpoint: newest.unwrap_or_default(),
+    });
+    Ok(Plan { files, seal })
 }
 
 /// While one lives, no file is removed.
@@ -200,7 +245,7 @@ fn encode(copied: &[Copied]) -> String {
     for file in copied {
         text.push_str(&format!("{} {} {} {:016x}\n", file.name, file.bytes, file.size, file.sum));
     }
-    let sum = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
+    let sum = xxh3_64(text.as_bytes());
     text.push_str(&format!("end {sum:016x}\n"));
     text
 }
@@ -209,7 +254,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<Copied>, Fault> {
     let damaged = || Fault::damaged(CONTENTS, 0, "not a list of files this version can read");
     let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
     let body = text.rfind("end ").and_then(|at| text.split_at_checked(at)).ok_or_else(damaged)?;
-    let sum = xxhash_rust::xxh3::xxh3_64(body.0.as_bytes());
+    let sum = xxh3_64(body.0.as_bytes());
     if body.1 != format!("end {sum:016x}\n") {
         return Err(damaged());
     }

@@ -42,7 +42,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    const fn seed(self) -> u64 {
+    pub(super) const fn seed(self) -> u64 {
         (self.plane as u64) << 40 | (self.side as u64) << 32 | self.ordinal as u64
     }
 }
@@ -61,8 +61,8 @@ const FLAG_ACCEPTED: u8 = 1 << 1;
 const FLAG_EXPIRES: u8 = 1 << 2;
 const FLAG_AT_POSITION: u8 = 1 << 3;
 
-/// `entries` run from the newest to the oldest.
-pub(super) fn encode(owner: Owner, entries: &[Entry]) -> Vec<u8> {
+/// `entries` run from the newest to the oldest. The checksum begins with `seed`.
+pub(super) fn encode(seed: u64, entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(4 + entries.len() * 10);
     bytes.extend_from_slice(&[0; 4]);
     let mut millis = 0;
@@ -95,16 +95,25 @@ pub(super) fn encode(owner: Owner, entries: &[Entry]) -> Vec<u8> {
             before = entry.version;
         }
     }
-    let sum = checksum(owner, &bytes[4..]);
-    bytes[..4].copy_from_slice(&sum.to_le_bytes());
+    sign(seed, &mut bytes);
     bytes
 }
 
-pub(super) fn decode(owner: Owner, bytes: &[u8], count: usize, entries: &mut Vec<Entry>) -> Result<(), Corrupt> {
-    let mut reader = Reader::new(bytes);
-    if reader.fixed_u32()? != checksum(owner, bytes.get(4..).unwrap_or_default()) {
-        return Err(Corrupt("checksum"));
+/// Writes the checksum into its place.
+pub(super) fn sign(seed: u64, bytes: &mut [u8]) {
+    if let Some((place, body)) = bytes.split_first_chunk_mut::<4>() {
+        *place = checksum(seed, body).to_le_bytes();
     }
+}
+
+/// What the checksum is of, if it is right.
+pub(super) fn checked(seed: u64, bytes: &[u8]) -> Result<&[u8], Corrupt> {
+    let (sum, body) = bytes.split_first_chunk::<4>().ok_or(Corrupt("cut short"))?;
+    if u32::from_le_bytes(*sum) == checksum(seed, body) { Ok(body) } else { Err(Corrupt("checksum")) }
+}
+
+pub(super) fn decode(seed: u64, bytes: &[u8], count: usize, entries: &mut Vec<Entry>) -> Result<(), Corrupt> {
+    let mut reader = Reader::new(checked(seed, bytes)?);
     let mut millis = 0u64;
     let mut before = Version::ZERO;
     for index in 0..count {
@@ -165,8 +174,8 @@ const fn join(millis: u64, low: u64) -> Version {
     Version::from_bits(Version::of_millis(Millis::from_since_2000(millis)).bits() | low)
 }
 
-fn checksum(owner: Owner, bytes: &[u8]) -> u32 {
-    xxh3_64_with_seed(bytes, owner.seed()) as u32
+fn checksum(seed: u64, bytes: &[u8]) -> u32 {
+    xxh3_64_with_seed(bytes, seed) as u32
 }
 
 #[cfg(test)]
@@ -176,6 +185,8 @@ mod tests {
     use super::*;
 
     const OWNER: Owner = Owner { plane: 0, side: 1, ordinal: 7 };
+    /// Of a list, in one file.
+    const SEED: u64 = OWNER.seed() ^ 0x0123_4567_89ab_cdef;
 
     fn entries() -> impl Strategy<Value = Vec<Entry>> {
         let version = (0u64..(1 << 41), prop_oneof![Just(0), 0u64..(1 << 22)]).prop_map(|(ms, low)| join(ms, low));
@@ -196,17 +207,19 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_read_back(entries in entries()) {
-            let bytes = encode(OWNER, &entries);
+            let bytes = encode(SEED, &entries);
             let mut back = Vec::new();
-            decode(OWNER, &bytes, entries.len(), &mut back).unwrap();
+            decode(SEED, &bytes, entries.len(), &mut back).unwrap();
             prop_assert_eq!(back, entries);
         }
 
         #[test]
-        fn a_block_of_another_list_is_refused(entries in entries(), ordinal in 8u32..) {
-            let bytes = encode(OWNER, &entries);
+        fn a_block_of_another_list_or_file_is_refused(entries in entries(), ordinal in 8u32..) {
+            let bytes = encode(SEED, &entries);
             let other = Owner { ordinal, ..OWNER };
-            prop_assert!(decode(other, &bytes, entries.len(), &mut Vec::new()).is_err());
+            for seed in [SEED ^ OWNER.seed() ^ other.seed(), OWNER.seed(), SEED + 1] {
+                prop_assert!(decode(seed, &bytes, entries.len(), &mut Vec::new()).is_err());
+            }
         }
     }
 
@@ -220,7 +233,7 @@ mod tests {
             quiet: false,
             accepted: false,
         };
-        let size = |entry: Entry| encode(OWNER, &[entry]).len();
+        let size = |entry: Entry| encode(SEED, &[entry]).len();
         assert_eq!(size(plain), 4 + 1 + 2 + 1);
         assert_eq!(size(Entry { accepted: true, ..plain }), size(plain) + 1);
         assert_eq!(size(Entry { quiet: true, ..plain }), size(plain) + 1);
@@ -234,10 +247,10 @@ mod tests {
         put_varint(&mut bytes, 900);
         bytes.push(FLAG_QUIET);
         put_version(&mut bytes, join(900, 0), Version::ZERO);
-        let sum = checksum(OWNER, &bytes[4..]);
+        let sum = checksum(SEED, &bytes[4..]);
         bytes[..4].copy_from_slice(&sum.to_le_bytes());
         let mut back = Vec::new();
-        decode(OWNER, &bytes, 1, &mut back).unwrap();
+        decode(SEED, &bytes, 1, &mut back).unwrap();
         let (position, version) = (join(900, 0), join(900, 0));
         assert_eq!(back, [Entry { position, version, other: 5, expires: None, quiet: true, accepted: false }]);
     }
@@ -250,11 +263,11 @@ mod tests {
             Entry { position, version, other, expires, quiet: other == 2, accepted: other == 3 }
         };
         let entries = [entry(900, 1), entry(700, 2), entry(5, 3)];
-        let bytes = encode(OWNER, &entries);
+        let bytes = encode(SEED, &entries);
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode(OWNER, &flipped, 3, &mut Vec::new()).is_err(), "bit {bit}");
+            assert!(decode(SEED, &flipped, 3, &mut Vec::new()).is_err(), "bit {bit}");
         }
     }
 }

@@ -14,11 +14,11 @@ use super::{
     documents,
     engine::{Engine, Frozen},
     fault::Fault,
-    files::{BlockFiles, BlockWriter, Family, file_name},
-    fold, history,
+    files::{BlockFiles, BlockWriter, Family, OpenFile, file_name},
+    fold, history, identity,
     lists::{BlockRef, Lists, Refs},
     log,
-    manifest::{self, FileEntry, Head, ListEntry},
+    manifest::{self, FileEntry, Head, ListEntry, Proof},
     plane::StoredPlane,
     shelf::{Shelf, ShelfKey},
     state::{ListKey, Shard, USERS_PER_GROUP},
@@ -37,22 +37,37 @@ pub(super) struct Checkpointer {
     /// Where each group of users lies.
     groups: Vec<BlockRef>,
     /// Blocks already referred to may stand in the files of a failed attempt: they go on with the next one.
-    writers: Writers,
+    writers: Option<Writers>,
     /// Files that a manifest may still refer to, to be removed after the next one.
     obsolete: Vec<String>,
+    /// Where the log begins by the last checkpoint: what stands before goes.
+    first_segment: Option<u64>,
 }
 
 /// The files of one attempt, made when first needed.
 #[derive(Default)]
 struct Writers {
     writers: [Option<BlockWriter>; Family::ALL.len()],
+    /// What the files' seeds are made of: two checkpoints never write the same.
+    salt: [u64; 3],
 }
 
 impl Writers {
+    fn new(frozen: &Frozen, number: u64) -> Self {
+        Self { salt: [number, frozen.sequence.0, frozen.version.bits()], ..Self::default() }
+    }
+
+    /// Part of the checksum of every block that goes to this attempt's file of a family.
+    fn seed(&self, engine: &Engine, family: Family) -> u64 {
+        let [number, sequence, version] = self.salt;
+        identity::seed(&engine.identity, b"EGBL", &[family as u64, number, sequence, version])
+    }
+
     fn append(&mut self, engine: &Engine, family: Family, bytes: &[u8], count: u32) -> std::io::Result<BlockRef> {
+        let seed = self.seed(engine, family);
         let slot = &mut self.writers[family as usize];
         if slot.is_none() {
-            *slot = Some(BlockWriter::create(&*engine.disk, &engine.files, family)?);
+            *slot = Some(BlockWriter::create(&*engine.disk, &engine.files, family, seed)?);
         }
         match slot {
             Some(writer) => writer.append(&engine.files, bytes, count),
@@ -69,20 +84,18 @@ impl Writers {
         self.writers.iter_mut().flatten().try_for_each(BlockWriter::flush)
     }
 
-    fn finish(self) -> std::io::Result<()> {
-        self.writers.into_iter().flatten().try_for_each(BlockWriter::finish)
+    fn finish(self, files: &BlockFiles) -> std::io::Result<()> {
+        self.writers.into_iter().flatten().try_for_each(|writer| writer.finish(files))
     }
 }
 
 impl Checkpointer {
     pub(super) fn new(engine: Arc<Engine>, number: u64, groups: Vec<BlockRef>) -> Self {
-        Self { engine, number, groups, writers: Writers::default(), obsolete: Vec::new() }
+        Self { engine, number, groups, writers: None, obsolete: Vec::new(), first_segment: None }
     }
 
     pub(super) fn run(mut self) {
-        // Writers and readers come first; a checkpoint takes what they leave. Where that is not allowed, it competes.
-        let thread = rustix::thread::gettid();
-        let _ = rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY);
+        let mut is_low = false;
         loop {
             let frozen = {
                 let mut state = self.engine.checkpoint.lock();
@@ -97,6 +110,12 @@ impl Checkpointer {
                     self.engine.checkpoint_changed.wait_for(&mut state, Duration::from_millis(200));
                 }
             };
+            // Writers and readers come first; a checkpoint takes what they leave. Where that is not allowed, it competes.
+            // A thread that never has anything to do ends sooner as it is.
+            if !std::mem::replace(&mut is_low, true) {
+                let thread = rustix::thread::gettid();
+                let _ = rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY);
+            }
             let started = Instant::now();
             let result = self.attempt(&frozen);
             let mut state = self.engine.checkpoint.lock();
@@ -126,7 +145,7 @@ impl Checkpointer {
     }
 
     fn attempt(&mut self, frozen: &Frozen) -> Result<(), Fault> {
-        let mut writers = std::mem::take(&mut self.writers);
+        let mut writers = self.writers.take().unwrap_or_else(|| Writers::new(frozen, self.number + 1));
         let folded = self
             .write_users(frozen, &mut writers)
             .and_then(|()| self.fold_tails(&mut writers))
@@ -134,11 +153,11 @@ impl Checkpointer {
             .and_then(|()| self.compact(frozen.scrub, &mut writers))
             .and_then(|()| Ok(writers.flush()?));
         if let Err(fault) = folded {
-            self.writers = writers;
+            self.writers = Some(writers);
             return Err(fault);
         }
         // After a failed sync nothing is known of blocks that memory already refers to.
-        writers.finish().map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
+        writers.finish(&self.engine.files).map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
         self.write_manifest(frozen)?;
         self.clean(frozen)
     }
@@ -148,8 +167,9 @@ impl Checkpointer {
         let mut groups: Vec<u32> =
             frozen.groups.iter().copied().filter(|group| group * USERS_PER_GROUP < frozen.users).collect();
         groups.sort_unstable();
+        let seed = writers.seed(&engine, Family::Users);
         for group in groups {
-            let (bytes, count) = users::encode_group(&engine.state, group, frozen.users);
+            let (bytes, count) = users::encode_group(&engine.state, group, frozen.users, u64::from(group) ^ seed);
             let block = writers.append(&engine, Family::Users, &bytes, count)?;
             match self.groups.get_mut(group as usize) {
                 Some(old) => engine.files.retire(std::mem::replace(old, block)),
@@ -176,7 +196,8 @@ impl Checkpointer {
                     lists.map(|lists| lists.side(key.side()).clone()).unwrap_or_default()
                 };
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
-                let folded = fold::fold(key, &old, tail, &engine.state, &engine.files, |bytes, count| {
+                let seed = writers.seed(&engine, family);
+                let folded = fold::fold(key, &old, tail, &engine.state, &engine.files, seed, |bytes, count| {
                     writers.append(&engine, family, bytes, count)
                 })?;
                 swaps.push((key, folded));
@@ -213,8 +234,9 @@ impl Checkpointer {
                     Some(list) if !list.forgotten => list.blocks.clone(),
                     _ => continue,
                 };
+                let seed = writers.seed(&engine, Family::Documents);
                 let append = |bytes: &[u8], count| writers.append(&engine, Family::Documents, bytes, count);
-                let (blocks, retired) = documents::fold(*key, &old, tail, &engine.files, append)?;
+                let (blocks, retired) = documents::fold(*key, &old, tail, &engine.files, seed, append)?;
                 swaps.push((*key, old, blocks, retired));
             }
             writers.flush()?;
@@ -246,7 +268,9 @@ impl Checkpointer {
         let mut files: Vec<_> = engine.files.all().into_iter().filter(|(_, file)| file.live > 0).collect();
         let mut dead: u64 = files.iter().map(|(_, file)| file.size - file.live).sum();
         let live: u64 = files.iter().map(|(_, file)| file.live).sum();
-        files.sort_by(|(_, a), (_, b)| (a.live * b.size).cmp(&(b.live * a.size)));
+        // Their product does not fit into 64 bits for files of some gigabytes.
+        let share = |live: u64, size: u64| u128::from(live) * u128::from(size);
+        files.sort_by(|(_, a), (_, b)| share(a.live, b.size).cmp(&share(b.live, a.size)));
         let mut victims = HashSet::new();
         for (number, file) in files {
             if dead <= live / 4 {
@@ -265,15 +289,15 @@ impl Checkpointer {
         if victims.is_empty() {
             return Ok(());
         }
-        let moved = |block: BlockRef, family: Family, writers: &mut Writers| -> Result<BlockRef, Fault> {
+        let moved = |block: BlockRef, owner: u64, family: Family, writers: &mut Writers| -> Result<BlockRef, Fault> {
             if !victims.contains(&block.file()) {
                 return Ok(block);
             }
-            let bytes = engine.files.read_raw(block)?;
+            let bytes = engine.files.read_for(owner, block, writers.seed(&engine, family))?;
             Ok(writers.append(&engine, family, &bytes, block.count)?)
         };
-        for group in &mut self.groups {
-            let block = moved(*group, Family::Users, writers)?;
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            let block = moved(*group, number as u64, Family::Users, writers)?;
             retire_if_moved(&engine.files, std::mem::replace(group, block), block);
         }
         for (index, shard) in engine.state.shards().iter().enumerate() {
@@ -281,13 +305,14 @@ impl Checkpointer {
             let mut swaps = Vec::with_capacity(lists.len());
             for (key, old) in lists {
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
+                let owner = fold::owner(key).seed();
                 let mut new = old.clone();
                 match &mut new {
-                    Refs::One(block) => *block = moved(*block, family, writers)?,
+                    Refs::One(block) => *block = moved(*block, owner, family, writers)?,
                     Refs::Many(None) => {}
                     Refs::Many(Some(blocks)) => {
                         for bounded in Arc::make_mut(blocks) {
-                            bounded.block = moved(bounded.block, family, writers)?;
+                            bounded.block = moved(bounded.block, owner, family, writers)?;
                         }
                     }
                 }
@@ -318,7 +343,7 @@ impl Checkpointer {
             for (key, old) in lists {
                 let mut new = old.clone();
                 for bounded in &mut new {
-                    bounded.block = moved(bounded.block, Family::Documents, writers)?;
+                    bounded.block = moved(bounded.block, key.hash(), Family::Documents, writers)?;
                 }
                 swaps.push((key, old, new));
             }
@@ -342,11 +367,12 @@ impl Checkpointer {
     }
 
     fn write_manifest(&mut self, frozen: &Frozen) -> Result<(), Fault> {
-        let engine = &self.engine;
+        let engine = Arc::clone(&self.engine);
         let number = self.number + 1;
         let ttl = engine.options.idempotency_millis();
-        let (idempotency, expired) =
-            engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
+        let written = engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
+        // They go after the next checkpoint that is finished, whichever that is.
+        self.obsolete.extend(written.obsolete);
         let mut documents = Vec::new();
         for shard in engine.state.documents.shards() {
             let shard = shard.read();
@@ -355,16 +381,21 @@ impl Checkpointer {
         }
         documents.sort_unstable_by_key(|(key, _)| *key);
         let files = engine.files.all().into_iter().filter(|(_, file)| file.live > 0);
-        let files = files.map(|(number, file)| FileEntry { number, family: file.family, size: file.size }).collect();
+        let entry = |(number, file): (u32, OpenFile)| {
+            let proof = file.sum.map(|sum| Proof { seed: file.seed, sum });
+            FileEntry { number, family: file.family, size: file.size, proof }
+        };
+        let first_segment = Some(self.first_kept(frozen));
         let head = Head {
             number,
             sequence: frozen.sequence,
             version: frozen.version,
             segment: frozen.segment,
+            first_segment,
             users: frozen.users,
             last_file: engine.files.last_number(),
-            files,
-            idempotency,
+            files: files.map(entry).collect(),
+            idempotency: written.runs,
         };
         // New block and record files must have their names before something refers to them.
         engine.disk.sync_folder()?;
@@ -385,8 +416,9 @@ impl Checkpointer {
         if self.number > 0 {
             self.obsolete.push(manifest::name(self.number));
         }
-        self.obsolete.extend(expired);
         self.number = number;
+        engine.checkpoint_number.store(number, Ordering::Release);
+        self.first_segment = first_segment;
         Ok(())
     }
 
@@ -404,7 +436,11 @@ impl Checkpointer {
                 self.obsolete.push(file_name(file.family, number));
             }
         }
-        self.obsolete.extend(self.expired_segments(frozen));
+        let mut segments = engine.segments.lock();
+        while let Some(gone) = segments.all.pop_front_if(|segment| Some(segment.number) < self.first_segment) {
+            self.obsolete.push(log::segment_name(gone.number));
+        }
+        drop(segments);
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
         if frozen.scrub || frozen.drop_log {
             // What an erased user left must not come back with the power.
@@ -413,24 +449,22 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Never the segment in which the checkpoint was taken, full as it may be by now: recovery begins there.
-    fn expired_segments(&self, frozen: &Frozen) -> Vec<String> {
-        let engine = &self.engine;
-        let now = engine.clock.now();
-        let mut segments = engine.segments.lock();
-        let mut names = Vec::new();
-        while segments.all.len() > 1 {
-            let bytes = segments.bytes();
-            let Some(first) = segments.all.front() else { break };
-            let old = first.newest.plus(engine.options.retention_millis()) < now;
-            let large = bytes > engine.options.log_retain_bytes;
-            if first.number >= frozen.segment || !(old || large || frozen.drop_log) {
-                break;
+    /// The first segment that is not past retention. Never one behind that in which the checkpoint was taken, full as it
+    /// may be by now: recovery begins there.
+    fn first_kept(&self, frozen: &Frozen) -> u64 {
+        let options = &self.engine.options;
+        let now = self.engine.clock.now();
+        let segments = self.engine.segments.lock();
+        let mut bytes = segments.bytes();
+        for segment in &segments.all {
+            let old = segment.newest.plus(options.retention_millis()) < now;
+            let large = bytes > options.log_retain_bytes;
+            if segment.number >= frozen.segment || !(old || large || frozen.drop_log) {
+                return segment.number;
             }
-            names.push(log::segment_name(first.number));
-            segments.all.pop_front();
+            bytes -= segment.size;
         }
-        names
+        frozen.segment.max(1)
     }
 }
 

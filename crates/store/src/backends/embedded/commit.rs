@@ -15,7 +15,9 @@ use tokio::sync::oneshot;
 use super::{
     engine::{Engine, Trouble},
     fault::Fault,
-    log::{self, End, FrameBuilder, Segment},
+    log::{self, FrameBuilder, SegmentFile},
+    seals::Seal,
+    segments::Segment,
 };
 
 /// The users that a write names, with their ordinals where they had one when it was decided.
@@ -104,7 +106,7 @@ pub(super) struct Committer {
     engine: Arc<Engine>,
     /// Bytes of log since the last checkpoint began.
     pub(super) logged: AtomicU64,
-    /// The last frame is not yet proved durable by one after it.
+    /// The last frame is not yet proved durable by a seal.
     pub(super) unsealed: AtomicBool,
 }
 
@@ -142,14 +144,14 @@ impl Committer {
         if let Some(Trouble::Poisoned(fault)) = &*self.engine.trouble.lock() {
             return Err(fault.clone());
         }
-        let place = self.room(frame.len(), before)?;
+        let (segment, offset) = self.room(frame.len(), before)?;
         let changes = frame.changes();
-        match log::write_frame(&place, self.engine.epoch(), frame) {
+        match log::write_frame(&segment, offset, frame) {
             Ok(end) => {
                 if let Some(segment) = self.engine.segments.lock().all.back_mut() {
                     segment.note(before, changes, newest, end);
                 }
-                self.logged.fetch_add(end - place.offset, Ordering::Relaxed);
+                self.logged.fetch_add(end - offset, Ordering::Relaxed);
                 self.unsealed.store(true, Ordering::Relaxed);
                 Ok(())
             }
@@ -161,28 +163,21 @@ impl Committer {
         }
     }
 
-    /// The segment that has room for a frame, a new one if need be. Nothing was written when there is none.
-    fn room(&self, bytes: usize, before: Sequence) -> Result<End, Fault> {
-        let (fits, number) = {
-            let segments = self.engine.segments.lock();
-            let active = segments.all.back();
-            // A seal must fit behind it.
-            let bytes = (bytes + log::FRAME_HEADER) as u64;
-            let fits = active.filter(|segment| segment.end + bytes <= segment.size).map(Segment::end_of_log);
-            (fits, active.map_or(1, |segment| segment.number + 1))
+    /// The segment that has room for a frame, a new one if need be, and where the frame goes. Nothing was written when
+    /// there is none.
+    fn room(&self, bytes: usize, before: Sequence) -> Result<(SegmentFile, u64), Fault> {
+        let number = match self.engine.segments.lock().all.back() {
+            Some(active) if active.has_room(bytes as u64) => return Ok((SegmentFile::clone(active), active.end)),
+            active => active.map_or(1, |segment| segment.number + 1),
         };
-        if let Some(end) = fits {
-            return Ok(end);
-        }
         let taken = self.engine.spare.take(&self.engine, number);
         let file = taken.inspect_err(|fault| self.engine.has_no_segment(fault))?;
         self.engine.has_segment();
-        let size = self.engine.options.segment_bytes;
-        let segment = Segment::new(number, file, size, before);
-        let end = segment.end_of_log();
+        let segment = Segment::new(file.clone(), before);
+        let end = segment.end;
         self.engine.segments.lock().all.push_back(segment);
         self.engine.spare.want(number + 1);
-        Ok(end)
+        Ok((file, end))
     }
 
     /// Goes on in a new segment, which has a frame at once: recovery may begin there.
@@ -193,29 +188,29 @@ impl Committer {
         };
         poison()?;
         let _gate = self.engine.gate.lock();
-        self.room(usize::MAX >> 1, last)?;
+        let (segment, offset) = self.room(usize::MAX >> 1, last)?;
+        let written = log::write_frame(&segment, offset, &mut FrameBuilder::new(last)).map_err(Fault::from);
+        let end = written.inspect_err(|fault| self.engine.poison(fault))?;
+        if let Some(segment) = self.engine.segments.lock().all.back_mut() {
+            segment.end = end;
+        }
         self.unsealed.store(true, Ordering::Relaxed);
         self.seal(last);
         poison()
     }
 
-    /// An empty frame: proof that the one before was durable, should its bytes ever rot.
+    /// Writes down how far the log is durable, should its bytes ever rot.
     pub(super) fn seal(&self, last: Sequence) {
         let poisoned = matches!(*self.engine.trouble.lock(), Some(Trouble::Poisoned(_)));
-        if poisoned || !self.unsealed.swap(false, Ordering::Relaxed) {
+        let checkpoint = self.engine.checkpoint_number.load(Ordering::Acquire);
+        let has_news = self.unsealed.swap(false, Ordering::Relaxed) || self.engine.seals.checkpoint() != checkpoint;
+        if poisoned || !has_news {
             return;
         }
-        let mut frame = FrameBuilder::new(last);
-        let place = self.engine.segments.lock().all.back().map(Segment::end_of_log);
-        if let Some(place) = place {
-            match log::write_frame(&place, self.engine.epoch(), &mut frame) {
-                Ok(end) => {
-                    if let Some(segment) = self.engine.segments.lock().all.back_mut() {
-                        segment.end = end;
-                    }
-                }
-                Err(error) => self.engine.poison(&error.into()),
-            }
+        let end = self.engine.segments.lock().all.back().map(|segment| (segment.number, segment.end));
+        let Some((segment, end)) = end else { return };
+        if let Err(error) = self.engine.seals.write(&Seal { segment, end, sequence: last, checkpoint }) {
+            self.engine.poison(&error.into());
         }
     }
 }

@@ -368,19 +368,21 @@ pub(super) fn merge(old: Vec<Named>, changes: &[Word<'_>]) -> Vec<Named> {
     merged.into_iter().collect()
 }
 
-/// The blocks a list has after a tail was folded into it, and those that are dead then.
+/// The blocks a list has after a tail was folded into it, and those that are dead then. `seed` is that of the file that
+/// `append` writes to.
 pub(super) fn fold(
     key: ShelfKey,
     old: &[DocumentBlock],
     tail: &DocumentTail,
     files: &BlockFiles,
+    seed: u64,
     mut append: impl FnMut(&[u8], u32) -> std::io::Result<BlockRef>,
 ) -> Result<(Vec<DocumentBlock>, Vec<BlockRef>), Fault> {
     let words: Vec<Word<'_>> = tail.iter().collect();
     let (mut blocks, mut retired, mut rest) = (Vec::with_capacity(old.len() + 1), Vec::new(), words.as_slice());
     let mut write = |documents: &[Named], blocks: &mut Vec<DocumentBlock>| -> Result<(), Fault> {
         for part in shelf::cut(documents) {
-            let block = append(&shelf::encode(key, part), part.len() as u32)?;
+            let block = append(&shelf::encode(key.hash() ^ seed, part), part.len() as u32)?;
             blocks.push(DocumentBlock { first: part[0].0.clone(), block });
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use entourage_model::{Clock, Sequence, Version};
@@ -10,8 +10,8 @@ use hashbrown::HashSet;
 use parking_lot::{Condvar, Mutex};
 
 use super::{
-    budget::Pace, fault::Fault, files::BlockFiles, idempotency::Idempotency, log::Segments, measures::Measures,
-    options::Options, spare::Spare, state::State,
+    budget::Pace, fault::Fault, files::BlockFiles, idempotency::Idempotency, measures::Measures, options::Options,
+    seals::Seals, segments::Segments, spare::Spare, state::State,
 };
 use crate::{Identity, disk::Disk};
 
@@ -24,9 +24,12 @@ pub(super) struct Engine {
     pub(super) files: BlockFiles,
     pub(super) idempotency: Idempotency,
     pub(super) segments: Mutex<Segments>,
+    pub(super) seals: Seals,
     pub(super) spare: Spare,
     pub(super) checkpoint: Mutex<CheckpointState>,
     pub(super) checkpoint_changed: Condvar,
+    /// The number of the last finished checkpoint.
+    pub(super) checkpoint_number: AtomicU64,
     /// Why writes are refused, if they are.
     pub(super) trouble: Mutex<Option<Trouble>>,
     pub(super) stopping: AtomicBool,
@@ -83,9 +86,11 @@ impl Engine {
             files: BlockFiles::default(),
             idempotency: Idempotency::default(),
             segments: Mutex::default(),
+            seals: Seals::default(),
             spare: Spare::default(),
             checkpoint: Mutex::default(),
             checkpoint_changed: Condvar::new(),
+            checkpoint_number: AtomicU64::new(0),
             trouble: Mutex::default(),
             stopping: AtomicBool::new(false),
             holds: AtomicUsize::new(0),

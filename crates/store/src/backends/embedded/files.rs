@@ -9,15 +9,20 @@ use std::{
     },
 };
 
+use entourage_model::Key;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{
     block::{self, Entry, Owner},
+    codec::Corrupt,
     fault::Fault,
     finder::Finders,
     lists::BlockRef,
+    profile::Profile,
     shelf::{self, Named, ShelfKey},
+    users,
 };
 use crate::disk::{Disk, DiskFile, read_exact_at};
 
@@ -50,6 +55,21 @@ impl Family {
     pub(super) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
+
+    /// Of blocks of edges there are many, and their checksums are shorter.
+    fn sign(self, seed: u64, bytes: &mut [u8]) {
+        match self {
+            Self::Following | Self::Followers => block::sign(seed, bytes),
+            Self::Users | Self::Documents => shelf::sign(seed, bytes),
+        }
+    }
+
+    fn checked(self, seed: u64, bytes: &[u8]) -> Result<&[u8], Corrupt> {
+        match self {
+            Self::Following | Self::Followers => block::checked(seed, bytes),
+            Self::Users | Self::Documents => shelf::checked(seed, bytes),
+        }
+    }
 }
 
 pub(super) fn file_name(family: Family, number: u32) -> String {
@@ -67,6 +87,10 @@ pub(super) struct OpenFile {
     pub(super) size: u64,
     /// Bytes of blocks that something still refers to.
     pub(super) live: u64,
+    /// Part of the checksum of each block: those of another file do not pass. 0 in files of older formats.
+    pub(super) seed: u64,
+    /// Of all its bytes, once it is finished; files of older formats have none.
+    pub(super) sum: Option<u64>,
 }
 
 /// The block files in use, by number.
@@ -125,33 +149,74 @@ impl BlockFiles {
         }
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<(Family, Arc<dyn DiskFile>)> {
-        self.open.read().get(&number).map(|open| (open.family, Arc::clone(&open.file)))
+    pub(super) fn get(&self, number: u32) -> Option<FileOfBlocks> {
+        let files = self.open.read();
+        let open = files.get(&number)?;
+        Some(FileOfBlocks { family: open.family, file: Arc::clone(&open.file), seed: open.seed })
     }
 
-    pub(super) fn read_raw(&self, block: BlockRef) -> Result<Vec<u8>, Fault> {
-        let (family, file) = self.get(block.file()).ok_or(Fault::Moved)?;
-        read_exact_at(&*file, block.length() as usize, block.offset()).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                Fault::damaged(file_name(family, block.file()), block.offset(), "the file ends inside a block")
+    fn set_sum(&self, number: u32, sum: u64) {
+        if let Some(file) = self.open.write().get_mut(&number) {
+            file.sum = Some(sum);
+        }
+    }
+
+    /// The bytes of a block, not yet looked at, with the file they stand in.
+    fn read_raw(&self, block: BlockRef) -> Result<(Vec<u8>, FileOfBlocks), Fault> {
+        let of = self.get(block.file()).ok_or(Fault::Moved)?;
+        match read_exact_at(&*of.file, block.length() as usize, block.offset()) {
+            Ok(bytes) => Ok((bytes, of)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(of.damaged(block, Corrupt("the file ends inside a block")))
             }
-            _ => error.into(),
-        })
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What `decode` makes of a block of this owner's.
+    fn read_with<T>(
+        &self,
+        owner: u64,
+        block: BlockRef,
+        decode: impl FnOnce(u64, &[u8]) -> Result<T, Corrupt>,
+    ) -> Result<T, Fault> {
+        let (bytes, of) = self.read_raw(block)?;
+        decode(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))
+    }
+
+    pub(super) fn read_users(&self, group: u32, block: BlockRef) -> Result<Vec<(Key, Profile)>, Fault> {
+        self.read_with(group.into(), block, |seed, bytes| users::decode_group(bytes, seed, block.count))
     }
 
     pub(super) fn read_documents(&self, key: ShelfKey, block: BlockRef) -> Result<Vec<Named>, Fault> {
-        let bytes = self.read_raw(block)?;
-        shelf::decode(key, &bytes, block.count as usize)
-            .map_err(|corrupt| Fault::damaged(file_name(Family::Documents, block.file()), block.offset(), corrupt.0))
+        self.read_with(key.hash(), block, |seed, bytes| shelf::decode(seed, bytes, block.count as usize))
     }
 
     /// Appends the block's edges, newest first, to `entries`.
     pub(super) fn read(&self, owner: Owner, block: BlockRef, entries: &mut Vec<Entry>) -> Result<(), Fault> {
-        let bytes = self.read_raw(block)?;
-        block::decode(owner, &bytes, block.count as usize, entries).map_err(|corrupt| {
-            let family = if owner.side == 0 { Family::Following } else { Family::Followers };
-            Fault::damaged(file_name(family, block.file()), block.offset(), corrupt.0)
-        })
+        let decode = |seed, bytes: &[u8]| block::decode(seed, bytes, block.count as usize, entries);
+        self.read_with(owner.seed(), block, decode)
+    }
+
+    /// A block as it would stand in a file with another seed. Only what is whole goes there.
+    pub(super) fn read_for(&self, owner: u64, block: BlockRef, seed: u64) -> Result<Vec<u8>, Fault> {
+        let (mut bytes, of) = self.read_raw(block)?;
+        of.family.checked(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))?;
+        of.family.sign(owner ^ seed, &mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// Where blocks stand.
+pub(super) struct FileOfBlocks {
+    pub(super) family: Family,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) seed: u64,
+}
+
+impl FileOfBlocks {
+    pub(super) fn damaged(&self, block: BlockRef, corrupt: Corrupt) -> Fault {
+        Fault::corrupt(file_name(self.family, block.file()), block.offset(), corrupt)
     }
 }
 
@@ -161,12 +226,13 @@ pub(super) struct BlockWriter {
     file: Arc<dyn DiskFile>,
     written: u64,
     buffer: Vec<u8>,
+    sum: Xxh3,
 }
 
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl BlockWriter {
-    pub(super) fn create(disk: &dyn Disk, files: &BlockFiles, family: Family) -> io::Result<Self> {
+    pub(super) fn create(disk: &dyn Disk, files: &BlockFiles, family: Family, seed: u64) -> io::Result<Self> {
         let number = files.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         if number >= BlockRef::FILES {
             return Err(io::Error::other(
@@ -174,8 +240,8 @@ impl BlockWriter {
             ));
         }
         let file = disk.create(&file_name(family, number))?;
-        files.insert(number, OpenFile { family, file: Arc::clone(&file), size: 0, live: 0 });
-        Ok(Self { number, file, written: 0, buffer: Vec::new() })
+        files.insert(number, OpenFile { family, file: Arc::clone(&file), size: 0, live: 0, seed, sum: None });
+        Ok(Self { number, file, written: 0, buffer: Vec::new(), sum: Xxh3::new() })
     }
 
     /// The reference is good for readers only after the next `flush`.
@@ -202,13 +268,15 @@ impl BlockWriter {
             // A sync of everything at the end would hold up the log, whose writes share the disk.
             self.file.begin_sync(self.written, self.buffer.len() as u64);
             self.written += self.buffer.len() as u64;
+            self.sum.update(&self.buffer);
             self.buffer.clear();
         }
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self, files: &BlockFiles) -> io::Result<()> {
         self.flush()?;
+        files.set_sum(self.number, self.sum.digest());
         self.file.sync()
     }
 }

@@ -26,16 +26,18 @@ pub(super) fn owner(key: ListKey) -> Owner {
     Owner { plane: key.plane() as u8, side: key.side() as u8, ordinal: key.ordinal() }
 }
 
+/// `seed` is that of the file that `append` writes to.
 pub(super) fn fold(
     key: ListKey,
     old: &Refs,
     tail: &TailList,
     state: &State,
     files: &BlockFiles,
+    seed: u64,
     mut append: impl FnMut(&[u8], u32) -> io::Result<BlockRef>,
 ) -> Result<Folded, Fault> {
     let changes = tail.changes();
-    let mut work = Work { key, bounded: Vec::new(), retired: Vec::new() };
+    let mut work = Work { key, seed, bounded: Vec::new(), retired: Vec::new() };
     let mut rest = changes.as_slice();
     if let Refs::One(block) = old {
         work.rewrite(*block, rest, state, files, &mut append)?;
@@ -63,6 +65,8 @@ pub(super) fn fold(
 
 struct Work {
     key: ListKey,
+    /// Of the file that blocks go to.
+    seed: u64,
     bounded: Vec<Bounded>,
     retired: Vec<BlockRef>,
 }
@@ -107,7 +111,7 @@ impl Work {
         for chunk in entries.chunks(BLOCK_EDGES) {
             let Some((newest, _)) = chunk.last() else { continue };
             let newest_first: Vec<Entry> = chunk.iter().rev().map(|(_, entry)| *entry).collect();
-            let bytes = block::encode(owner(self.key), &newest_first);
+            let bytes = block::encode(owner(self.key).seed() ^ self.seed, &newest_first);
             let block = append(&bytes, chunk.len() as u32)?;
             self.bounded.push(Bounded { newest: *newest, block });
         }

@@ -4,7 +4,7 @@ use std::io;
 
 use entourage_model::Secret;
 use rand::Rng;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::fault::Fault;
 use crate::{
@@ -23,6 +23,16 @@ pub fn random() -> Identity {
     let mut secret = [0; 32];
     random.fill_bytes(&mut secret);
     Identity { epoch: random.next_u64(), secret: Secret::from_bytes(secret) }
+}
+
+/// A number that nobody can tell without the store's secret: what checksums begin with. The epoch stands in tokens, and
+/// whoever could tell a checksum beforehand could write bytes that pass for the store's own.
+pub(super) fn seed(identity: &Identity, purpose: &[u8; 4], numbers: &[u64]) -> u64 {
+    let mut hash = Xxh3::with_seed(identity.epoch);
+    hash.update(identity.secret.bytes());
+    hash.update(purpose);
+    numbers.iter().for_each(|number| hash.update(&number.to_le_bytes()));
+    hash.digest()
 }
 
 /// Reads the identity, or makes it in an empty folder. A folder with data and without identity is refused: making

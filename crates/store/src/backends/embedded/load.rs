@@ -17,12 +17,11 @@ use super::{
     files::{Family, OpenFile, file_name},
     fold,
     lists::BlockRef,
-    manifest::{self, Head, Manifest},
+    manifest::{self, FileEntry, Head, Manifest},
     plane::StoredPlane,
     profile::Profile,
     read,
     state::{ListKey, Shard, USERS_PER_GROUP},
-    users,
 };
 use crate::disk::read_exact_at;
 
@@ -38,14 +37,13 @@ pub(super) fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
         let name = file_name(entry.family, entry.number);
         let file = engine.disk.open(&name).map_err(|error| Fault::opening(&name, error))?;
         let found = file.size()?;
-        if found < entry.size {
-            return Err(Fault::damaged(
-                name,
-                found,
-                format!("the file ends here and should have {} bytes", entry.size),
-            ));
+        if found != entry.size {
+            let what = format!("the file has {found} bytes and should have {}", entry.size);
+            return Err(Fault::damaged(name, found.min(entry.size), what));
         }
-        engine.files.insert(entry.number, OpenFile { family: entry.family, file, size: entry.size, live: 0 });
+        let FileEntry { number, family, size, proof } = *entry;
+        let (seed, sum) = proof.map_or((0, None), |proof| (proof.seed, Some(proof.sum)));
+        engine.files.insert(number, OpenFile { family, file, size, live: 0, seed, sum });
     }
     engine.files.start_numbers_after(head.last_file);
     Ok(())
@@ -55,12 +53,10 @@ pub(super) fn users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
     engine.state.expect_users(manifest.head.users);
     for (group, block) in manifest.groups.iter().enumerate() {
         let group = group as u32;
-        let bytes = engine.files.read_raw(*block)?;
-        let count = block.count;
-        let damaged = |what: &'static str| Fault::damaged(file_name(Family::Users, block.file()), block.offset(), what);
-        let users = users::decode_group(&bytes, group, count).map_err(|corrupt| damaged(corrupt.0))?;
+        let users = engine.files.read_users(group, *block)?;
         if group * USERS_PER_GROUP != engine.state.users() {
-            return Err(damaged("a group of users is missing"));
+            let name = file_name(Family::Users, block.file());
+            return Err(Fault::damaged(name, block.offset(), "a group of users is missing"));
         }
         for (key, profile) in users {
             match profile {
@@ -178,16 +174,18 @@ fn near(blocks: &[Placed]) -> usize {
 fn load_window(engine: &Engine, shard: &mut Shard, window: &[Placed]) -> Result<(), Fault> {
     let (Some((first, _)), Some((last, _))) = (window.first(), window.last()) else { return Ok(()) };
     let number = first.file();
-    let (family, file) = engine.files.get(number).ok_or_else(|| Fault::damaged("blocks", 0, "a file is missing"))?;
+    // The checkpoint names all files, so it is the checkpoint that is wrong.
+    let missing = || Fault::damaged("checkpoint", 0, format!("block file {number} is referred to and not listed"));
+    let of = engine.files.get(number).ok_or_else(missing)?;
     let (start, end) = (first.offset(), last.offset() + u64::from(last.length()));
-    let bytes = read_exact_at(&*file, (end - start) as usize, start)?;
+    let bytes = read_exact_at(&*of.file, (end - start) as usize, start)?;
     let mut entries = Vec::new();
     for (block, key) in window {
         let at = (block.offset() - start) as usize;
         let raw = bytes.get(at..at + block.length() as usize).unwrap_or_default();
         entries.clear();
-        block::decode(fold::owner(*key), raw, block.count as usize, &mut entries)
-            .map_err(|corrupt| Fault::damaged(file_name(family, number), block.offset(), corrupt.0))?;
+        let seed = fold::owner(*key).seed() ^ of.seed;
+        block::decode(seed, raw, block.count as usize, &mut entries).map_err(|corrupt| of.damaged(*block, corrupt))?;
         for &plane in key.plane().rows() {
             if let Some(lists) = shard.lists_mut(plane, key.ordinal()) {
                 lists.extend_row(entries.iter().map(|entry| entry.other));

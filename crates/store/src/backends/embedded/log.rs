@@ -7,29 +7,32 @@
 //!           │ payload checksum u64 │ header checksum u64 │ payload
 //! payload:  base version u64 │ records
 //! ```
-//! A frame without records is a seal: it proves that what stands before it was durable.
+//! A frame without records only says that what stands before it was durable. How far the log reached is told by
+//! [`super::seals`].
 
-use std::{collections::VecDeque, io, sync::Arc};
+use std::{io, sync::Arc};
 
-use entourage_model::{Millis, Outcome, Sequence, Version};
+use entourage_model::{Outcome, Sequence, Version};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     codec::{Corrupt, Reader},
     fault::Fault,
-    record,
+    identity, record,
 };
-use crate::disk::{Disk, DiskFile, read_exact_at};
+use crate::{
+    Identity,
+    disk::{Disk, DiskFile, read_exact_at},
+};
 
 /// 2: users, replies and records have tags of their own. 3: changes of users say whether they are a suspension, and an
-/// erasure whose it is.
-pub(super) const FORMAT: u16 = 3;
+/// erasure whose it is. 4: checksums of frames begin with a number out of the store's secret; seals stand in a file of
+/// their own.
+pub(super) const FORMAT: u16 = 4;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
 pub(super) const SEGMENT_HEADER: u64 = 40;
 pub(super) const FRAME_HEADER: usize = 40;
-/// One index point for about this many bytes of frames, for readers of events.
-const INDEX_BYTES: u64 = 64 << 10;
 const ZEROS: usize = 1 << 20;
 
 const UNFINISHED: &str = "unfinished-segment";
@@ -47,7 +50,7 @@ pub(super) fn segment_number(name: &str) -> Option<u64> {
 }
 
 /// A segment with its header and zeros to its full size, durable under its name: later writes need no new space.
-pub(super) fn prepare(disk: &dyn Disk, epoch: u64, number: u64, bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+pub(super) fn prepare(disk: &dyn Disk, identity: &Identity, number: u64, bytes: u64) -> io::Result<SegmentFile> {
     let file = disk.create(UNFINISHED)?;
     let fill = || -> io::Result<()> {
         let zeros = vec![0; ZEROS.min(bytes as usize)];
@@ -57,13 +60,16 @@ pub(super) fn prepare(disk: &dyn Disk, epoch: u64, number: u64, bytes: u64) -> i
             file.write_at(&zeros[..length as usize], at)?;
             at += length;
         }
-        file.write_at(&segment_header(FORMAT, epoch, number, bytes), 0)?;
+        file.write_at(&segment_header(FORMAT, identity.epoch, number, bytes), 0)?;
         file.sync()?;
         disk.rename(UNFINISHED, &segment_name(number))?;
         disk.sync_folder()
     };
     match fill() {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            let seed = frame_seed(identity, FORMAT, number);
+            Ok(SegmentFile { number, file, size: bytes, format: FORMAT, seed })
+        }
         Err(error) => {
             // Half a segment helps nobody and holds space that others may need.
             let _ = disk.remove(UNFINISHED);
@@ -180,15 +186,29 @@ pub(super) enum Found {
     Broken(&'static str),
 }
 
-struct Header {
-    length: usize,
-    last: Sequence,
-    changes: u32,
-    records: u32,
+pub(super) struct Header {
+    pub(super) length: usize,
+    pub(super) last: Sequence,
+    pub(super) changes: u32,
+    pub(super) records: u32,
+    /// Its checksum.
     payload: u64,
 }
 
-fn parse_header(bytes: &[u8], seed: u64) -> Option<Header> {
+impl Header {
+    /// The last sequence of the frame.
+    pub(super) fn end(&self) -> Sequence {
+        self.last.plus(u64::from(self.changes))
+    }
+
+    pub(super) fn frame(&self, payload: &[u8], seed: u64) -> Option<Frame> {
+        let Self { last, changes, records, .. } = *self;
+        let whole = payload.len() == self.length && xxh3_64_with_seed(payload, seed) == self.payload;
+        whole.then(|| Frame { last, changes, records, payload: payload.to_vec() })
+    }
+}
+
+pub(super) fn parse_header(bytes: &[u8], seed: u64) -> Option<Header> {
     let mut reader = Reader::new(bytes);
     (reader.take(4).ok()? == FRAME_MAGIC).then_some(())?;
     let length = reader.fixed_u32().ok()? as usize;
@@ -200,9 +220,13 @@ fn parse_header(bytes: &[u8], seed: u64) -> Option<Header> {
     (sum == xxh3_64_with_seed(&bytes[..32], seed)).then_some(Header { length, last, changes, records, payload })
 }
 
-/// A frame's checksums depend on the store and the segment: bytes of another one do not pass.
-pub(super) const fn frame_seed(epoch: u64, number: u64) -> u64 {
-    epoch ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// A frame's checksums depend on the store and the segment: bytes of another one do not pass, nor does what somebody
+/// made up. Before format 4 the epoch was all they depended on.
+pub(super) fn frame_seed(identity: &Identity, format: u16, number: u64) -> u64 {
+    match format {
+        ..4 => identity.epoch ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        _ => identity::seed(identity, b"EGFR", &[number]),
+    }
 }
 
 pub(super) fn read_frame(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Result<Found> {
@@ -214,12 +238,8 @@ pub(super) fn read_frame(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Res
     let Some(parsed) = parse_header(&header[..read], seed) else { return Ok(Found::Broken("frame header")) };
     let mut payload = vec![0; parsed.length];
     let read = file.read_at(&mut payload, offset + FRAME_HEADER as u64)?;
-    if read < parsed.length || xxh3_64_with_seed(&payload, seed) != parsed.payload {
-        return Ok(Found::Broken("frame checksum"));
-    }
-    let end = offset + (FRAME_HEADER + parsed.length) as u64;
-    let Header { last, changes, records, .. } = parsed;
-    Ok(Found::Frame { frame: Frame { last, changes, records, payload }, end })
+    let Some(frame) = parsed.frame(&payload[..read], seed) else { return Ok(Found::Broken("frame checksum")) };
+    Ok(Found::Frame { frame, end: offset + (FRAME_HEADER + parsed.length) as u64 })
 }
 
 /// Where the next whole frame header after `offset` stands, if there is one: proof that what stands at `offset` had
@@ -246,9 +266,11 @@ pub(super) fn frame_after(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Re
     Ok(None)
 }
 
-/// The size of a segment of this store; anything else is refused. A segment has its name only once it is whole.
-pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Result<u64, Fault> {
+/// The file of a segment of this store, with what its header says; anything else is refused. A segment has its name
+/// only once it is whole.
+pub(super) fn open_segment(disk: &dyn Disk, identity: &Identity, number: u64) -> Result<SegmentFile, Fault> {
     let name = segment_name(number);
+    let file = disk.open(&name).map_err(|error| Fault::opening(&name, error))?;
     let mut header = [0; SEGMENT_HEADER as usize];
     file.read_at(&mut header, 0)?;
     let format = u16::from_le_bytes([header[4], header[5]]);
@@ -259,91 +281,35 @@ pub(super) fn check_segment(file: &dyn DiskFile, epoch: u64, number: u64) -> Res
     if format > FORMAT {
         return Err(Fault::Format { file: name, found: format, known: FORMAT });
     }
-    if header != segment_header(format, epoch, number, size) {
+    if header != segment_header(format, identity.epoch, number, size) {
         return Err(Fault::damaged(name, 0, "segment header"));
     }
     let found = file.size()?;
     if found < size {
         return Err(Fault::damaged(name, found, format!("the file ends here and should have {size} bytes")));
     }
-    Ok(size)
+    Ok(SegmentFile { number, file, size, format, seed: frame_seed(identity, format, number) })
 }
 
-/// Whether a segment that was checked has the format of this version: one of an earlier version takes no more frames.
-pub(super) fn is_current(file: &dyn DiskFile) -> io::Result<bool> {
-    let mut format = [0; 2];
-    file.read_at(&mut format, 4)?;
-    Ok(u16::from_le_bytes(format) == FORMAT)
-}
-
-/// What is known of a segment without reading it.
+/// What does not change about a segment.
 #[derive(Clone)]
-pub(super) struct Segment {
+pub(super) struct SegmentFile {
     pub(super) number: u64,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) size: u64,
-    /// The sequence before its first change.
-    pub(super) before: Sequence,
-    pub(super) last: Sequence,
-    pub(super) newest: Millis,
-    /// Where its frames end.
-    pub(super) end: u64,
-    /// (sequence before the frame, offset), ascending.
-    pub(super) points: Vec<(Sequence, u64)>,
+    pub(super) format: u16,
+    pub(super) seed: u64,
 }
 
-impl Segment {
-    pub(super) fn new(number: u64, file: Arc<dyn DiskFile>, size: u64, before: Sequence) -> Self {
-        let end = SEGMENT_HEADER;
-        Self { number, file, size, before, last: before, newest: Millis::default(), end, points: Vec::new() }
-    }
-
-    pub(super) fn end_of_log(&self) -> End {
-        End { number: self.number, file: Arc::clone(&self.file), offset: self.end }
-    }
-
-    /// Takes note of a frame that ends at `end`.
-    pub(super) fn note(&mut self, before: Sequence, changes: u32, newest: Millis, end: u64) {
-        if self.points.last().is_none_or(|(_, offset)| self.end - offset >= INDEX_BYTES) {
-            self.points.push((before, self.end));
-        }
-        self.last = before.plus(u64::from(changes));
-        self.newest = self.newest.max(newest);
-        self.end = end;
-    }
-
-    pub(super) fn start_for(&self, after: Sequence) -> u64 {
-        let point = self.points.partition_point(|(before, _)| *before <= after);
-        point.checked_sub(1).and_then(|at| self.points.get(at)).map_or(SEGMENT_HEADER, |(_, offset)| *offset)
+impl SegmentFile {
+    pub(super) fn damaged(&self, offset: u64, what: impl Into<String>) -> Fault {
+        Fault::damaged(segment_name(self.number), offset, what)
     }
 }
 
-/// The segments in order; the last one takes the writes.
-#[derive(Default)]
-pub(super) struct Segments {
-    pub(super) all: VecDeque<Segment>,
-}
-
-impl Segments {
-    pub(super) fn first_kept(&self) -> Sequence {
-        self.all.front().map_or(Sequence::ZERO, |segment| segment.before)
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.all.iter().map(|segment| segment.size).sum()
-    }
-}
-
-/// Where the log ends, and the next frame begins.
-pub(super) struct End {
-    number: u64,
-    file: Arc<dyn DiskFile>,
-    pub(super) offset: u64,
-}
-
-/// Writes a frame where the log ends, and says where it ends then.
-pub(super) fn write_frame(end: &End, epoch: u64, frame: &mut FrameBuilder) -> io::Result<u64> {
-    let bytes = frame.finish(frame_seed(epoch, end.number));
-    end.file.write_durable_at(bytes, end.offset)?;
-    Ok(end.offset + bytes.len() as u64)
+/// Writes a frame at `offset`, where the log ends, and says where it ends then.
+pub(super) fn write_frame(to: &SegmentFile, offset: u64, frame: &mut FrameBuilder) -> io::Result<u64> {
+    let bytes = frame.finish(to.seed);
+    to.file.write_durable_at(bytes, offset)?;
+    Ok(offset + bytes.len() as u64)
 }

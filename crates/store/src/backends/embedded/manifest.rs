@@ -1,5 +1,5 @@
-//! The checkpoint file: which sequence it covers, and where every block lies. Written whole under another name, made
-//! durable, then renamed: it is either there and complete, or not there.
+//! The checkpoint file: which sequence it covers, where every block lies, what every file must be. Written whole under
+//! another name, made durable, then renamed: it is either there and complete, or not there.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -18,8 +18,8 @@ use super::{
 use crate::disk::{Disk, DiskFile, read_all};
 
 /// 2: documents; users may be erased; blocks of edges have more flags. 3: quiet follows lie apart; documents with the ids
-/// of the erased.
-pub(super) const FORMAT: u16 = 3;
+/// of the erased. 4: sizes and checksums of all files; where the log begins; checksums of blocks depend on their file.
+pub(super) const FORMAT: u16 = 4;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";
 const UNFINISHED: &str = "unfinished-checkpoint";
@@ -43,6 +43,24 @@ pub(super) struct FileEntry {
     pub(super) number: u32,
     pub(super) family: Family,
     pub(super) size: u64,
+    pub(super) proof: Option<Proof>,
+}
+
+/// What a file of blocks is checked by; those of older formats have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Proof {
+    /// Part of the checksum of each block.
+    pub(super) seed: u64,
+    /// Of all bytes.
+    pub(super) sum: u64,
+}
+
+/// A file of idempotency records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunEntry {
+    pub(super) name: String,
+    /// Size and checksum of the file; not known before format 4.
+    pub(super) whole: Option<(u64, u64)>,
 }
 
 /// Both sides of one user's lists in one plane.
@@ -56,17 +74,36 @@ pub(super) struct ListEntry {
     pub(super) mixed: [bool; 2],
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) number: u64,
     pub(super) sequence: Sequence,
     pub(super) version: Version,
     /// The log segment that was written to when the state was set aside; 0 when there was none yet.
     pub(super) segment: u64,
+    /// The first segment of the log that is kept; not known before format 4.
+    pub(super) first_segment: Option<u64>,
     pub(super) users: u32,
     pub(super) last_file: u32,
     pub(super) files: Vec<FileEntry>,
-    pub(super) idempotency: Vec<String>,
+    pub(super) idempotency: Vec<RunEntry>,
+}
+
+impl Default for Head {
+    /// That of a store without a checkpoint: nothing is covered, and the log begins with its first segment.
+    fn default() -> Self {
+        Self {
+            number: 0,
+            sequence: Sequence::ZERO,
+            version: Version::ZERO,
+            segment: 0,
+            first_segment: Some(1),
+            users: 0,
+            last_file: 0,
+            files: Vec::new(),
+            idempotency: Vec::new(),
+        }
+    }
 }
 
 /// Where the documents of each shelf lie.
@@ -147,7 +184,7 @@ pub(super) struct Manifest {
     pub(super) head: Head,
     /// One block of users for each group.
     pub(super) groups: Vec<BlockRef>,
-    format: u16,
+    pub(super) format: u16,
     body: Vec<u8>,
     lists_at: usize,
 }
@@ -161,7 +198,11 @@ impl Manifest {
         if bytes.get(..4) == Some(MAGIC) && format > FORMAT {
             return Err(Fault::Format { file: name, found: format, known: FORMAT });
         }
-        Self::decode(bytes, epoch).map_err(|corrupt| Fault::corrupt(name, 0, corrupt))
+        let manifest = Self::decode(bytes, epoch).map_err(|corrupt| Fault::corrupt(&name, 0, corrupt))?;
+        if manifest.head.number != number {
+            return Err(Fault::damaged(name, 0, format!("this is checkpoint {}", manifest.head.number)));
+        }
+        Ok(manifest)
     }
 
     fn decode(mut bytes: Vec<u8>, epoch: u64) -> Result<Self, Corrupt> {
@@ -174,7 +215,7 @@ impl Manifest {
             return Err(Corrupt("not a checkpoint"));
         }
         let format = u16::from_le_bytes(reader.array()?);
-        let head = take_head(&mut reader)?;
+        let head = take_head(&mut reader, format)?;
         let mut groups = Vec::new();
         let mut place = Cursor::default();
         for _ in 0..reader.length()? {
@@ -225,15 +266,23 @@ fn put_head(bytes: &mut Vec<u8>, head: &Head, groups: &[BlockRef]) {
     for value in numbers {
         put_varint(bytes, value);
     }
+    put_varint(bytes, head.first_segment.unwrap_or_default());
     put_varint(bytes, head.files.len() as u64);
     for file in &head.files {
         put_varint(bytes, u64::from(file.number));
         bytes.push(file.family as u8);
         put_varint(bytes, file.size);
+        bytes.push(u8::from(file.proof.is_some()));
+        for number in file.proof.into_iter().flat_map(|proof| [proof.seed, proof.sum]) {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
     }
     put_varint(bytes, head.idempotency.len() as u64);
-    for name in &head.idempotency {
-        put_bytes(bytes, name.as_bytes());
+    for run in &head.idempotency {
+        put_bytes(bytes, run.name.as_bytes());
+        let (size, sum) = run.whole.unwrap_or_default();
+        put_varint(bytes, size);
+        bytes.extend_from_slice(&sum.to_le_bytes());
     }
     put_varint(bytes, groups.len() as u64);
     let mut place = Cursor::default();
@@ -242,7 +291,7 @@ fn put_head(bytes: &mut Vec<u8>, head: &Head, groups: &[BlockRef]) {
     }
 }
 
-fn take_head(reader: &mut Reader<'_>) -> Result<Head, Corrupt> {
+fn take_head(reader: &mut Reader<'_>, format: u16) -> Result<Head, Corrupt> {
     let mut head = Head {
         number: reader.varint()?,
         sequence: Sequence(reader.varint()?),
@@ -250,16 +299,27 @@ fn take_head(reader: &mut Reader<'_>) -> Result<Head, Corrupt> {
         segment: reader.varint()?,
         users: reader.u32()?,
         last_file: reader.u32()?,
+        first_segment: None,
         ..Head::default()
     };
+    let is_proved = format >= PROVED;
+    if is_proved {
+        head.first_segment = Some(reader.varint()?);
+    }
     for _ in 0..reader.length()? {
         let number = reader.u32()?;
         let family = Family::from_number(reader.byte()?).ok_or(Corrupt("file family"))?;
-        head.files.push(FileEntry { number, family, size: reader.varint()? });
+        let size = reader.varint()?;
+        let proof = match is_proved && reader.byte()? != 0 {
+            true => Some(Proof { seed: reader.fixed_u64()?, sum: reader.fixed_u64()? }),
+            false => None,
+        };
+        head.files.push(FileEntry { number, family, size, proof });
     }
     for _ in 0..reader.length()? {
-        let name = std::str::from_utf8(reader.bytes()?).map_err(|_| Corrupt("file name"))?;
-        head.idempotency.push(name.to_owned());
+        let name = std::str::from_utf8(reader.bytes()?).map_err(|_| Corrupt("file name"))?.to_owned();
+        let whole = if is_proved { Some((reader.varint()?, reader.fixed_u64()?)) } else { None };
+        head.idempotency.push(RunEntry { name, whole });
     }
     Ok(head)
 }
@@ -316,6 +376,8 @@ fn put_blocks(bytes: &mut Vec<u8>, refs: &Refs, cursor: &mut Cursor) {
     }
 }
 
+/// Older formats have no sizes and checksums of files.
+const PROVED: u16 = 4;
 /// Older formats tell how many of the edges are quiet.
 const QUIET_APART: u16 = 3;
 

@@ -1,6 +1,6 @@
 //! Opening a store: the last checkpoint, then the log after it. Recovery only applies; it decides nothing.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use entourage_model::{Millis, Outcome, Sequence, Version};
 use hashbrown::HashSet;
@@ -13,13 +13,17 @@ use super::{
     idempotency::is_record_file,
     lists::BlockRef,
     load,
-    log::{self, Found, SEGMENT_HEADER, Segment},
+    log::{self, Found, SEGMENT_HEADER},
     manifest::{self, Head, Manifest},
+    seals::{self, Seal},
+    segments::Segment,
 };
-use crate::disk::{DiskFile, read_exact_at};
+use crate::disk::read_exact_at;
 
 /// So many outcomes are applied in one go: their memory is fetched side by side.
 const APPLY_TOGETHER: usize = 8_192;
+/// Stores whose newest files have this format have seals, too.
+const SEALED_FORMAT: u16 = 4;
 
 /// Where the writers go on.
 pub(super) struct Recovered {
@@ -36,6 +40,13 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
         Some(number) => Manifest::read(&*engine.disk, engine.epoch(), number)?,
         None => Manifest::default(),
     };
+    let segments = open_segments(engine, &names)?;
+    let sealed_format = segments.iter().map(|segment| segment.format).chain([manifest.format]).max();
+    let has_seals = sealed_format.is_some_and(|format| format >= SEALED_FORMAT);
+    let seal = engine.seals.open(&*engine.disk, &engine.identity, has_seals)?;
+    if manifest.head.number < seal.checkpoint {
+        return Err(Fault::damaged(manifest::name(seal.checkpoint), 0, "the file is missing"));
+    }
     load::open_files(engine, &manifest.head)?;
     load::users(engine, &manifest)?;
     let mixed = load::lists(engine, &manifest)?;
@@ -47,30 +58,70 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     engine.state.erased().take_fresh();
     engine.idempotency.open(&*engine.disk, engine.epoch(), &head.idempotency)?;
     engine.state.publish(head.sequence);
-    remove_leftovers(engine, &head, &names)?;
-    let (last, version) = replay(engine, &head, &names)?;
+    let (last, version) = replay(engine, &head, segments, seal)?;
     engine.checkpoint.lock().covered = head.sequence;
+    engine.checkpoint_number.store(head.number, Ordering::Release);
+    // Only now that everything is there: what is refused keeps all its files.
+    remove_leftovers(engine, &head)?;
+    engine.disk.sync_folder()?;
     Ok(Recovered { last, version, manifest: head.number, groups })
 }
 
 /// Files of a checkpoint that was not finished, or that the last one no longer refers to.
-fn remove_leftovers(engine: &Engine, head: &Head, names: &[String]) -> Result<(), Fault> {
+fn remove_leftovers(engine: &Engine, head: &Head) -> Result<(), Fault> {
     let mut known: HashSet<String> = head.files.iter().map(|entry| file_name(entry.family, entry.number)).collect();
-    known.extend(head.idempotency.iter().cloned());
+    known.extend(head.idempotency.iter().map(|run| run.name.clone()));
     if head.number > 0 {
         known.insert(manifest::name(head.number));
     }
-    for name in names {
+    for name in engine.disk.list()? {
+        let name = name.as_str();
         let ours = is_block_file(name)
             || is_record_file(name)
             || manifest::parse_name(name).is_some()
             || manifest::is_unfinished(name)
-            || log::is_unfinished(name);
+            || log::is_unfinished(name)
+            || seals::is_unfinished(name);
         if ours && !known.contains(name) {
             engine.disk.remove(name)?;
         }
     }
     Ok(())
+}
+
+/// In the order of their numbers; where each begins is not known yet.
+fn open_segments(engine: &Engine, names: &[String]) -> Result<Vec<Segment>, Fault> {
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| log::segment_number(name)).collect();
+    numbers.sort_unstable();
+    let open = |number| log::open_segment(&*engine.disk, &engine.identity, number);
+    numbers.into_iter().map(|number| Ok(Segment::new(open(number)?, Sequence::ZERO))).collect()
+}
+
+/// Which segments are kept, in a row and none missing. What the checkpoint let go of may be there or not: it goes in any
+/// order when the power does.
+fn kept(engine: &Engine, head: &Head, mut segments: Vec<Segment>, seal: Seal) -> Result<Vec<Segment>, Fault> {
+    let first = match head.first_segment {
+        Some(first) => first,
+        // Before format 4 no checkpoint said where the log begins: after the last gap that it covers.
+        None => segments
+            .array_windows()
+            .rfind(|[one, next]| one.number + 1 != next.number && next.number <= head.segment)
+            .map_or_else(|| segments.first().map_or(u64::MAX, |segment| segment.number), |[_, next]| next.number)
+            .min(head.segment.max(1)),
+    };
+    let gone = segments.partition_point(|segment| segment.number < first);
+    for segment in segments.drain(..gone) {
+        tracing::warn!(segment = segment.number, "a log segment that the checkpoint had let go of is removed");
+        engine.disk.remove(&log::segment_name(segment.number))?;
+    }
+    let last = segments.last().map_or(0, |segment| segment.number).max(seal.segment).max(head.segment);
+    // A new store, or one that was never written to, has none.
+    let wanted = if last == 0 { first..first } else { first..last.saturating_add(1) };
+    let numbers = segments.iter().map(|segment| Some(segment.number)).chain(std::iter::repeat(None));
+    if let Some((missing, _)) = wanted.zip(numbers).find(|(wanted, found)| Some(*wanted) != *found) {
+        return Err(Fault::damaged(log::segment_name(missing), 0, "the segment is missing"));
+    }
+    Ok(segments)
 }
 
 struct Replay<'a> {
@@ -80,151 +131,133 @@ struct Replay<'a> {
     version: Version,
     /// Read and in order, but not applied yet.
     pending: Vec<Outcome>,
+    seal: Seal,
 }
 
-fn replay(engine: &Engine, head: &Head, names: &[String]) -> Result<(Sequence, Version), Fault> {
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| log::segment_number(name)).collect();
-    numbers.sort_unstable();
-    let mut files: Vec<(u64, Arc<dyn DiskFile>, u64)> = Vec::new();
-    for number in numbers {
-        let file = engine.disk.open(&log::segment_name(number))?;
-        let size = log::check_segment(&*file, engine.epoch(), number)?;
-        files.push((number, file, size));
-    }
-    // Segments past retention go in any order when the power goes: whatever stands before a gap that the checkpoint
-    // covers was on its way out.
-    if let Some(gap) = files.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0 && pair[1].0 <= head.segment) {
-        for (number, ..) in files.drain(..=gap) {
-            tracing::warn!(segment = number, "a log segment stands before a gap that the checkpoint covers: removed");
-            engine.disk.remove(&log::segment_name(number))?;
-        }
-    }
-    if let Some(pair) = files.windows(2).find(|pair| pair[0].0 + 1 != pair[1].0) {
-        return Err(Fault::damaged(log::segment_name(pair[0].0 + 1), 0, "the segment is missing"));
-    }
-    if head.segment > 0 && files.first().is_none_or(|(first, ..)| *first > head.segment) {
-        return Err(Fault::damaged(log::segment_name(head.segment), 0, "the segment is missing"));
-    }
+fn replay(engine: &Engine, head: &Head, segments: Vec<Segment>, seal: Seal) -> Result<(Sequence, Version), Fault> {
+    let mut segments = kept(engine, head, segments, seal)?;
     let covered = head.sequence;
-    let mut segments = summarize(engine, files, covered)?;
+    let first_frames = summarize(&mut segments)?;
     // Records without changes count no sequence, so the place where the checkpoint was taken is told by its segment.
     let from = segments.iter().position(|segment| segment.number >= head.segment).unwrap_or(0);
-    if segments.first().is_some_and(|first| first.before > covered) {
-        return Err(Fault::damaged(log::segment_name(segments[0].number), 0, "the log begins after the checkpoint"));
+    if let (Some(segment), Some(Some(before))) = (segments.first(), first_frames.first())
+        && *before > covered
+    {
+        return Err(segment.damaged(SEGMENT_HEADER, "the log begins after the checkpoint"));
     }
-    let last = segments.get(from).map_or(covered, |segment| segment.before);
-    let mut replay = Replay { engine, covered, last, version: head.version, pending: Vec::new() };
+    // A segment without a frame goes on where the checkpoint ends that was taken in it.
+    let last = first_frames.get(from).copied().flatten().unwrap_or(covered);
+    if let Some(covered) = from.checked_sub(1).and_then(|covered| segments.get_mut(covered)) {
+        (covered.last, covered.end) = (last, covered.size);
+        covered.newest = covered.newest.max(head.version.millis());
+    }
+    let mut replay = Replay { engine, covered, last, version: head.version, pending: Vec::new(), seal };
     let mut used = from;
     for index in from..segments.len() {
         let (done, later) = segments.split_at_mut(index + 1);
         let segment = &mut done[index];
-        if replay.segment(segment, later)? {
+        let next = first_frames.get(index + 1).copied().flatten();
+        if replay.segment(segment, next, later)? {
             used = index;
         }
     }
     replay.apply_pending();
-    if replay.last < covered {
-        let name = segments.last().map_or_else(|| log::segment_name(1), |segment| log::segment_name(segment.number));
-        let what = format!("the log ends at {} before the checkpoint at {covered}", replay.last);
-        return Err(Fault::damaged(name, 0, what));
+    if replay.last < covered.max(seal.sequence) {
+        let name = log::segment_name(segments.last().map_or(1, |segment| segment.number));
+        let what = format!(
+            "the log ends at {} before the checkpoint at {covered} and the seal at {}",
+            replay.last, seal.sequence
+        );
+        return Err(Fault::damaged(name, segments.last().map_or(0, |segment| segment.end), what));
     }
     // Segments made ahead and never written to; they are made again when they are needed.
     for spare in segments.drain((used + 1).min(segments.len())..) {
         engine.disk.remove(&log::segment_name(spare.number))?;
     }
-    engine.disk.sync_folder()?;
     let (last, version) = (replay.last, replay.version);
-    if let Some(active) = segments.last_mut()
-        && !log::is_current(&*active.file)?
-    {
-        // Full as far as writers know: what an earlier version could not read belongs into a segment that says so.
-        active.size = active.end;
-    }
     engine.state.publish(last);
     engine.segments.lock().all.extend(segments);
     Ok((last, version))
 }
 
-/// Looks at the first frame of each segment: enough to know which ones must be replayed.
-fn summarize(
-    engine: &Engine,
-    files: Vec<(u64, Arc<dyn DiskFile>, u64)>,
-    covered: Sequence,
-) -> Result<Vec<Segment>, Fault> {
-    let mut segments: Vec<Segment> = Vec::with_capacity(files.len());
-    for (number, file, size) in files {
-        let seed = log::frame_seed(engine.epoch(), number);
-        let (before, newest) = match log::read_frame(&*file, seed, SEGMENT_HEADER)? {
+/// Looks at the first frame of each segment: enough to know which ones must be replayed. Says what sequence each begins
+/// after; `None` for one without a readable frame.
+fn summarize(segments: &mut [Segment]) -> Result<Vec<Option<Sequence>>, Fault> {
+    let mut first_frames: Vec<Option<Sequence>> = Vec::with_capacity(segments.len());
+    for index in 0..segments.len() {
+        let (earlier, segment) = segments.split_at_mut(index);
+        let Some(segment) = segment.first_mut() else { break };
+        let first = match log::read_frame(&*segment.file, segment.seed, SEGMENT_HEADER)? {
             Found::Frame { frame, .. } => {
                 let newest = frame.outcomes().ok().and_then(|outcomes| outcomes.last().map(|o| o.version.millis()));
-                (frame.last, newest.unwrap_or_default())
+                segment.before = frame.last;
+                if let Some(earlier) = earlier.last_mut() {
+                    earlier.last = frame.last;
+                    earlier.newest = newest.unwrap_or_default();
+                    earlier.end = earlier.size;
+                }
+                Some(frame.last)
             }
             // Nothing readable: it can only be the end of the log, which `Replay::segment` makes sure of.
-            Found::End | Found::Broken(_) => (Sequence(u64::MAX), Millis::default()),
+            Found::End | Found::Broken(_) => None,
         };
-        if let Some(earlier) = segments.last_mut().filter(|_| before.0 != u64::MAX) {
-            earlier.last = before;
-            earlier.newest = newest;
-            earlier.end = earlier.size;
+        if first.is_some()
+            && let Some(broken) = first_frames.iter().position(Option::is_none)
+        {
+            return Err(segments[broken].damaged(SEGMENT_HEADER, "the first frame, though later segments have frames"));
         }
-        segments.push(Segment::new(number, file, size, before));
+        first_frames.push(first);
     }
-    let readable = |segment: &Segment| segment.before.0 != u64::MAX;
-    if let Some(broken) = segments.iter().position(|segment| !readable(segment))
-        && segments[broken..].iter().any(readable)
-    {
-        let name = log::segment_name(segments[broken].number);
-        return Err(Fault::damaged(name, SEGMENT_HEADER, "the first frame, though later segments have frames"));
-    }
-    // A log without a single readable frame begins where the checkpoint ends.
-    if let Some(first) = segments.first_mut().filter(|first| first.before.0 == u64::MAX) {
-        first.before = covered;
-    }
-    Ok(segments)
+    Ok(first_frames)
 }
 
 impl Replay<'_> {
-    /// Applies a segment's frames. `Ok(false)`: there were none.
-    fn segment(&mut self, segment: &mut Segment, later: &[Segment]) -> Result<bool, Fault> {
-        let seed = log::frame_seed(self.engine.epoch(), segment.number);
-        let name = log::segment_name(segment.number);
+    /// Applies a segment's frames; the segment after it begins after `next`. `Ok(false)`: there were none.
+    fn segment(&mut self, segment: &mut Segment, next: Option<Sequence>, later: &[Segment]) -> Result<bool, Fault> {
         segment.before = self.last;
         segment.last = self.last;
         segment.end = SEGMENT_HEADER;
         loop {
             let offset = segment.end;
-            let found =
-                if offset + 40 > segment.size { Found::End } else { log::read_frame(&*segment.file, seed, offset)? };
+            let found = match offset + log::FRAME_HEADER as u64 > segment.size {
+                true => Found::End,
+                false => log::read_frame(&*segment.file, segment.seed, offset)?,
+            };
             let broken = match found {
                 Found::Frame { frame, end } => {
                     if frame.last != self.last {
-                        let what = format!("sequence {} follows {}", frame.last, self.last);
-                        return Err(Fault::damaged(name, offset, what));
+                        return Err(segment.damaged(offset, format!("sequence {} follows {}", frame.last, self.last)));
                     }
-                    let newest = self.apply(&frame).map_err(|corrupt| Fault::corrupt(&name, offset, corrupt))?;
+                    let newest = self.apply(&frame).map_err(|Corrupt(what)| segment.damaged(offset, what))?;
                     segment.note(frame.last, frame.changes, newest, end);
                     continue;
                 }
                 Found::End => None,
                 Found::Broken(what) => Some(what),
             };
-            let follows = log::frame_after(&*segment.file, seed, offset)?;
-            let elsewhere = later.iter().any(|later| {
-                let seed = log::frame_seed(self.engine.epoch(), later.number);
-                matches!(log::frame_after(&*later.file, seed, 0), Ok(Some(_)))
-            });
+            if self.seal.segment == segment.number && self.seal.reaches_beyond(segment.number, offset) {
+                let what = broken.unwrap_or("a frame is missing");
+                return Err(segment.damaged(offset, format!("{what}, though the log had reached {}", self.seal.end)));
+            }
+            let follows = log::frame_after(&*segment.file, segment.seed, offset)?;
+            let elsewhere = self.seal.segment > segment.number
+                || later.iter().any(|later| matches!(log::frame_after(&*later.file, later.seed, 0), Ok(Some(_))));
             match (broken, follows) {
                 // One batch is under way at a time: a frame after this place proves that this place was durable.
                 (_, Some(at)) => {
                     let what = broken.unwrap_or("a frame is missing");
-                    return Err(Fault::damaged(name, offset, format!("{what}, though a frame follows at {at}")));
+                    return Err(segment.damaged(offset, format!("{what}, though a frame follows at {at}")));
                 }
                 (Some(what), None) if elsewhere => {
-                    return Err(Fault::damaged(name, offset, format!("{what}, though later segments have frames")));
+                    return Err(segment.damaged(offset, format!("{what}, though later segments have frames")));
                 }
                 (Some(_), None) => {
                     wipe(segment)?;
                     return Ok(true);
+                }
+                (None, None) if next.is_some_and(|next| next != self.last) => {
+                    let what = format!("it ends after {}, and the next segment does not go on there", self.last);
+                    return Err(segment.damaged(offset, what));
                 }
                 (None, None) => {
                     // The beginning of a torn frame may be missing while the rest of it is there.

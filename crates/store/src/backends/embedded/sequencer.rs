@@ -4,7 +4,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use entourage_model::{Code, Error, Key, Operation, Outcome, Result, Sequence, Version, VersionClock, Write, resolve};
@@ -20,6 +20,8 @@ use super::{
     pipe::{Pipe, Stops},
 };
 
+/// While others follow all the time, the log is sealed this often: what was answered before is proved durable.
+const SEAL_EVERY: Duration = Duration::from_secs(1);
 /// From this many writes on those they name are looked up together, shard after shard.
 const MANY: usize = 64;
 
@@ -133,13 +135,24 @@ pub(super) struct Sequencer {
     pipe: Arc<Pipe>,
     /// Looked at once a batch.
     over_budget: bool,
+    /// When the log was last sealed.
+    sealed: Instant,
 }
 
 impl Sequencer {
     pub(super) fn new(engine: Arc<Engine>, queue: Arc<Queue>, last: Sequence, version: Version) -> Self {
         let versions = VersionClock::new(0, version);
         let pipe = Arc::new(Pipe::new(Committer::new(Arc::clone(&engine))));
-        Self { engine, queue, versions, last, overlay: Overlay::default(), pipe, over_budget: false }
+        Self {
+            engine,
+            queue,
+            versions,
+            last,
+            overlay: Overlay::default(),
+            pipe,
+            over_budget: false,
+            sealed: Instant::now(),
+        }
     }
 
     /// What the second thread runs.
@@ -162,11 +175,15 @@ impl Sequencer {
             }
             self.commit(&mut jobs);
             self.maybe_freeze();
+            if self.engine.options.seal_after.is_some() && self.sealed.elapsed() >= SEAL_EVERY {
+                self.seal();
+            }
         }
         self.seal();
     }
 
     fn seal(&mut self) {
+        self.sealed = Instant::now();
         self.settle(&mut Batch::new(0, self.last));
         self.pipe.committer.seal(self.last);
     }

@@ -1,7 +1,7 @@
 //! Documents of one owner on one shelf as blocks: a few dozen in the order of their ids, checksummed.
 //!
 //! ```text
-//! checksum u64, seeded with shelf and owner │ for each document: id │ version │ value
+//! checksum u64, seeded with shelf, owner and file │ for each document: id │ version │ value
 //! ```
 
 use entourage_model::{Key, Space, Version};
@@ -66,23 +66,33 @@ pub(super) struct Document {
 
 pub(super) type Named = (DocumentId, Document);
 
-pub(super) fn encode(key: ShelfKey, documents: &[Named]) -> Vec<u8> {
+/// The checksum begins with `seed`.
+pub(super) fn encode(seed: u64, documents: &[Named]) -> Vec<u8> {
     let mut bytes = vec![0; 8];
     for (id, document) in documents {
         put_bytes(&mut bytes, id);
         put_varint(&mut bytes, document.version.bits());
         put_bytes(&mut bytes, &document.value);
     }
-    let sum = xxh3_64_with_seed(&bytes[8..], key.hash());
-    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+    sign(seed, &mut bytes);
     bytes
 }
 
-pub(super) fn decode(key: ShelfKey, bytes: &[u8], count: usize) -> Result<Vec<Named>, Corrupt> {
-    let mut reader = Reader::new(bytes);
-    if reader.fixed_u64()? != xxh3_64_with_seed(bytes.get(8..).unwrap_or_default(), key.hash()) {
-        return Err(Corrupt("checksum"));
+/// Writes the checksum into its place.
+pub(super) fn sign(seed: u64, bytes: &mut [u8]) {
+    if let Some((place, body)) = bytes.split_first_chunk_mut::<8>() {
+        *place = xxh3_64_with_seed(body, seed).to_le_bytes();
     }
+}
+
+/// What the checksum is of, if it is right.
+pub(super) fn checked(seed: u64, bytes: &[u8]) -> Result<&[u8], Corrupt> {
+    let (sum, body) = bytes.split_first_chunk::<8>().ok_or(Corrupt("cut short"))?;
+    if u64::from_le_bytes(*sum) == xxh3_64_with_seed(body, seed) { Ok(body) } else { Err(Corrupt("checksum")) }
+}
+
+pub(super) fn decode(seed: u64, bytes: &[u8], count: usize) -> Result<Vec<Named>, Corrupt> {
+    let mut reader = Reader::new(checked(seed, bytes)?);
     let mut documents = Vec::with_capacity(count.min(bytes.len()));
     for _ in 0..count {
         let id = reader.bytes()?.into();
@@ -133,12 +143,14 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_read_back_and_belong_to_their_owner(documents in documents()) {
-            let bytes = encode(KEY, &documents);
-            prop_assert_eq!(decode(KEY, &bytes, documents.len()).unwrap(), documents.clone());
+            let file = 0x0123_4567_89ab_cdef;
+            let bytes = encode(KEY.hash() ^ file, &documents);
+            prop_assert_eq!(decode(KEY.hash() ^ file, &bytes, documents.len()).unwrap(), documents.clone());
             let other = ShelfKey { owner: Key(8), ..KEY };
-            prop_assert!(decode(other, &bytes, documents.len()).is_err());
+            prop_assert!(decode(other.hash() ^ file, &bytes, documents.len()).is_err());
             let other = ShelfKey { shelf: Shelf::History, ..KEY };
-            prop_assert!(decode(other, &bytes, documents.len()).is_err());
+            prop_assert!(decode(other.hash() ^ file, &bytes, documents.len()).is_err());
+            prop_assert!(decode(KEY.hash(), &bytes, documents.len()).is_err());
         }
 
         #[test]
@@ -147,7 +159,7 @@ mod tests {
             prop_assert_eq!(cuts.concat(), documents.clone());
             for block in cuts {
                 prop_assert!(!block.is_empty());
-                let bytes = encode(KEY, block).len();
+                let bytes = encode(KEY.hash(), block).len();
                 prop_assert!(bytes <= BLOCK_BYTES + 200 || block.len() == 1, "{} bytes", bytes);
             }
         }

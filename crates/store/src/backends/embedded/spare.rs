@@ -1,12 +1,15 @@
 //! The next log segment, made before it is needed: zeroing it must not hold up a batch, and a full disk shows
 //! before anything was half written.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{engine::Engine, fault::Fault, log};
-use crate::disk::DiskFile;
+use super::{
+    engine::Engine,
+    fault::Fault,
+    log::{self, SegmentFile},
+};
 
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -19,7 +22,7 @@ pub(super) struct Spare {
 #[derive(Default)]
 struct SpareState {
     wanted: Option<u64>,
-    ready: Option<(u64, Arc<dyn DiskFile>)>,
+    ready: Option<SegmentFile>,
     error: Option<Fault>,
 }
 
@@ -33,13 +36,13 @@ impl Spare {
     }
 
     /// Segment `number`, as soon as it is there.
-    pub(super) fn take(&self, engine: &Engine, number: u64) -> Result<Arc<dyn DiskFile>, Fault> {
+    pub(super) fn take(&self, engine: &Engine, number: u64) -> Result<SegmentFile, Fault> {
         if !engine.options.prepare_ahead {
             return make(engine, number);
         }
         let mut state = self.state.lock();
         loop {
-            if let Some((_, file)) = state.ready.take_if(|(ready, _)| *ready == number) {
+            if let Some(file) = state.ready.take_if(|ready| ready.number == number) {
                 return Ok(file);
             }
             if let Some(fault) = &state.error {
@@ -61,8 +64,8 @@ impl Spare {
     }
 }
 
-fn make(engine: &Engine, number: u64) -> Result<Arc<dyn DiskFile>, Fault> {
-    Ok(log::prepare(&*engine.disk, engine.epoch(), number, engine.options.segment_bytes)?)
+fn make(engine: &Engine, number: u64) -> Result<SegmentFile, Fault> {
+    Ok(log::prepare(&*engine.disk, &engine.identity, number, engine.options.segment_bytes)?)
 }
 
 /// The thread that makes segments.
@@ -86,7 +89,7 @@ pub(super) fn run(engine: &Engine) {
             Ok(file) => {
                 state.wanted = None;
                 state.error = None;
-                state.ready = Some((number, file));
+                state.ready = Some(file);
                 engine.has_segment();
             }
             // Tried again soon: space comes back without anybody saying so.

@@ -1,17 +1,17 @@
 //! Blocks of users: one for each group of 64 ordinals.
 
 use entourage_model::{Key, Version};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     codec::{Corrupt, Reader, put_bytes, put_signed, put_varint},
     profile::Profile,
+    shelf,
     state::{State, USERS_PER_GROUP},
 };
 
 /// The users of a group below `end`, as they are now. A record newer than the checkpoint does no harm: replay
-/// writes the same record again.
-pub(super) fn encode_group(state: &State, group: u32, end: u32) -> (Vec<u8>, u32) {
+/// writes the same record again. The checksum begins with `seed`.
+pub(super) fn encode_group(state: &State, group: u32, end: u32, seed: u64) -> (Vec<u8>, u32) {
     let mut bytes = vec![0; 8];
     let first = group * USERS_PER_GROUP;
     let ordinals = first..(first + USERS_PER_GROUP).min(end);
@@ -29,16 +29,12 @@ pub(super) fn encode_group(state: &State, group: u32, end: u32) -> (Vec<u8>, u32
             }
         }
     }
-    let sum = xxh3_64_with_seed(&bytes[8..], u64::from(group));
-    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+    shelf::sign(seed, &mut bytes);
     (bytes, ordinals.len() as u32)
 }
 
-pub(super) fn decode_group(bytes: &[u8], group: u32, count: u32) -> Result<Vec<(Key, Profile)>, Corrupt> {
-    let mut reader = Reader::new(bytes);
-    if reader.fixed_u64()? != xxh3_64_with_seed(bytes.get(8..).unwrap_or_default(), u64::from(group)) {
-        return Err(Corrupt("checksum"));
-    }
+pub(super) fn decode_group(bytes: &[u8], seed: u64, count: u32) -> Result<Vec<(Key, Profile)>, Corrupt> {
+    let mut reader = Reader::new(shelf::checked(seed, bytes)?);
     let mut users = Vec::with_capacity(count.min(USERS_PER_GROUP) as usize);
     for _ in 0..count {
         let key = Key(reader.signed()?);

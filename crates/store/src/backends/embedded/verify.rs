@@ -5,28 +5,32 @@ use entourage_model::{
     Version, external_post, post_author,
 };
 use hashbrown::HashMap;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{
     engine::Engine,
-    events::Frames,
     fault::Fault,
-    history, log,
+    files::file_name,
+    frames::Frames,
+    history,
     plane::StoredPlane,
     read,
     shelf::{Document, Shelf, ShelfKey},
     tail::Direction,
 };
-use crate::Report;
+use crate::{Report, disk::read_exact_at};
 
 const PAGE: usize = 4096;
+/// So many bytes of a file are read at a time.
+const PIECE: u64 = 1 << 20;
 
 /// How many edges point at a user, and the sum of their digests.
 type Mirror = HashMap<(Plane, Key), (u64, u64)>;
 
 pub(super) fn verify(engine: &Engine) -> Result<Report, Fault> {
-    let _still = engine.gate.lock();
     let mut report = Report::default();
+    files_are_whole(engine)?;
+    let _still = engine.gate.lock();
     let mut keys: Vec<Key> = engine.state.keys().to_vec();
     keys.sort_unstable();
     keys.dedup();
@@ -49,6 +53,25 @@ pub(super) fn verify(engine: &Engine) -> Result<Report, Fault> {
     replaced(engine, &mut report);
     log_is_whole(engine, &mut report)?;
     Ok(report)
+}
+
+/// Every byte of every file is what the checkpoint says, also of those that nothing reads any more. Beside writers: the
+/// files that are finished do not change.
+fn files_are_whole(engine: &Engine) -> Result<(), Fault> {
+    engine.idempotency.verify()?;
+    for (number, file) in engine.files.all() {
+        let Some(wanted) = file.sum else { continue };
+        let (mut sum, mut at) = (Xxh3::new(), 0);
+        while at < file.size {
+            let piece = read_exact_at(&*file.file, (file.size - at).min(PIECE) as usize, at)?;
+            sum.update(&piece);
+            at += piece.len() as u64;
+        }
+        if sum.digest() != wanted {
+            return Err(Fault::damaged(file_name(file.family, number), 0, "checksum of the file"));
+        }
+    }
+    Ok(())
 }
 
 fn digest(edge: &Edge) -> u64 {
@@ -244,15 +267,15 @@ fn log_is_whole(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
     let segments: Vec<_> = engine.segments.lock().all.iter().cloned().collect();
     let mut last: Option<Sequence> = None;
     for segment in &segments {
-        let mut frames = Frames::new(segment, engine.epoch(), log::SEGMENT_HEADER);
-        while let Some(frame) = frames.next()? {
-            if last.is_some_and(|last| last != frame.last) {
-                report.problem("events", format!("sequence {} follows {last:?}", frame.last));
-            }
-            let outcomes = frame.outcomes().map_err(|c| Fault::corrupt(log::segment_name(segment.number), 0, c))?;
+        if last.is_some_and(|last| last != segment.before) {
+            report.problem("events", format!("sequence {} follows {last:?}", segment.before));
+        }
+        last = Some(segment.last);
+        let mut frames = Frames::new(segment.whole());
+        while let Some(frame) = frames.next_above(Sequence::ZERO)? {
+            let outcomes = frame.outcomes().map_err(|corrupt| frames.corrupt(corrupt))?;
             let changes = outcomes.iter().flat_map(|outcome| &outcome.changes);
             report.events += changes.filter(|change| change.is_public()).count() as u64;
-            last = Some(frame.last.plus(u64::from(frame.changes)));
         }
     }
     let published = engine.state.published();

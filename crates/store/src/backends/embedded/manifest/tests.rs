@@ -27,8 +27,14 @@ fn entry(number: u32) -> ListEntry {
 }
 
 fn head() -> Head {
-    let files = vec![FileEntry { number: 3, family: Family::Following, size: 99 }];
-    Head { number: 5, sequence: Sequence(8), users: LISTS, files, ..Head::default() }
+    let proof = Some(Proof { seed: u64::MAX, sum: 77 });
+    let files = vec![
+        FileEntry { number: 3, family: Family::Following, size: 99, proof },
+        FileEntry { number: 4, family: Family::Users, size: 0, proof: None },
+    ];
+    let idempotency = vec![RunEntry { name: "idempotency-5".into(), whole: Some((96, 5)) }];
+    let first_segment = Some(4);
+    Head { number: 5, sequence: Sequence(8), users: LISTS, first_segment, files, idempotency, ..Head::default() }
 }
 
 #[test]
@@ -61,4 +67,14 @@ fn lists_that_were_not_counted_make_no_checkpoint() {
         assert!(listed.and_then(|()| writer.finish(&Shelves::new())).is_err(), "{counted} and {written}");
         assert!(Manifest::read(&disk, EPOCH, 5).is_err());
     }
+}
+
+/// An older checkpoint under a newer one's name would be a smaller store.
+#[test]
+fn a_checkpoint_of_another_number_is_refused() {
+    let disk = CrashDisk::new();
+    Writer::begin(&disk, EPOCH, &head(), &[], 0).unwrap().finish(&Shelves::new()).unwrap();
+    disk.rename(&name(5), &name(6)).unwrap();
+    let refused = Manifest::read(&disk, EPOCH, 6).err().unwrap().to_string();
+    assert!(refused.contains(&name(6)) && refused.contains("this is checkpoint 5"), "{refused}");
 }
