@@ -84,7 +84,7 @@ impl Writers {
         self.writers.iter_mut().flatten().try_for_each(BlockWriter::flush)
     }
 
-    fn finish(self, files: &BlockFiles) -> std::io::Result<()> {
+    fn finish(self, files: &BlockFiles) -> Result<(), Fault> {
         self.writers.into_iter().flatten().try_for_each(|writer| writer.finish(files))
     }
 }
@@ -117,7 +117,12 @@ impl Checkpointer {
                 let _ = rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY);
             }
             let started = Instant::now();
-            let result = self.attempt(&frozen);
+            let result = self.attempt(&frozen).inspect_err(|fault| {
+                // What a failed sync was for may be lost, and blocks that memory refers to with it.
+                if matches!(fault, Fault::NotDurable(_)) {
+                    self.engine.poison(fault);
+                }
+            });
             let mut state = self.engine.checkpoint.lock();
             state.attempts += 1;
             match result {
@@ -130,8 +135,13 @@ impl Checkpointer {
                     self.engine.measures.checkpoint(&self.engine, started.elapsed());
                 }
                 Err(fault) => {
+                    state.last_error = Some(fault.clone());
+                    self.engine.checkpoint_changed.notify_all();
+                    // Nothing is tried again: whatever stands on the disk now is what a start finds.
+                    if self.engine.poisoned().is_err() {
+                        return;
+                    }
                     tracing::warn!(%fault, "a checkpoint failed and will be tried again; the log keeps everything");
-                    state.last_error = Some(fault);
                 }
             }
             self.engine.checkpoint_changed.notify_all();
@@ -145,6 +155,7 @@ impl Checkpointer {
     }
 
     fn attempt(&mut self, frozen: &Frozen) -> Result<(), Fault> {
+        self.engine.poisoned()?;
         let mut writers = self.writers.take().unwrap_or_else(|| Writers::new(frozen, self.number + 1));
         let folded = self
             .write_users(frozen, &mut writers)
@@ -156,8 +167,9 @@ impl Checkpointer {
             self.writers = Some(writers);
             return Err(fault);
         }
-        // After a failed sync nothing is known of blocks that memory already refers to.
-        writers.finish(&self.engine.files).map_err(Fault::from).inspect_err(|fault| self.engine.poison(fault))?;
+        writers.finish(&self.engine.files)?;
+        // Another thread may have found meanwhile that nothing is sure any more.
+        self.engine.poisoned()?;
         self.write_manifest(frozen)?;
         self.clean(frozen)
     }
@@ -398,7 +410,7 @@ impl Checkpointer {
             idempotency: written.runs,
         };
         // New block and record files must have their names before something refers to them.
-        engine.disk.sync_folder()?;
+        engine.disk.sync_folder().map_err(Fault::not_durable)?;
         // Nobody but this thread changes where blocks lie, so what is counted is what will be written.
         let shards = || engine.state.shards().iter().enumerate();
         let count = |(index, shard): (usize, &RwLock<Shard>)| {
@@ -444,7 +456,7 @@ impl Checkpointer {
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
         if frozen.scrub || frozen.drop_log {
             // What an erased user left must not come back with the power.
-            engine.disk.sync_folder()?;
+            engine.disk.sync_folder().map_err(Fault::not_durable)?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use entourage_model::{Error, Key, Millis, Outcome, Result, Sequence};
 use tokio::sync::oneshot;
 
 use super::{
-    engine::{Engine, Trouble},
+    engine::Engine,
     fault::Fault,
     log::{self, FrameBuilder, SegmentFile},
     seals::Seal,
@@ -141,9 +141,7 @@ impl Committer {
     }
 
     fn write(&self, frame: &mut FrameBuilder, before: Sequence, newest: Millis) -> Result<(), Fault> {
-        if let Some(Trouble::Poisoned(fault)) = &*self.engine.trouble.lock() {
-            return Err(fault.clone());
-        }
+        self.engine.poisoned()?;
         let (segment, offset) = self.room(frame.len(), before)?;
         let changes = frame.changes();
         match log::write_frame(&segment, offset, frame) {
@@ -182,11 +180,7 @@ impl Committer {
 
     /// Goes on in a new segment, which has a frame at once: recovery may begin there.
     pub(super) fn begin_segment(&self, last: Sequence) -> Result<(), Fault> {
-        let poison = || match &*self.engine.trouble.lock() {
-            Some(Trouble::Poisoned(fault)) => Err(fault.clone()),
-            _ => Ok(()),
-        };
-        poison()?;
+        self.engine.poisoned()?;
         let _gate = self.engine.gate.lock();
         let (segment, offset) = self.room(usize::MAX >> 1, last)?;
         let written = log::write_frame(&segment, offset, &mut FrameBuilder::new(last)).map_err(Fault::from);
@@ -196,15 +190,14 @@ impl Committer {
         }
         self.unsealed.store(true, Ordering::Relaxed);
         self.seal(last);
-        poison()
+        self.engine.poisoned()
     }
 
     /// Writes down how far the log is durable, should its bytes ever rot.
     pub(super) fn seal(&self, last: Sequence) {
-        let poisoned = matches!(*self.engine.trouble.lock(), Some(Trouble::Poisoned(_)));
         let checkpoint = self.engine.checkpoint_number.load(Ordering::Acquire);
         let has_news = self.unsealed.swap(false, Ordering::Relaxed) || self.engine.seals.checkpoint() != checkpoint;
-        if poisoned || !has_news {
+        if !has_news || self.engine.poisoned().is_err() {
             return;
         }
         let end = self.engine.segments.lock().all.back().map(|segment| (segment.number, segment.end));

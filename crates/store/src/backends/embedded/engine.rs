@@ -44,7 +44,7 @@ pub(super) struct Engine {
 
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
-    /// A write or sync of the log failed: nothing is known of the disk any more.
+    /// A write of the log or a sync failed, or a thread ended: nothing is known of the disk or of memory any more.
     Poisoned(Fault),
     /// The next segment cannot be made, for want of room, of files, of rights; tried again with every batch.
     NoSegment(Fault),
@@ -108,9 +108,21 @@ impl Engine {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// The first reason stays: what comes later follows from it.
     pub(super) fn poison(&self, fault: &Fault) {
-        tracing::error!(%fault, "the log could not be written; no write is taken until the store is opened again");
-        *self.trouble.lock() = Some(Trouble::Poisoned(fault.clone()));
+        tracing::error!(%fault, "no write is taken until the store is opened again");
+        let mut trouble = self.trouble.lock();
+        if !matches!(*trouble, Some(Trouble::Poisoned(_))) {
+            *trouble = Some(Trouble::Poisoned(fault.clone()));
+        }
+    }
+
+    /// Why nothing is written any more.
+    pub(super) fn poisoned(&self) -> Result<(), Fault> {
+        match &*self.trouble.lock() {
+            Some(Trouble::Poisoned(fault)) => Err(fault.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// What is poisoned stays so: a segment that can be made again changes nothing.

@@ -17,6 +17,11 @@ pub enum Fault {
     Format { file: String, found: u16, known: u16 },
     #[error("{0} is in use by another process; stop it first, or choose another --data folder")]
     InUse(String),
+    /// Nobody knows what is on the disk of what was written before.
+    #[error("a sync failed: {0}")]
+    NotDurable(#[source] Arc<io::Error>),
+    #[error("the thread {0} ended; start again to recover")]
+    ThreadEnded(&'static str),
     /// A block moved between looking it up and reading it; look again.
     #[error("a block was moved while it was read")]
     Moved,
@@ -35,6 +40,11 @@ impl Fault {
             io::ErrorKind::NotFound => Self::damaged(name, 0, "the file is missing"),
             _ => error.into(),
         }
+    }
+
+    /// A sync failed, and what it was for may be on the disk or not, whatever a later one says.
+    pub(super) fn not_durable(error: io::Error) -> Self {
+        Self::NotDurable(Arc::new(error))
     }
 
     pub(super) fn corrupt(file: impl Into<String>, offset: u64, corrupt: Corrupt) -> Self {

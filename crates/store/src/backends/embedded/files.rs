@@ -274,9 +274,9 @@ impl BlockWriter {
         Ok(())
     }
 
-    pub(super) fn finish(mut self, files: &BlockFiles) -> io::Result<()> {
+    pub(super) fn finish(mut self, files: &BlockFiles) -> Result<(), Fault> {
         self.flush()?;
         files.set_sum(self.number, self.sum.digest());
-        self.file.sync()
+        self.file.sync().map_err(Fault::not_durable)
     }
 }

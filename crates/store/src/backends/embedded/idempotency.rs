@@ -251,7 +251,7 @@ fn write_run(disk: &dyn Disk, epoch: u64, number: u64, records: &[IdempotencyRec
     let name = name(hour, number);
     let file = disk.create(&name)?;
     file.write_at(&bytes, 0)?;
-    file.sync()?;
+    file.sync().map_err(Fault::not_durable)?;
     let prefixes = records.iter().map(|record| prefix(&record.key.scope)).collect();
     Ok(Run { hour, epoch, name, file, sum: xxh3_64(&bytes), prefixes })
 }

@@ -202,7 +202,7 @@ fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(),
         let threads: Vec<_> = (0..others).map(|_| scope.spawn(&work)).collect();
         let own = work();
         // One that panicked has left its share undone, which nothing later would notice.
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::Closed)));
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))));
         joined.fold(own, Result::and)
     })
 }

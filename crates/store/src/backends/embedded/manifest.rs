@@ -158,10 +158,9 @@ impl<'a> Writer<'a> {
         self.sum.update(&self.buffer);
         self.buffer.extend_from_slice(&self.sum.digest().to_le_bytes());
         self.file.write_at(&self.buffer, self.written)?;
-        self.file.sync()?;
+        self.file.sync().map_err(Fault::not_durable)?;
         self.disk.rename(UNFINISHED, &name(self.number))?;
-        self.disk.sync_folder()?;
-        Ok(())
+        self.disk.sync_folder().map_err(Fault::not_durable)
     }
 
     fn flush(&mut self) -> Result<(), Fault> {

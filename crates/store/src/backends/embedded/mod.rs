@@ -122,16 +122,18 @@ impl Store {
         let queue = Arc::new(Queue::default());
         let sequencer = Sequencer::new(Arc::clone(&engine), Arc::clone(&queue), recovered.last, recovered.version);
         let checkpointer = Checkpointer::new(Arc::clone(&engine), recovered.manifest, recovered.groups);
-        let mut helpers = vec![spawn("checkpoint", move || checkpointer.run())?];
+        let spawn =
+            |name, run| spawn(name, Watch { name, engine: Arc::clone(&engine), queue: Arc::clone(&queue) }, run);
+        let mut helpers = vec![spawn("checkpoint", Box::new(move || checkpointer.run()))?];
         if options.prepare_ahead {
             let next = engine.segments.lock().all.back().map_or(1, |segment| segment.number + 1);
             engine.spare.want(next);
             let engine = Arc::clone(&engine);
-            helpers.push(spawn("segments", move || spare::run(&engine))?);
+            helpers.push(spawn("segments", Box::new(move || spare::run(&engine)))?);
         }
         let pipe = sequencer.pipe();
-        helpers.push(spawn("commit", move || pipe.run())?);
-        let sequencer = spawn("sequencer", move || sequencer.run())?;
+        helpers.push(spawn("commit", Box::new(move || pipe.run()))?);
+        let sequencer = spawn("sequencer", Box::new(move || sequencer.run()))?;
         Ok(Self {
             engine,
             queue,
@@ -163,8 +165,8 @@ impl Store {
     async fn checkpoint_and(&self, drop_log: bool) -> Result<()> {
         loop {
             let (reply, answer) = oneshot::channel();
-            self.queue.push(Job::Freeze { drop_log, reply }, usize::MAX)?;
-            let begun = answer.await.map_err(|_| Error::from(Fault::Closed))??;
+            self.push(Job::Freeze { drop_log, reply }, usize::MAX)?;
+            let begun = answer.await.map_err(|_| self.gone())??;
             let engine = Arc::clone(&self.engine);
             let finished = tokio::task::spawn_blocking(move || wait_for_checkpoint(&engine)).await;
             finished.map_err(|error| Error::internal(error.to_string()))??;
@@ -206,6 +208,16 @@ impl Store {
         self.engine.idempotency.len()
     }
 
+    fn push(&self, job: Job, limit: usize) -> Result<()> {
+        self.engine.poisoned()?;
+        self.queue.push(job, limit)
+    }
+
+    /// Why nobody answers any more.
+    fn gone(&self) -> Error {
+        self.engine.poisoned().err().unwrap_or(Fault::Closed).into()
+    }
+
     /// On a thread that nobody else waits for.
     async fn beside<T: Send + 'static>(&self, work: impl FnOnce(&Engine) -> Result<T> + Send + 'static) -> Result<T> {
         let engine = Arc::clone(&self.engine);
@@ -220,7 +232,7 @@ impl Store {
         self.engine.spare.stop();
         let sequencer = self.sequencer.lock().take();
         for thread in sequencer.into_iter().chain(self.helpers.lock().drain(..)) {
-            // A thread that panicked has said so; there is nothing left to do for it.
+            // Whatever became of it is known by now.
             let _ = thread.join();
         }
         self.lock.lock().take();
@@ -233,8 +245,31 @@ impl Drop for Store {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Fault> {
+fn spawn(name: &str, watch: Watch, run: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, Fault> {
+    let run = move || {
+        let _watch = watch;
+        run();
+    };
     Ok(std::thread::Builder::new().name(format!("entourage-{name}")).spawn(run)?)
+}
+
+/// Sees to it that a thread that panics is missed: nobody waits for what it will not do, and no write is taken on top of
+/// what it may have left half done.
+struct Watch {
+    name: &'static str,
+    engine: Arc<Engine>,
+    queue: Arc<Queue>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.engine.poison(&Fault::ThreadEnded(self.name));
+            self.queue.abandon();
+            self.engine.checkpoint_changed.notify_all();
+            self.engine.spare.stop();
+        }
+    }
 }
 
 fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
@@ -251,6 +286,7 @@ fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
         {
             return Err(fault.clone());
         }
+        engine.poisoned()?;
         if engine.is_stopping() {
             return Err(Fault::Closed);
         }
@@ -270,17 +306,17 @@ impl crate::Store for Store {
 
     async fn commit(&self, write: Write) -> Result<Outcome> {
         let (reply, answer) = oneshot::channel();
-        self.queue.push(Job::One { write, reply }, self.engine.options.queue_limit)?;
-        answer.await.map_err(|_| Error::from(Fault::Closed))?
+        self.push(Job::One { write, reply }, self.engine.options.queue_limit)?;
+        answer.await.map_err(|_| self.gone())?
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         let count = writes.len();
         let (reply, answer) = oneshot::channel();
-        let refused = match self.queue.push(Job::Many { writes, reply }, self.engine.options.queue_limit) {
+        let refused = match self.push(Job::Many { writes, reply }, self.engine.options.queue_limit) {
             Ok(()) => match answer.await {
                 Ok(results) => return results,
-                Err(_) => Fault::Closed.into(),
+                Err(_) => self.gone(),
             },
             Err(error) => error,
         };

@@ -97,6 +97,17 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// Nobody will take what waits: whoever waits for it is told so.
+    pub(super) fn abandon(&self) {
+        let jobs = {
+            let mut waiting = self.inner.lock();
+            (waiting.closed, waiting.writes) = (true, 0);
+            std::mem::take(&mut waiting.jobs)
+        };
+        self.wake.notify_all();
+        drop(jobs);
+    }
+
     /// How many writes wait for their turn.
     fn waiting(&self) -> usize {
         self.inner.lock().writes

@@ -51,6 +51,7 @@ impl Spare {
             if engine.is_stopping() {
                 return Err(Fault::Closed);
             }
+            engine.poisoned()?;
             if state.wanted.is_none() {
                 state.wanted = Some(number);
                 self.changed.notify_all();

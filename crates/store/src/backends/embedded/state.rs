@@ -425,7 +425,11 @@ impl State {
     /// The user is gone; the ordinal stays with the edges and is never given again.
     pub(super) fn erase_user(&self, key: Key, version: Version) {
         self.documents.forget(key);
-        let Some(ordinal) = self.ordinal(key) else { return };
+        let Some(ordinal) = self.ordinal(key) else {
+            // A checkpoint saw the end of them and not the erasure itself: blocks that it replaced may still have a name.
+            self.erased.left_traces();
+            return;
+        };
         self.erased.insert(key, ordinal, version);
         self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
         self.set_profile(ordinal, Profile::Erased(version));
