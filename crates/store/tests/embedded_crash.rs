@@ -219,6 +219,7 @@ fn every_crash_point_leaves_a_prefix_with_every_ack() {
     assert_eq!(reference.acked, steps.len(), "{}", whole.trace());
     let points = whole.operations();
     let (mut images, mut recoveries) = (0u64, 0u64);
+    let is_long = std::env::var("ENTOURAGE_SOAK").is_ok_and(|soak| soak == "1");
     for point in 0..points {
         let disk = CrashDisk::new();
         disk.crash_after(point);
@@ -230,7 +231,10 @@ fn every_crash_point_leaves_a_prefix_with_every_ack() {
             let context =
                 || format!("crash at {point} of {points}, {image:?}, {} steps acked\n{}", crashed.acked, disk.trace());
             images += 1;
-            recoveries += crash_during_recovery(&left, point, &allowed);
+            // Each one takes as long as all else: a third of the images have it here, and all of them in the long version.
+            if is_long || (point + images) % 3 == 0 {
+                recoveries += crash_during_recovery(&left, point, &allowed);
+            }
             let drawn = block_on(open_and_draw(&left)).unwrap_or_else(|error| panic!("{error}\n{}", context()));
             assert!(allowed.contains(&drawn), "the store is neither before nor after the step\n{drawn}\n{}", context());
             // What was recovered once is recovered again, and takes writes that stay.

@@ -12,13 +12,20 @@
 mod damage_kit;
 mod embedded_kit;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock},
+};
 
 use damage_kit::{
     harm::{KINDS, harms, kind_of},
     judge::{Noticed, judge},
     world::{Left, World},
 };
+use entourage_store::backends::embedded::{Check, leave_out};
+
+/// A check that is left out is left out everywhere: nobody else is judged meanwhile.
+static CHECKS: RwLock<()> = RwLock::new(());
 
 /// How many bits apart flips are.
 fn step() -> usize {
@@ -26,6 +33,7 @@ fn step() -> usize {
 }
 
 fn campaign(left: Left) {
+    let _all_done = CHECKS.read().unwrap_or_else(PoisonError::into_inner);
     let world = World::new(left);
     let mut tally: BTreeMap<(&str, Noticed), usize> = BTreeMap::new();
     for file in world.files.keys() {
@@ -50,4 +58,21 @@ fn a_closed_store_is_right_or_names_the_damaged_file() {
 #[test]
 fn a_killed_store_is_right_or_names_the_damaged_file() {
     campaign(Left::Killed);
+}
+
+/// The judge is one only if a store that leaves a check out is found guilty.
+#[test]
+fn every_check_that_is_left_out_is_missed() {
+    let _others_wait = CHECKS.write().unwrap_or_else(PoisonError::into_inner);
+    let worlds = [Left::Killed, Left::Closed].map(World::new);
+    for check in Check::ALL {
+        leave_out(Some(check));
+        let guilty = worlds.iter().find_map(|world| {
+            let mut all = world.files.keys().flat_map(|file| harms(world, file, step()));
+            all.find_map(|harm| judge(world, &harm).err().map(|wrong| format!("{harm}: {wrong:.300}")))
+        });
+        leave_out(None);
+        let guilty = guilty.unwrap_or_else(|| panic!("{check:?} is left out, and nobody misses it"));
+        println!("without {check:?}: {guilty}");
+    }
 }

@@ -30,6 +30,7 @@ mod history;
 mod idempotency;
 mod identity;
 mod keys;
+mod left_out;
 mod lists;
 mod load;
 mod log;
@@ -71,8 +72,6 @@ use entourage_model::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-#[cfg(any(test, feature = "planted"))]
-pub use self::planted::Damage;
 pub use self::{backup::restore, fault::Fault, identity::random as random_identity, options::Options};
 use self::{
     checkpoint::Checkpointer,
@@ -81,6 +80,11 @@ use self::{
     sequencer::{Job, Queue, Sequencer},
     shelf::{Named, Shelf, ShelfKey},
     tail::Direction,
+};
+#[cfg(any(test, feature = "planted"))]
+pub use self::{
+    left_out::{Check, leave_out},
+    planted::Damage,
 };
 use crate::{Answer, Health, Identity, Profile, Progress, Report, disk::Disk, share};
 

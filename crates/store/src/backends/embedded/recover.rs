@@ -1,6 +1,6 @@
 //! Opening a store: the last checkpoint, then the log after it. Recovery only applies; it decides nothing.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use entourage_model::{Millis, Outcome, Sequence, Version};
 use hashbrown::HashSet;
@@ -11,6 +11,7 @@ use super::{
     fault::Fault,
     files::{file_name, is_block_file},
     idempotency::is_record_file,
+    left_out::Check,
     lists::BlockRef,
     load,
     log::{self, Found, SEGMENT_HEADER},
@@ -44,7 +45,8 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     let sealed_format = segments.iter().map(|segment| segment.format).chain([manifest.format]).max();
     let has_seals = sealed_format.is_some_and(|format| format >= SEALED_FORMAT);
     let seal = engine.seals.open(&*engine.disk, &engine.identity, has_seals)?;
-    if manifest.head.number < seal.checkpoint {
+    let seal = if Check::Seal.is_done() { seal } else { Seal { checkpoint: seal.checkpoint, ..Seal::default() } };
+    if manifest.head.number < seal.checkpoint && Check::SealedCheckpoint.is_done() {
         return Err(Fault::damaged(manifest::name(seal.checkpoint), 0, "the file is missing"));
     }
     load::open_files(engine, &manifest.head)?;
@@ -61,10 +63,27 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     let (last, version) = replay(engine, &head, segments, seal)?;
     engine.checkpoint.lock().covered = head.sequence;
     engine.checkpoint_number.store(head.number, Ordering::Release);
+    seal_recovered(engine, seal, last)?;
     // Only now that everything is there: what is refused keeps all its files.
     remove_leftovers(engine, &head)?;
     engine.disk.sync_folder()?;
     Ok(Recovered { last, version, manifest: head.number, groups })
+}
+
+/// What was replayed may stand in the system's memory alone, if it was a process that ended and not the machine. Frames
+/// that follow prove it durable, and so does a seal: it must be.
+fn seal_recovered(engine: &Engine, seal: Seal, last: Sequence) -> Result<(), Fault> {
+    let (file, number, end) = match engine.segments.lock().all.back() {
+        Some(active) => (Arc::clone(&active.file), active.number, active.end),
+        None => return Ok(()),
+    };
+    let checkpoint = engine.checkpoint_number.load(Ordering::Acquire);
+    let reached = Seal { segment: number, end, sequence: last, checkpoint };
+    if reached != seal {
+        file.sync()?;
+        engine.seals.write(&reached)?;
+    }
+    Ok(())
 }
 
 /// Files of a checkpoint that was not finished, or that the last one no longer refers to.
