@@ -117,6 +117,10 @@ fn a_lost_write_is_noticed() {
     let mut server = Serving::start(&data);
     let (mut clients, users) = (Clients::new(4, 7), users_of(0));
     assert_eq!(clients.find_names(&server.base), Vec::<String>::new());
+    server.kill();
+    let older = folder.join("older");
+    copy(&data, &older);
+    let mut server = Serving::start(&data);
     clients.make_users(&server.base, &users);
     let records = clients.drive(&mut server, &users, |server| {
         std::thread::sleep(Duration::from_millis(300));
@@ -127,20 +131,19 @@ fn a_lost_write_is_noticed() {
     let unheard = invented.iter_mut().find(|record| matches!(record.ending, Ending::Ok { changed: false, .. }));
     unheard.unwrap().ending = Ending::Ok { changed: true, version: None, watermark: None };
     assert!(!judge(&data, &invented, false).is_empty(), "a change that was never made was believed");
-    cut_last_frames(&data);
+    // Damage to a part of it would be refused; of a whole folder nobody can tell that it is an older one.
+    std::fs::remove_dir_all(&data).unwrap();
+    copy(&older, &data);
     assert!(!judge(&data, &records, false).is_empty(), "the log lost its end and nobody noticed");
     let server = Serving::start(&data);
     assert!(!clients.find_names(&server.base).is_empty(), "users lost their names and nobody noticed");
 }
 
-/// Puts zeros over the second half of what was written to the log.
-fn cut_last_frames(data: &Path) {
-    let entries = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
-    let segment = entries.filter(|path| text(path).ends_with(".segment")).min().unwrap();
-    let mut bytes = std::fs::read(&segment).unwrap();
-    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-    bytes[end / 2..].fill(0);
-    std::fs::write(&segment, bytes).unwrap();
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
 }
 
 #[test]
