@@ -1,5 +1,6 @@
 //! How often callers who are not let in are written down: so many at once for each address, then one every few seconds.
 //! What is left out is counted, and said with the next record of the address, so that nobody fills a disk by guessing.
+//! An address that was quiet for an hour is forgotten; what was left out of it is said with the next record of any other.
 
 use std::{
     collections::HashMap,
@@ -16,9 +17,21 @@ const AT_ONCE: u32 = 20;
 const EVERY: Duration = Duration::from_secs(10);
 /// Beyond so many addresses all others are one.
 const ADDRESSES_MAX: usize = 4_096;
+/// How long an address with records that were left out is remembered once it has paid.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+/// How often those to forget are looked for, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-pub(crate) struct Strangers(Mutex<HashMap<Option<IpAddr>, Seen>>);
+pub(crate) struct Strangers(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    addresses: HashMap<Option<IpAddr>, Seen>,
+    looked: Option<Instant>,
+    /// Records left out of addresses that were forgotten since.
+    left_out: u64,
+}
 
 struct Seen {
     /// When all that was written is paid for.
@@ -29,28 +42,55 @@ struct Seen {
 impl Strangers {
     /// Whether this one is written down, and then how many of the same address were not since the last.
     pub(crate) fn write_down(&self, address: Option<IpAddr>, now: Instant) -> Option<u64> {
-        let Ok(mut all) = self.0.lock() else { return Some(0) };
+        let Ok(mut table) = self.0.lock() else { return Some(0) };
+        let table = &mut *table;
+        table.forget(now);
         let mut address = address.map(network);
-        if all.len() >= ADDRESSES_MAX && !all.contains_key(&address) {
-            all.retain(|_, seen| seen.paid > now || seen.left_out > 0);
-            if all.len() >= ADDRESSES_MAX {
-                address = None;
-            }
+        if table.addresses.len() >= ADDRESSES_MAX && !table.addresses.contains_key(&address) {
+            address = None;
         }
-        let seen = all.entry(address).or_insert(Seen { paid: now, left_out: 0 });
+        let seen = table.addresses.entry(address).or_insert(Seen { paid: now, left_out: 0 });
         if seen.paid.saturating_duration_since(now) > EVERY * (AT_ONCE - 1) {
             seen.left_out += 1;
             counter!("entourage_audit_left_out_total").increment(1);
             return None;
         }
         seen.paid = seen.paid.max(now) + EVERY;
-        Some(std::mem::take(&mut seen.left_out))
+        Some(std::mem::take(&mut seen.left_out) + std::mem::take(&mut table.left_out))
+    }
+}
+
+impl Table {
+    /// Whoever has paid and has nothing to be said of goes at once, the others later.
+    fn forget(&mut self, now: Instant) {
+        let is_due = |looked: Instant| now.saturating_duration_since(looked) >= LOOK_EVERY;
+        if !self.looked.is_none_or(is_due) {
+            return;
+        }
+        self.looked = Some(now);
+        self.addresses.retain(|_, seen| {
+            let kept = if seen.left_out > 0 { KEPT } else { Duration::ZERO };
+            let is_kept = seen.paid + kept > now;
+            if !is_kept {
+                self.left_out += seen.left_out;
+            }
+            is_kept
+        });
+        if self.addresses.is_empty() {
+            self.addresses.shrink_to_fit();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Strangers {
+        fn addresses(&self) -> usize {
+            self.0.lock().unwrap().addresses.len()
+        }
+    }
 
     fn address(number: u32) -> Option<IpAddr> {
         Some(IpAddr::from(number.to_be_bytes()))
@@ -82,6 +122,24 @@ mod tests {
         assert_eq!(written, AT_ONCE as usize);
         let many = (0..100_000).filter(|number| strangers.write_down(address(*number), now).is_some()).count();
         assert_eq!(many, ADDRESSES_MAX - 1 + AT_ONCE as usize, "all others share what one has");
-        assert!(strangers.0.lock().unwrap().len() <= ADDRESSES_MAX + 1);
+        assert!(strangers.addresses() <= ADDRESSES_MAX + 1);
+    }
+
+    #[test]
+    fn an_address_is_forgotten_and_what_was_left_out_of_it_is_said() {
+        let (strangers, start) = (Strangers::default(), Instant::now());
+        for number in 0..u32::try_from(ADDRESSES_MAX).unwrap() {
+            for _ in 0..=AT_ONCE {
+                strangers.write_down(address(number), start);
+            }
+        }
+        assert_eq!(strangers.addresses(), ADDRESSES_MAX);
+        let soon = start + EVERY * AT_ONCE + LOOK_EVERY;
+        assert_eq!(strangers.write_down(address(100_000), soon), Some(0));
+        assert!(strangers.addresses() > ADDRESSES_MAX, "those of which something is to be said stay for a while");
+        let later = start + EVERY * AT_ONCE + KEPT;
+        assert_eq!(strangers.write_down(address(100_001), later), Some(ADDRESSES_MAX as u64), "all of it is said");
+        assert_eq!(strangers.addresses(), 1);
+        assert_eq!(strangers.write_down(address(0), later), Some(0));
     }
 }
