@@ -4,7 +4,7 @@
 mod import_kit;
 mod server_kit;
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use import_kit::{exported, import, numbers};
 use server_kit::{Folder, Serving, check, run, text};
@@ -51,6 +51,7 @@ fn an_imported_export_is_the_same_store() {
         assert_eq!(numbers(&report, ["rejected", "users_added", "edges_created"]), [0, 0, edges.len() as u64]);
         assert_eq!((exported(&back, "--edges"), exported(&back, "--users")), (edges.clone(), users.clone()), "{name}");
     }
+    assert_eq!(fs::metadata(folder.join("both.ndjson")).unwrap().permissions().mode() & 0o777, 0o600);
     let [user_file, edge_file, back] = ["users.csv", "edges.csv", "csv.data"].map(|name| folder.join(name));
     check(&["export", "--users", "--data", text(&data), text(&user_file)], 0, &["2801 users and 0 edges"], &[]);
     check(&["export", "--data", text(&data), text(&edge_file)], 0, &["0 users and 6100 edges"], &[]);

@@ -4,7 +4,7 @@
 mod import_kit;
 mod server_kit;
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use import_kit::{exported, import, numbers, piped, report, verify};
 use server_kit::{Client, Folder, Serving, check, command, run, text};
@@ -172,6 +172,7 @@ fn broken_lines_are_rejected_one_by_one() {
     assert_eq!(counts, [lines.len() as u64, good - 1, 1, wanted.len() as u64]);
     assert_eq!(report["total"]["rejected_by_reason"]["missing_columns"], 4_001);
     assert_eq!(exported(&data, "--edges").len() as u64, good - 1);
+    assert_eq!(fs::metadata(&rejects).unwrap().permissions().mode() & 0o777, 0o600, "it has other people's data");
     let listed = fs::read(&rejects).unwrap();
     let listed = String::from_utf8(listed).unwrap();
     let mut listed = listed.lines();

@@ -1,8 +1,9 @@
 //! `entourage export`: what a store holds, as files that `entourage import` reads.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -154,7 +155,7 @@ async fn write_file(export: &Export, service: &Service, path: &Path, packing: Pa
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".partial");
     let partial = path.with_file_name(name);
-    let file = File::create(&partial).with_context(|| partial.display().to_string())?;
+    let file = private(&partial).with_context(|| partial.display().to_string())?;
     let synced = file.try_clone().with_context(|| partial.display().to_string())?;
     let written = write(export, service, Box::new(BufWriter::new(file)), packing).await;
     if written.is_err() {
@@ -165,6 +166,16 @@ async fn write_file(export: &Export, service: &Service, path: &Path, packing: Pa
     synced.sync_all().with_context(|| partial.display().to_string())?;
     std::fs::rename(&partial, path).with_context(|| path.display().to_string())?;
     Ok(done)
+}
+
+/// What is exported is other people's: nobody but the owner reads it.
+fn private(path: &Path) -> std::io::Result<File> {
+    // One that an earlier run left may be readable by others.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 async fn write(

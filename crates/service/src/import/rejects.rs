@@ -1,14 +1,16 @@
 //! The file of rejects: CSV with the file, the line, the reason and the text of each line that was left out.
 
 use std::{
-    fs::OpenOptions,
+    fs::{OpenOptions, Permissions},
     io::{self, BufWriter, Seek, SeekFrom, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
 use super::row::Reject;
 use crate::csv;
 
+const PRIVATE: u32 = 0o600;
 const HEADER: &str = "file,line,reason,text\n";
 
 pub struct Rejects {
@@ -17,9 +19,13 @@ pub struct Rejects {
 }
 
 impl Rejects {
-    /// Keeps the first `kept` bytes of what is there, when an import goes on; otherwise begins anew.
+    /// Keeps the first `kept` bytes of what is there, when an import goes on; otherwise begins anew. Its lines are other
+    /// people's, so nobody but the owner reads it.
     pub fn open(path: &Path, kept: u64) -> io::Result<Self> {
-        let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let mut file = OpenOptions::new().create(true).truncate(false).write(true).mode(PRIVATE).open(path)?;
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(PRIVATE))?;
+        }
         let kept = kept.min(file.metadata()?.len());
         file.set_len(kept)?;
         file.seek(SeekFrom::End(0))?;
