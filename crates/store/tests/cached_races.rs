@@ -5,13 +5,27 @@
 mod cached_kit;
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
+use async_trait::async_trait;
 use cached_kit::*;
-use entourage_model::{Key, Kind, Operation};
-use entourage_store::{Answer, Store, conformance::block_on, layers::cached::Options};
+use entourage_model::{
+    EdgeValue, Event, Key, Kind, List, Operation, Outcome, Overwrite, Page, Place, Result, Sequence, User, UserId,
+    UserPatch, Write,
+};
+use entourage_store::{
+    Answer, Progress, Store,
+    conformance::{
+        block_on,
+        hooked::{Hooked, Hooks},
+    },
+    layers::cached::Options,
+};
 
 #[test]
 fn what_is_missing_is_unknown_and_what_was_read_is_known() {
@@ -259,6 +273,131 @@ fn changes_past_those_that_are_remembered_shut_the_gate_until_the_events_have_br
         store.hooks.listed_to.store(u64::MAX, Ordering::SeqCst);
         layer.catch_up().await.unwrap();
         assert_eq!((peek(&layer, 1, 20), peek(&layer, 1, 2)), (Answer::Yes, Answer::Yes));
+    });
+}
+
+/// Events fail, so that none ever passes a change.
+#[test]
+fn changes_are_not_remembered_without_bound_while_events_fail() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=30).await;
+        let layer = over(Arc::clone(&store) as _, Options { changes_max: 10, ..by_hand() }).await;
+        assert!(!follows(&layer, 1, 2).await);
+        store.hooks.events_fail.store(true, Ordering::SeqCst);
+        for other in 3..=12 {
+            done(&layer, follow(1, other)).await;
+        }
+        assert_eq!((peek(&layer, 1, 12), peek(&layer, 1, 2)), (Answer::Yes, Answer::No), "ten are remembered");
+        done(&layer, follow(1, 13)).await;
+        layer.catch_up().await.unwrap_err();
+        assert_eq!((peek(&layer, 1, 12), peek(&layer, 1, 2)), (Answer::Unknown, Answer::Unknown), "eleven are not");
+        assert!(follows(&layer, 1, 13).await, "the store answers");
+        store.hooks.events_fail.store(false, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert_eq!((peek(&layer, 1, 13), peek(&layer, 1, 2)), (Answer::Yes, Answer::No));
+    });
+}
+
+/// The other server's accept comes between the lists of a row.
+#[test]
+fn a_request_that_is_accepted_while_the_row_is_read_is_never_neither() {
+    block_on(async {
+        let store = Between::over(memory());
+        people(&*store, 1..=3).await;
+        let private = UserPatch { private: Some(true), ..UserPatch::default() };
+        let (key, id, overwrite) = (Key(2), UserId::from(2), Overwrite::Replace);
+        done(&*store, Operation::PutUser { key, id, patch: private, overwrite }).await;
+        done(&*store, follow(1, 2)).await;
+        let layer = Arc::new(over(Arc::clone(&store) as _, by_hand()).await);
+        store.hooks.hold_scans(true);
+        let reader = tokio::spawn({
+            let layer = Arc::clone(&layer);
+            async move { follows(&*layer, 1, 3).await }
+        });
+        // After the first list, and before each of the others.
+        for round in 0..3 {
+            store.hooks.scan_has_read().await;
+            if round == 1 {
+                done(&*store, Operation::Accept { target: Key(2), follower: Key(1) }).await;
+            }
+            store.hooks.go_on.released.add_permits(1);
+        }
+        store.hooks.release_scans();
+        assert!(!reader.await.unwrap());
+        let (kind, pair) = (Kind::Follow, (Key(1), Key(2)));
+        assert!(layer.get_edges(kind, &[pair]).await.unwrap()[0].is_some(), "it was never gone");
+        assert_eq!(peek(&*layer, 1, 2), Answer::Yes);
+        layer.catch_up().await.unwrap();
+        assert_eq!(peek(&*layer, 1, 2), Answer::Yes);
+    });
+}
+
+/// A store in whose place an older one stands from some moment on.
+struct Restored {
+    older: Arc<dyn Store>,
+    is_restored: AtomicBool,
+}
+
+impl Restored {
+    fn choose<'a>(&'a self, inner: &'a dyn Store) -> &'a dyn Store {
+        if self.is_restored.load(Ordering::SeqCst) { &*self.older } else { inner }
+    }
+}
+
+#[async_trait]
+impl Hooks for Restored {
+    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
+        self.choose(inner).commit(write).await
+    }
+
+    async fn get_edges(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        self.choose(inner).get_edges(kind, pairs).await
+    }
+
+    async fn get_users(&self, inner: &dyn Store, keys: &[Key]) -> Result<Vec<Option<User>>> {
+        self.choose(inner).get_users(keys).await
+    }
+
+    async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        self.choose(inner).scan(list, after, limit).await
+    }
+
+    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+        self.choose(inner).events(after, limit).await
+    }
+
+    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
+        self.choose(inner).progress().await
+    }
+}
+
+#[test]
+fn a_store_that_went_back_is_believed_again() {
+    block_on(async {
+        let (newer, older) = (memory(), memory());
+        for store in [&newer, &older] {
+            people(&**store, 1..=3).await;
+        }
+        let restored = Restored { older, is_restored: AtomicBool::new(false) };
+        let store = Arc::new(Hooked::new(newer, restored));
+        let layer = over(Arc::clone(&store) as _, by_hand()).await;
+        for _ in 0..20 {
+            done(&layer, follow(1, 2)).await;
+            done(&layer, unfollow(1, 2)).await;
+        }
+        let outcome = done(&layer, follow(1, 3)).await;
+        layer.catch_up().await.unwrap();
+        assert!(follows(&layer, 1, 3).await && layer.covers(outcome.watermark).await.unwrap());
+        store.hooks.is_restored.store(true, Ordering::SeqCst);
+        layer.catch_up().await.unwrap();
+        assert!(!follows(&layer, 1, 3).await && !follows(&layer, 1, 2).await, "the store is asked");
+        assert_eq!((peek(&layer, 1, 3), peek(&layer, 1, 2)), (Answer::No, Answer::No), "and believed");
+        // Its watermarks are below what was covered before.
+        assert!(done(&layer, follow(1, 2)).await.watermark < outcome.watermark);
+        assert_eq!(peek(&layer, 1, 2), Answer::Yes, "a write is seen at once");
+        layer.catch_up().await.unwrap();
+        assert_eq!((peek(&layer, 1, 3), peek(&layer, 1, 2)), (Answer::No, Answer::Yes));
     });
 }
 

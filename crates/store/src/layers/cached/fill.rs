@@ -97,7 +97,8 @@ impl Shared {
     /// `None`: too large to be held.
     async fn read_row(&self, key: RowKey) -> Result<Option<Contents>> {
         let mut contents = Contents::default();
-        for &plane in Plane::of_kind(key.kind) {
+        // What waits is read before what is active: an edge that is accepted in between is then in both, not in neither.
+        for &plane in Plane::of_kind(key.kind).iter().rev() {
             let list = List::new(key.user, plane, key.side);
             let mut after = None;
             loop {

@@ -64,6 +64,16 @@ impl Gate {
         self.moved.send_replace(watermark.0);
     }
 
+    /// The store is an older one than it was: what was covered or asked for then says nothing of it.
+    pub(super) fn go_back(&self, watermark: Sequence) {
+        self.fresh.store(0, Ordering::Release);
+        self.covered.store(watermark.0, Ordering::Release);
+        let lower = |required: u64| (required != u64::MAX).then_some(required.min(watermark.0));
+        // Closed for good it stays closed.
+        let _ = self.required.fetch_update(Ordering::AcqRel, Ordering::Acquire, lower);
+        self.moved.send_replace(watermark.0);
+    }
+
     /// Memory is not asked until it has this.
     pub(super) fn require(&self, watermark: Sequence) {
         self.required.fetch_max(watermark.0, Ordering::AcqRel);
@@ -120,7 +130,15 @@ mod tests {
         assert!(!is_open());
         gate.cover(Sequence(7));
         assert!(is_open());
+        gate.require(Sequence(9));
+        gate.go_back(Sequence(3));
+        assert_eq!(gate.covered(), Sequence(3));
+        assert!(!is_open(), "nothing is known of the store as it is now");
+        gate.refresh(gate.now());
+        assert!(is_open(), "nobody waits for what the store no longer has");
         gate.close();
+        gate.go_back(Sequence(1));
+        gate.refresh(gate.now());
         gate.cover(Sequence(1_000));
         assert!(!is_open());
     }

@@ -88,13 +88,16 @@ impl Row {
             row.shrink_to_fit();
             row
         };
+        let (active, mut waiting) = (sorted(&contents.active), sorted(&contents.waiting));
+        // Accepted while the row was read.
+        waiting.retain(|member| !row::has(&active, *member));
         Self {
             generation,
             expires,
             too_large: false,
             owner_there: contents.owner_there,
-            active: sorted(&contents.active),
-            waiting: sorted(&contents.waiting),
+            active,
+            waiting,
             left_behind: sorted(&contents.left_behind),
         }
     }

@@ -252,14 +252,25 @@ impl Rows {
     /// The events have covered this watermark: changes up to it need not be remembered.
     pub(super) fn passed(&self, covered: Sequence, gate: &Gate) {
         self.forget_changes(|recent| recent.until <= covered);
+        self.bound_changes(gate);
+        self.make_room();
+    }
+
+    /// Past so many changes none is remembered, also while the events bring nothing. Whatever they were is in the store:
+    /// memory is not asked before the events have brought all of them.
+    pub(super) fn bound_changes(&self, gate: &Gate) {
         if self.recent.load(Ordering::Relaxed) > self.changes_max {
-            // Whatever they were is in the store: memory is not asked before the events have brought all of them.
             self.forget_changes(|recent| {
                 gate.require(recent.until);
                 true
             });
         }
-        self.make_room();
+    }
+
+    /// The store went back: nothing that was known holds, and no event will pass what was remembered.
+    pub(super) fn begin_anew(&self) {
+        self.clear();
+        self.forget_changes(|_| true);
     }
 
     fn forget_changes(&self, is_over: impl Fn(&Recent) -> bool) {

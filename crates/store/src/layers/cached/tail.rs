@@ -107,7 +107,14 @@ impl Shared {
     /// Events are gone that were never seen: nothing that is held can be trusted.
     fn begin_anew(&self, position: &mut Position, progress: Progress, reason: &Error) {
         tracing::warn!(%reason, "the cache begins anew");
-        self.rows.clear();
+        if position.applied.is_some_and(|applied| applied > progress.listed) {
+            // Before the rows go: whoever reads one from now on reads what the store is now.
+            self.gate.go_back(progress.covered);
+            position.moments.clear();
+            self.rows.begin_anew();
+        } else {
+            self.rows.clear();
+        }
         position.applied = Some(progress.listed);
     }
 
@@ -147,6 +154,7 @@ impl Shared {
         }
         if !changes.is_empty() {
             self.rows.apply(&changes, Source::Outcome(outcome.watermark, &self.gate));
+            self.rows.bound_changes(&self.gate);
         }
     }
 }
