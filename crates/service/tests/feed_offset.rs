@@ -33,31 +33,61 @@ impl EventLog for Counting {
     }
 }
 
-/// Runs a service until `done`; how many events it read.
-async fn run(store: &Arc<dyn Store>, work: impl AsyncFn(&Service)) -> usize {
+/// How a service ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Stop,
+    Kill,
+}
+
+/// Runs a service until `work` is done; how many events it read.
+async fn run(store: &Arc<dyn Store>, end: End, work: impl AsyncFn(&Service)) -> usize {
     let log = Arc::new(Counting(in_store::Log::new(Arc::clone(store)), AtomicUsize::new(0)));
     let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
     let service = Arc::new(Service::new(Arc::clone(store), Arc::clone(&log) as _, rules));
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
     work(&service).await;
-    service.end_streams();
-    background.await.unwrap();
+    if end == End::Kill {
+        background.abort();
+        assert!(background.await.is_err_and(|error| error.is_cancelled()));
+    } else {
+        service.end_streams();
+        background.await.unwrap();
+    }
     log.1.load(Ordering::SeqCst)
+}
+
+fn empty() -> Arc<dyn Store> {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))
+}
+
+fn put(number: i64) -> Write {
+    let (key, id, patch) = (Key(number), UserId::from(number), UserPatch::default());
+    Write::from(Operation::PutUser { key, id, patch, overwrite: Overwrite::Keep })
+}
+
+fn author() -> Call {
+    Call { actor: Actor::User(UserId::from(1)), ..Call::default() }
+}
+
+/// How many events a service reads that starts on this store.
+async fn read_again(store: &Arc<dyn Store>) -> usize {
+    run(store, End::Stop, async |service| {
+        let post = service.create_post(&author(), "{}").await.unwrap().post.id;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(service.post(&author(), post).await.is_ok());
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_reads_no_more_than_what_was_written_since() {
-    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
-    let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-    let put = |number: i64| {
-        let (key, id, patch) = (Key(number), UserId::from(number), UserPatch::default());
-        Write::from(Operation::PutUser { key, id, patch, overwrite: Overwrite::Keep })
-    };
-    let call = Call { actor: Actor::User(UserId::from(1)), ..Call::default() };
-    run(&store, async |service| {
+    let store = empty();
+    run(&store, End::Stop, async |service| {
         store.commit(put(1)).await.unwrap();
-        service.create_post(&call, "{}").await.unwrap();
+        service.create_post(&author(), "{}").await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         for result in store.commit_all((2..PEOPLE).map(put).collect()).await {
             result.unwrap();
@@ -69,11 +99,25 @@ async fn a_restart_reads_no_more_than_what_was_written_since() {
         }
     })
     .await;
-    let read = run(&store, async |service| {
-        let post = service.create_post(&call, "{}").await.unwrap().post.id;
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        assert!(service.post(&call, post).await.is_ok());
+    let read = read_again(&store).await;
+    assert!(read < 1_000, "{read} events were read again");
+}
+
+/// Somebody listens, so that nothing is passed over; nobody posts; then the process is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_after_a_kill_reads_little_of_what_a_listener_made_the_last_one_read() {
+    let store = empty();
+    run(&store, End::Kill, async |service| {
+        store.commit(put(1)).await.unwrap();
+        let _stream = service.feed_stream(&author(), &UserId::from(1), None).await.unwrap();
+        service.create_post(&author(), "{}").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        for result in store.commit_all((2..PEOPLE).map(put).collect()).await {
+            result.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
     })
     .await;
-    assert!(read < 1_000, "{read} events were read again");
+    let read = read_again(&store).await;
+    assert!(read < 12_000, "{read} events were read again");
 }

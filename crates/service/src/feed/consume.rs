@@ -116,7 +116,7 @@ impl Service {
             }
         };
         self.feed.is_reading.send_replace(true);
-        if !self.skip_to_posts(position) {
+        if !self.skip_to_posts(position) && !self.is_behind_listeners(position).await? {
             self.pass_what_is_no_post(position).await?;
             return self.save_offset(position, OFFSET_INTERVAL).await;
         }
@@ -141,6 +141,7 @@ impl Service {
             if events.len() < CHUNK {
                 break;
             }
+            self.save_offset(position, OFFSET_INTERVAL).await?;
         }
         self.save_offset(position, OFFSET_INTERVAL).await
     }
@@ -161,6 +162,12 @@ impl Service {
         true
     }
 
+    /// While somebody listens nothing is passed over, so what is no post is read from time to time, not all of it when the
+    /// next post comes or the next server starts.
+    async fn is_behind_listeners(&self, position: &Position) -> Result<bool> {
+        Ok(self.feed.live.streams() > 0 && self.log.last().await?.0.saturating_sub(position.at.0) >= OFFSET_EVENTS)
+    }
+
     /// Whatever was written between posts need not be read after a restart, either.
     async fn pass_what_is_no_post(&self, position: &mut Position) -> Result<()> {
         // While somebody listens everything is read.
@@ -171,7 +178,6 @@ impl Service {
         // A post is heard of a moment after it is in the log, so this is about what was there one look ago.
         let heard_to = position.heard_to.replace(self.log.last().await?);
         position.at = position.at.max(heard_to.unwrap_or_default());
-        position.is_unsaved |= position.at.0 - position.saved_at.0.min(position.at.0) >= OFFSET_EVENTS;
         Ok(())
     }
 
@@ -208,13 +214,16 @@ impl Service {
         self.save_offset(position, Duration::ZERO).await
     }
 
-    /// Only when nothing waits: then everything up to here has arrived.
+    /// As far as everything has arrived; what is on its way is read again after a restart.
     async fn save_offset(&self, position: &mut Position, at_most_every: Duration) -> Result<()> {
-        if !position.is_unsaved || position.saved.elapsed() < at_most_every || !self.feed.queue.is_empty() {
+        let at = self.feed.queue.arrived_to().map_or(position.at, |arrived| arrived.min(position.at));
+        let is_far = at.0.saturating_sub(position.saved_at.0) >= OFFSET_EVENTS;
+        let is_due = (position.is_unsaved && at > position.saved_at) || is_far;
+        if !is_due || position.saved.elapsed() < at_most_every {
             return Ok(());
         }
-        self.put_queue_record(RecordId::new(OFFSET)?, Some(position.at.0.to_be_bytes().to_vec())).await?;
-        (position.saved, position.saved_at, position.is_unsaved) = (Instant::now(), position.at, false);
+        self.put_queue_record(RecordId::new(OFFSET)?, Some(at.0.to_be_bytes().to_vec())).await?;
+        (position.saved, position.saved_at, position.is_unsaved) = (Instant::now(), at, at < position.at);
         Ok(())
     }
 
@@ -224,7 +233,7 @@ impl Service {
             EventBody::Record { space: Space::Post, owner, id, existed, after } => {
                 let Some(post) = id.version() else { return Ok(false) };
                 match after {
-                    Some(value) if !existed => return self.consume_post(*owner, post, value).await,
+                    Some(value) if !existed => return self.consume_post(*owner, post, event.sequence, value).await,
                     Some(_) => {}
                     None => self.feed.timelines.deleted(*owner, post),
                 }
@@ -248,7 +257,7 @@ impl Service {
         Ok(false)
     }
 
-    async fn consume_post(&self, author: Key, post: Version, value: &[u8]) -> Result<bool> {
+    async fn consume_post(&self, author: Key, post: Version, at: Sequence, value: &[u8]) -> Result<bool> {
         if !self.feed.is_alone {
             self.feed.timelines.posted(author, post);
         }
@@ -270,7 +279,7 @@ impl Service {
         while self.feed.queue.is_full() && !*closed.borrow_and_update() {
             tokio::time::sleep(FULL_PAUSE).await;
         }
-        self.feed.queue.put(author, post, followers);
+        self.feed.queue.put(author, post, followers, Some(Sequence(at.0.saturating_sub(1))));
         Ok(true)
     }
 

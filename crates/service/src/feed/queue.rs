@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use entourage_model::{Key, Millis, Place, Version};
+use entourage_model::{Key, Millis, Place, Sequence, Version};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -63,6 +63,8 @@ struct State {
     authors: HashMap<Key, Author>,
     lanes: [VecDeque<Key>; 3],
     posts: usize,
+    /// Where the log tells of each post that is on its way: after this event. Those that a mark remembers have none.
+    told_after: HashMap<Version, Sequence>,
     finished: HashMap<Version, Millis>,
     finished_in_order: VecDeque<Version>,
 }
@@ -81,11 +83,14 @@ impl State {
 }
 
 impl Queue {
-    /// A post that is to be delivered; whether it is new here.
-    pub(super) fn put(&self, author: Key, post: Version, followers: u64) -> bool {
+    /// A post that is to be delivered, of which the log tells after `told_after`; whether it is new here.
+    pub(super) fn put(&self, author: Key, post: Version, followers: u64, told_after: Option<Sequence>) -> bool {
         let mut state = self.state.lock();
         if state.has(author, post) {
             return false;
+        }
+        if let Some(sequence) = told_after {
+            state.told_after.insert(post, sequence);
         }
         let lane = Lane::of(followers);
         state.posts += 1;
@@ -109,7 +114,7 @@ impl Queue {
     /// A delivery that a stop interrupted goes on where it was.
     pub(super) fn resume(&self, delivery: Delivery, followers: u64) {
         let Delivery { author, posts, after } = delivery;
-        let posts: Vec<Version> = posts.into_iter().filter(|post| self.put(author, *post, followers)).collect();
+        let posts: Vec<Version> = posts.into_iter().filter(|post| self.put(author, *post, followers, None)).collect();
         if posts.is_empty() {
             return;
         }
@@ -140,6 +145,7 @@ impl Queue {
         let Some(mut known) = state.authors.remove(&author) else { return };
         state.posts = state.posts.saturating_sub(known.running.len());
         for post in known.running.drain(..) {
+            state.told_after.remove(&post);
             state.finished.insert(post, now);
             state.finished_in_order.push_back(post);
         }
@@ -171,8 +177,9 @@ impl Queue {
         state.authors.iter().map(|(key, author)| (*key, all(author))).collect()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.state.lock().authors.is_empty()
+    /// Every post that the log tells of up to here has arrived; `None` when all have.
+    pub(super) fn arrived_to(&self) -> Option<Sequence> {
+        self.state.lock().told_after.values().min().copied()
     }
 
     /// So many wait that even those that were to be pushed have to wait in the log.
@@ -242,28 +249,48 @@ mod tests {
     #[test]
     fn posts_of_one_author_travel_together_and_each_once() {
         let queue = Queue::default();
-        assert!(queue.put(AUTHOR, version(1), 10) && queue.put(AUTHOR, version(2), 10));
-        assert!(!queue.put(AUTHOR, version(2), 10));
+        assert!(queue.put(AUTHOR, version(1), 10, None) && queue.put(AUTHOR, version(2), 10, None));
+        assert!(!queue.put(AUTHOR, version(2), 10, None));
         assert_eq!(posts(queue.take(Lane::Small)), [1, 2]);
-        assert!(queue.put(AUTHOR, version(3), 10));
+        assert!(queue.put(AUTHOR, version(3), 10, None));
         assert_eq!(queue.take(Lane::Small), None, "one delivery of an author at a time");
         assert_eq!(queue.waiting()[&AUTHOR], [1, 2, 3].map(version));
         queue.finish(AUTHOR, Millis::from_since_2000(9));
         assert_eq!(queue.finished_at(version(2)), Some(Millis::from_since_2000(9)));
-        assert!(!queue.put(AUTHOR, version(1), 10), "what has arrived does not travel again");
+        assert!(!queue.put(AUTHOR, version(1), 10, None), "what has arrived does not travel again");
         assert_eq!(posts(queue.take(Lane::Small)), [3]);
         queue.put_back(AUTHOR);
         assert_eq!(posts(queue.take(Lane::Small)), [3]);
         queue.finish(AUTHOR, Millis::default());
-        assert!(queue.is_empty() && queue.waiting().is_empty());
+        assert!(queue.waiting().is_empty());
+    }
+
+    #[test]
+    fn the_oldest_post_on_its_way_says_how_far_the_log_was_delivered() {
+        let (queue, at) = (Queue::default(), |number| Some(Sequence(number)));
+        assert_eq!(queue.arrived_to(), None);
+        queue.put(Key(1), version(1), 10, at(7));
+        queue.put(Key(2), version(2), 10, at(5));
+        queue.put(Key(2), version(2), 10, at(9));
+        queue.put(Key(3), version(3), 10, None);
+        assert_eq!(queue.arrived_to(), at(5));
+        // One after the other, as they came.
+        assert_eq!([1, 2].map(|_| posts(queue.take(Lane::Small))), [[1], [2]]);
+        queue.finish(Key(2), Millis::default());
+        assert_eq!(queue.arrived_to(), at(7), "the other has arrived");
+        queue.put_back(Key(1));
+        assert_eq!(queue.arrived_to(), at(7));
+        assert_eq!([1, 2].map(|_| posts(queue.take(Lane::Small))), [[3], [1]]);
+        queue.finish(Key(1), Millis::default());
+        assert_eq!(queue.arrived_to(), None, "what a mark remembers is not read again");
     }
 
     #[test]
     fn small_authors_have_a_lane_of_their_own() {
         let queue = Queue::default();
-        queue.put(Key(1), version(1), 50_000);
-        queue.put(Key(2), version(2), 5_000);
-        queue.put(Key(3), version(3), 5);
+        queue.put(Key(1), version(1), 50_000, None);
+        queue.put(Key(2), version(2), 5_000, None);
+        queue.put(Key(3), version(3), 5, None);
         assert_eq!(Lane::ALL.map(|lane| posts(queue.take(lane))), [vec![3], vec![2], vec![1]]);
     }
 
@@ -271,7 +298,7 @@ mod tests {
     fn an_interrupted_delivery_goes_on_where_it_was() {
         let (queue, place) = (Queue::default(), Place { position: version(70), key: Key(8) });
         queue.resume(Delivery { author: AUTHOR, posts: vec![version(1)], after: Some(place) }, 5_000);
-        queue.put(AUTHOR, version(2), 5_000);
+        queue.put(AUTHOR, version(2), 5_000, None);
         let first = queue.take(Lane::Medium).unwrap();
         assert_eq!((first.posts, first.after), (vec![version(1)], Some(place)));
         queue.finish(AUTHOR, Millis::default());
