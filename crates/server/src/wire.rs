@@ -102,7 +102,8 @@ pub async fn look(settings: &Settings) -> Result<String> {
 
 /// The rest of the text may hold a password.
 fn no_store(url: Option<(&str, &str)>) -> Error {
-    let scheme = url.map_or("", |(scheme, _)| scheme);
+    let is_scheme = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let scheme = url.map(|(scheme, _)| scheme).filter(is_scheme).unwrap_or("…");
     Error::invalid(format!("store.url: there is no store {scheme}:; use embedded:, postgres://… or memory:"))
 }
 

@@ -5,7 +5,7 @@ use std::{io::Write, path::PathBuf, time::Duration};
 use anyhow::Context;
 use clap::Args;
 use entourage_model::{Clock, Error, UserId};
-use entourage_server::config::Raw;
+use entourage_server::config::{self, Raw};
 use entourage_store::SystemClock;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let secret = secret(algorithm, &key_file)?;
     let iat = SystemClock.now().to_unix() / 1_000;
-    let exp = iat.saturating_add(i64::try_from(arguments.ttl.as_secs()).unwrap_or(i64::MAX));
+    let exp = iat.saturating_add_unsigned(arguments.ttl.as_secs());
     let scope = arguments.admin.then_some("admin");
     let claims = Claims { sub: &arguments.sub, iss: &issuer, aud: &audience, iat, exp, scope };
     let token =
@@ -115,15 +115,6 @@ fn configured(raw: &Raw, name: &str) -> Option<String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let factor = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err("a number with s, m, h or d, such as 1h".to_owned()),
-    };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    seconds.map(Duration::from_secs).ok_or_else(|| "a number with s, m, h or d, such as 1h".to_owned())
+    let right = || "a number with s, m, h or d, such as 1h, at most 36500d".to_owned();
+    config::duration(text).filter(|time| time.subsec_nanos() == 0).ok_or_else(right)
 }

@@ -10,7 +10,7 @@ use crate::{Connections, FeedMember, RespLimits, StreamLimits};
 
 use super::{
     AuthSettings, ConfigError, Raw, TlsSettings, credentials,
-    units::{bytes, duration, list},
+    units::{bytes, count, duration, list},
 };
 
 /// Where the machine's memory cannot be asked for.
@@ -72,16 +72,19 @@ pub struct Settings {
 impl Settings {
     pub fn check(raw: &Raw) -> Result<Self, ConfigError> {
         let above_zero = |time: &Duration| !time.is_zero();
-        let following_max =
-            raw.checked("limits.following_max", "a whole number, 0 for no bound", |text| text.parse().ok())?;
+        let following_max = raw.checked("limits.following_max", "a whole number up to 10^12, 0 for no bound", count)?;
         let auth = AuthSettings::check(raw)?;
-        let memory_budget_bytes = raw.checked("memory.budget", "auto, or a size such as 8GiB", |text| match text {
-            "auto" => Some(half_of_memory()),
-            _ => bytes(text).filter(|size| *size > 0),
-        })?;
+        let memory_budget_bytes = raw.checked(
+            "memory.budget",
+            "auto, or a size such as 8GiB, above 0 and at most 1024TiB",
+            |text| match text {
+                "auto" => Some(half_of_memory()),
+                _ => bytes(text).filter(|size| *size > 0),
+            },
+        )?;
         let up_to = |name| {
-            let count = raw.checked(name, "a whole number, 0 for no limit", |text| text.parse().ok())?;
-            Ok((count > 0).then_some(count))
+            let most = raw.checked(name, "a whole number up to 10^12, 0 for no limit", count)?;
+            Ok((most > 0).then_some(most as usize))
         };
         let connections = |name| {
             raw.checked(name, "a whole number from 1 to 1000000", |text| {
@@ -112,7 +115,7 @@ impl Settings {
                     per_address: up_to("resp.connections_per_address")?,
                 },
                 idle: raw
-                    .checked("resp.idle_timeout", "a time such as 10m, 0s for ever", duration)
+                    .checked("resp.idle_timeout", "a time such as 10m, at most 36500d, 0s for ever", duration)
                     .map(|idle| Some(idle).filter(above_zero))?,
                 arguments: raw.checked("resp.arguments_max", "a whole number from 16 to 65536", |text| {
                     text.parse().ok().filter(|count| (16..=65_536).contains(count))
@@ -130,9 +133,10 @@ impl Settings {
             store_url: raw.checked("store.url", "embedded:, memory: or postgres://…", |text| {
                 text.contains(':').then(|| text.to_owned())
             })?,
-            log_retention: raw
-                .checked("log.retention", "a time such as 7d", |text| duration(text).filter(above_zero))?,
-            log_retain_bytes: raw.checked("log.retain_bytes", "a size such as 16GiB", bytes)?,
+            log_retention: raw.checked("log.retention", "a time such as 7d, above 0 and at most 36500d", |text| {
+                duration(text).filter(above_zero)
+            })?,
+            log_retain_bytes: raw.checked("log.retain_bytes", "a size such as 16GiB, at most 1024TiB", bytes)?,
             log_segment_bytes: raw.checked("log.segment_bytes", "a size from 64KiB to 1GiB", |text| {
                 bytes(text).filter(|size| (64 << 10..=1 << 30).contains(size))
             })?,
@@ -146,20 +150,35 @@ impl Settings {
                 text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_lowercase()))
             })?,
             log_access: raw.checked("log.access", "true or false", |text| text.parse().ok())?,
-            checkpoint_entries: raw.checked("checkpoint.entries", "a whole number above 0", |text| {
-                text.parse().ok().filter(|entries| *entries > 0)
+            checkpoint_entries: raw.checked("checkpoint.entries", "a whole number from 1 to 10^12", |text| {
+                count(text).filter(|entries| *entries > 0)
             })?,
-            idempotency_ttl: raw
-                .checked("idempotency.ttl", "a time such as 24h", |text| duration(text).filter(above_zero))?,
-            history_retention: raw
-                .checked("history.retention", "a time such as 90d", |text| duration(text).filter(above_zero))?,
-            notifications_retention: raw
-                .checked("notifications.retention", "a time such as 30d", |text| duration(text).filter(above_zero))?,
+            idempotency_ttl: raw.checked(
+                "idempotency.ttl",
+                "a time such as 24h, above 0 and at most 36500d",
+                |text| duration(text).filter(above_zero),
+            )?,
+            history_retention: raw.checked(
+                "history.retention",
+                "a time such as 90d, above 0 and at most 36500d",
+                |text| duration(text).filter(above_zero),
+            )?,
+            notifications_retention: raw.checked(
+                "notifications.retention",
+                "a time such as 30d, above 0 and at most 36500d",
+                |text| duration(text).filter(above_zero),
+            )?,
             audit_interval: raw
-                .checked("audit.interval", "a time such as 1h, 0s for never", duration)
+                .checked("audit.interval", "a time such as 1h, at most 36500d, 0s for never", duration)
                 .map(|interval| Some(interval).filter(above_zero))?,
-            cache_budget_bytes: raw.checked("cache.budget", "a size such as 256MiB, 0 for none", bytes)?,
-            cache_ttl: raw.checked("cache.ttl", "a time such as 1h", |text| duration(text).filter(above_zero))?,
+            cache_budget_bytes: raw.checked(
+                "cache.budget",
+                "a size such as 256MiB, at most 1024TiB, 0 for none",
+                bytes,
+            )?,
+            cache_ttl: raw.checked("cache.ttl", "a time such as 1h, above 0 and at most 36500d", |text| {
+                duration(text).filter(above_zero)
+            })?,
             feed: feed(raw, memory_budget_bytes)?,
             memory_budget_bytes,
         })
@@ -200,13 +219,13 @@ fn limits(raw: &Raw, auth: &AuthSettings) -> Result<Limits, ConfigError> {
 }
 
 fn feed(raw: &Raw, memory_budget_bytes: u64) -> Result<FeedRules, ConfigError> {
-    let above = raw.checked("feed.pull_above_following", "a whole number, 0 for nobody", |text| text.parse().ok())?;
+    let above = raw.checked("feed.pull_above_following", "a whole number up to 10^12, 0 for nobody", count)?;
     let days: u32 = raw.checked("feed.active_days", "a whole number from 1 to 3650", |text| {
         text.parse().ok().filter(|days| (1..=3_650).contains(days))
     })?;
     Ok(FeedRules {
-        celebrity_followers: raw.checked("feed.celebrity_followers", "a whole number above 0", |text| {
-            text.parse().ok().filter(|followers| *followers > 0)
+        celebrity_followers: raw.checked("feed.celebrity_followers", "a whole number from 1 to 10^12", |text| {
+            count(text).filter(|followers| *followers > 0)
         })?,
         inbox_cap: raw.checked("feed.inbox_cap", "a whole number from 1 to 100000", |text| {
             text.parse().ok().filter(|cap| (1..=100_000).contains(cap))
@@ -214,10 +233,14 @@ fn feed(raw: &Raw, memory_budget_bytes: u64) -> Result<FeedRules, ConfigError> {
         active: DAY * days,
         pull_above_following: (above > 0).then_some(above),
         own_posts: raw.checked("feed.own_posts", "true or false", |text| text.parse().ok())?,
-        inbox_budget_bytes: raw.checked("feed.inbox_budget", "auto, or a size such as 1GiB", |text| match text {
-            "auto" => Some((memory_budget_bytes / 4).max(1)),
-            _ => bytes(text).filter(|size| *size > 0),
-        })?,
+        inbox_budget_bytes: raw.checked(
+            "feed.inbox_budget",
+            "auto, or a size such as 1GiB, above 0 and at most 1024TiB",
+            |text| match text {
+                "auto" => Some((memory_budget_bytes / 4).max(1)),
+                _ => bytes(text).filter(|size| *size > 0),
+            },
+        )?,
     })
 }
 

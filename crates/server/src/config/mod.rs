@@ -4,13 +4,16 @@
 mod checked;
 mod credentials;
 mod raw;
+mod secrets;
 mod table;
 mod units;
 
 pub use checked::{LogFormat, Settings};
 pub use credentials::{AuthSettings, TlsSettings};
 pub use raw::{Origin, Raw, RawValue};
+pub use secrets::without_secrets;
 pub use table::{SETTINGS, Setting};
+pub use units::{DURATION_MAX, duration};
 
 /// What is wrong with a configuration, said so that it can be put right.
 #[derive(Debug, thiserror::Error)]

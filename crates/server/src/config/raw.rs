@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use config::{FileFormat, Source, Value, ValueKind};
 
-use super::{ConfigError, SETTINGS, table::find};
+use super::{ConfigError, SETTINGS, secrets::without_secrets, table::find};
 
 const ENVIRONMENT_PREFIX: &str = "ENTOURAGE_";
 
@@ -35,13 +35,9 @@ pub struct RawValue {
 }
 
 impl RawValue {
-    /// The text without the password that an address may hold.
+    /// The text without the secrets that it may hold.
     pub fn shown(&self) -> String {
-        let parts = self.text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?)));
-        match parts.and_then(|(scheme, (login, place))| Some((scheme, login.split_once(':')?.0, place))) {
-            Some((scheme, user, place)) => format!("{scheme}://{user}:…@{place}"),
-            None => self.text.clone(),
-        }
+        without_secrets(&self.text)
     }
 }
 
@@ -75,7 +71,8 @@ impl Raw {
 
     pub fn read_toml(&mut self, text: &str, file: &str) -> Result<(), ConfigError> {
         let broken = |detail: String| ConfigError::File { file: file.to_owned(), detail };
-        let table = config::File::from_str(text, FileFormat::Toml).collect().map_err(|e| broken(e.to_string()))?;
+        let table = config::File::from_str(text, FileFormat::Toml).collect();
+        let table = table.map_err(|error| broken(without_source(&error.to_string())))?;
         let mut found = Vec::new();
         for (name, value) in table {
             flatten(name, value, &mut found).map_err(broken)?;
@@ -110,9 +107,19 @@ impl Raw {
     ) -> Result<T, ConfigError> {
         let unknown = || ConfigError::Unknown { name: name.to_owned(), origin: "code".to_owned() };
         let value = self.0.get(name).ok_or_else(unknown)?;
-        let (text, origin) = (value.text.clone(), value.origin.to_string());
+        let (text, origin) = (value.shown(), value.origin.to_string());
         parse(&value.text).ok_or(ConfigError::Invalid { name, text, expected, origin })
     }
+}
+
+/// What is wrong with a file and where, without the line itself, which may hold a password.
+fn without_source(error: &str) -> String {
+    let is_source = |line: &str| {
+        line.trim_start().trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start().starts_with('|')
+    };
+    let lines: Vec<&str> =
+        error.lines().map(str::trim_end).filter(|line| !line.is_empty() && !is_source(line)).collect();
+    without_secrets(&lines.join(": "))
 }
 
 fn flatten(name: String, value: Value, found: &mut Vec<(String, String)>) -> Result<(), String> {
@@ -139,6 +146,7 @@ fn text(name: &str, value: Value) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Settings;
 
     #[test]
     fn later_sources_win_and_origins_are_kept() {
@@ -156,13 +164,20 @@ mod tests {
 
     #[test]
     fn passwords_are_not_shown() {
-        for (text, shown) in [
-            ("postgres://me:p@ss:word@host:5432/db", "postgres://me:…@host:5432/db"),
-            ("postgres://me@host/db", "postgres://me@host/db"),
-            ("postgres://host/db", "postgres://host/db"),
-            ("127.0.0.1:7070", "127.0.0.1:7070"),
-        ] {
-            assert_eq!(RawValue { text: text.to_owned(), origin: Origin::Default }.shown(), shown);
+        let (address, canary) = ("postgres://me@host/db?password=canary", "canary");
+        assert_eq!(
+            RawValue { text: address.to_owned(), origin: Origin::Default }.shown(),
+            address.replace(canary, "…")
+        );
+        let mut raw = Raw::default();
+        raw.set("log.level", address, Origin::Flag("--set")).unwrap();
+        let error = raw.checked("log.level", "a level", |_| None::<()>).unwrap_err().to_string();
+        assert!(error.contains("log.level") && !error.contains(canary), "{error}");
+        for broken in ["\"", " \"\"", "\"\nurl = 7", " ]"] {
+            let toml = format!("[store]\nurl = \"{address}{broken}\n");
+            let error = raw.read_toml(&toml, "a.toml").map(|()| Settings::check(&raw)).err();
+            let Some(error) = error.map(|error| error.to_string()) else { continue };
+            assert!(error.contains("line") && !error.contains(canary), "{error}");
         }
     }
 

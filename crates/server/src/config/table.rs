@@ -49,7 +49,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("resp.bulk_bytes", "16KiB", "bytes of one word"),
     setting("tls.cert_file", "", "certificates for HTTPS in PEM, the server's own first; empty is no TLS"),
     setting("tls.key_file", "", "the certificate's private key in PEM"),
-    setting("audit.file", "", "where the audit log is written; empty is the server's own log"),
+    setting("audit.file", "", "where the audit log is written; empty is standard error"),
     setting("data.dir", "./entourage-data", "where the embedded store keeps its files"),
     setting(
         "store.url",

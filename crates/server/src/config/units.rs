@@ -6,12 +6,25 @@ const DURATIONS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h"
 const SIZES: &[(&str, u64)] =
     &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("B", 1), ("", 1)];
 
-pub(super) fn duration(text: &str) -> Option<Duration> {
-    in_units(text, DURATIONS).map(Duration::from_millis)
+/// The longest time that can be set, a hundred years: added to or taken from any time that a clock can tell, it stays
+/// within what a time can be.
+pub const DURATION_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
+/// The largest size, 1 PiB, and the largest count: sums and products of a few of them do not overflow.
+const SIZE_MAX: u64 = 1 << 50;
+const COUNT_MAX: u64 = 1_000_000_000_000;
+
+/// A time such as 7d; `None` also where it is longer than [`DURATION_MAX`].
+pub fn duration(text: &str) -> Option<Duration> {
+    in_units(text, DURATIONS).map(Duration::from_millis).filter(|time| *time <= DURATION_MAX)
 }
 
 pub(super) fn bytes(text: &str) -> Option<u64> {
-    in_units(text, SIZES)
+    in_units(text, SIZES).filter(|size| *size <= SIZE_MAX)
+}
+
+pub(super) fn count(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|count| is_number && *count <= COUNT_MAX)
 }
 
 /// Nothing is an empty list; a comma or a line's end is between two.
@@ -38,8 +51,24 @@ mod tests {
             assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
         }
         assert_eq!(duration("1w"), None);
+        assert_eq!(duration("36500d"), Some(DURATION_MAX));
+        for text in ["36501d", "3153600000001ms", "213503982334d", "18446744073709551615ms", "18446744073709551616ms"] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+        for (text, number) in [("0", Some(0)), ("1000000000000", Some(COUNT_MAX)), ("1000000000001", None)] {
+            assert_eq!(count(text), number, "{text}");
+        }
+        for text in ["", "-1", "+1", " 1", "1e3", "18446744073709551615", "99999999999999999999"] {
+            assert_eq!(count(text), None, "{text}");
+        }
         let cases = [("16GiB", Some(16 << 30)), ("1024", Some(1024)), ("3 MiB", Some(3 << 20)), ("10GB", None)];
-        for (text, size) in cases.into_iter().chain([("", None), ("1.5GiB", None), ("99999999999TiB", None)]) {
+        for (text, size) in cases.into_iter().chain([
+            ("", None),
+            ("1.5GiB", None),
+            ("99999999999TiB", None),
+            ("1024TiB", Some(SIZE_MAX)),
+            ("1025TiB", None),
+        ]) {
             assert_eq!(bytes(text), size, "{text}");
         }
     }

@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Context, ensure};
 use clap::Args;
 use entourage_model::Error;
+use entourage_server::config::without_secrets;
 use rustls::{
     CertificateError, ClientConfig, RootCertStore,
     crypto::{CryptoProvider, aws_lc_rs},
@@ -110,7 +111,7 @@ pub(crate) fn unreachable(server: &str, error: &(dyn std::error::Error + 'static
         }
         Some(_) => "name the authority that signed its certificate with --ca-file",
     };
-    Error::unavailable(format!("no server answers at {server} ({error}); {next}"))
+    Error::unavailable(format!("no server answers at {} ({error}); {next}", without_secrets(server)))
 }
 
 /// Why the other side, which was there, was not believed.

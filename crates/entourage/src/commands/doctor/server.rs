@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use entourage_server::{Front, config::Settings, wire};
+use entourage_server::{
+    Front,
+    config::{Settings, without_secrets},
+    wire,
+};
 use serde_json::Value;
 use ureq::tls::TlsConfig;
 
@@ -93,6 +97,7 @@ fn running(address: SocketAddr, scheme: &str, error: &std::io::Error) -> (Findin
 /// The server as its clients reach it.
 pub(super) fn ask(server: &str, authorities: &Authorities) -> Finding {
     let base = server.trim_end_matches('/').trim_end_matches("/api/v1");
+    let shown = without_secrets(base);
     let tls = match authorities.for_ureq(base) {
         Ok(tls) => tls,
         Err(error) => return Finding::fail("clients", format!("{error:#}"), "name another file with --ca-file"),
@@ -103,11 +108,11 @@ pub(super) fn ask(server: &str, authorities: &Authorities) -> Finding {
             Finding::fail("clients", detail, "nobody can use the server until this is right")
         }
         (Ok(None), _) => {
-            Finding::fail("clients", format!("what answers at {base} is no entourage"), "name its address")
+            Finding::fail("clients", format!("what answers at {shown} is no entourage"), "name its address")
         }
-        (Ok(Some(version)), Ok(true)) => Finding::ok("clients", format!("entourage {version} answers at {base}")),
+        (Ok(Some(version)), Ok(true)) => Finding::ok("clients", format!("entourage {version} answers at {shown}")),
         (Ok(Some(_)), Ok(false)) => {
-            Finding::fail("clients", format!("{base} is not ready"), format!("ask it why: curl {base}/readyz"))
+            Finding::fail("clients", format!("{shown} is not ready"), format!("ask it why: curl {shown}/readyz"))
         }
     }
 }
