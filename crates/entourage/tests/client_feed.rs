@@ -216,6 +216,36 @@ fn watching_shows_every_post_once_over_restarts() {
     watching.ends();
 }
 
+/// Ends of lines between the tokens of a body are ends of lines in the stream as well.
+#[test]
+fn a_post_breaks_nobodys_stream_or_feed() {
+    let folder = Folder::new();
+    let server = Serving::start(&folder.join("data"));
+    let client = Asking { base: server.base.clone() };
+    client.people();
+    let mut watching = Watching::start(&server.base, &["--json", "--count", "5"]);
+    let http = Client::new(&server.base);
+    let post = |body: &str| {
+        let body = format!(r#"{{"body":{body}}}"#);
+        http.ask_with(&[("entourage-actor", "bob")], "POST", "/api/v1/posts", &body).unwrap()
+    };
+    for (number, end) in ["\r", "\n", "\r\n", "\r\r"].into_iter().enumerate() {
+        assert_eq!(post(&format!(r#"{{{end}"text"{end}:{end}"{number}"{end}}}"#)).status, 201);
+    }
+    let deep = |depth: usize| format!(r#"{{"text":"deep","a":{}{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1));
+    for depth in [33, 126, 5_000] {
+        let refused = post(&deep(depth));
+        assert_eq!((refused.status, refused.code()), (400, "invalid_request"), "{}", refused.body);
+        assert_eq!(refused.body["errors"][0]["pointer"], "/body", "{}", refused.body);
+    }
+    assert_eq!(post(&deep(32)).status, 201);
+    let shown: Vec<String> = (0..5).map(|_| watching.post()).collect();
+    assert_eq!(shown, ["0", "1", "2", "3", "deep"]);
+    watching.ends();
+    assert_eq!(client.json(&["feed", "alice"])["data"].as_array().unwrap().len(), 5);
+    assert_eq!(client.json(&["events", "--limit", "200"])["data"].as_array().unwrap().last().unwrap()["author"], "bob");
+}
+
 #[test]
 fn an_interrupt_ends_the_watching() {
     let folder = Folder::new();

@@ -39,8 +39,8 @@ pub use list::{List, Page, Place, Plane, Side};
 pub use operation::{Cause, IdempotencyKey, Operation, Overwrite, UserPatch, Write};
 pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, UserChange};
 pub use post::{
-    ImportedPost, POST_BODY_MAX_BYTES, POSTS_AT_ONCE_MAX, Post, post_author, post_author_value, post_id_prefix,
-    post_ids_at,
+    ImportedPost, POST_BODY_MAX_BYTES, POST_BODY_MAX_DEPTH, POSTS_AT_ONCE_MAX, Post, post_author, post_author_value,
+    post_id_prefix, post_ids_at,
 };
 pub use record::{
     CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,

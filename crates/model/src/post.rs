@@ -4,6 +4,9 @@ use crate::{Error, ExternalId, Key, Millis, RecordId, Result, Version};
 
 /// The longest body, as text.
 pub const POST_BODY_MAX_BYTES: usize = 10 * 1024;
+/// How deep objects and arrays of a body may lie in each other, the body itself included: readers of JSON have limits,
+/// and one post must not take a whole page from them.
+pub const POST_BODY_MAX_DEPTH: usize = 32;
 /// How many posts an author may have around one millisecond by import.
 pub const POSTS_AT_ONCE_MAX: usize = 4_096;
 

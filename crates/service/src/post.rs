@@ -1,8 +1,9 @@
 //! Posts: what authors have to say, kept as it was sent. A post's id is the version of the commit that made it.
 
 use entourage_model::{
-    Code, Condition, Cursor, CursorScope, Error, ExternalId, Key, List, Millis, Operation, POST_BODY_MAX_BYTES, Place,
-    Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version, external_post, post_author,
+    Code, Condition, Cursor, CursorScope, Error, ExternalId, Key, List, Millis, Operation, POST_BODY_MAX_BYTES,
+    POST_BODY_MAX_DEPTH, Place, Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version,
+    external_post, post_author,
 };
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};
@@ -280,12 +281,54 @@ pub(crate) fn post_not_found() -> Error {
     Error::new(Code::PostNotFound, "there is no post with this id, or it is not for the acting user")
 }
 
+/// How deep objects and arrays lie in each other, of a text that may be no JSON.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => depth += 1,
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
 pub(crate) fn check_body(body: &str) -> Result<()> {
     if body.len() > POST_BODY_MAX_BYTES {
         return Err(
             Error::invalid("the body of a post is too long").at("/body", "a JSON object of at most 10,240 bytes")
         );
     }
+    if depth(body) > POST_BODY_MAX_DEPTH {
+        let right = format!("objects and arrays at most {POST_BODY_MAX_DEPTH} deep");
+        return Err(Error::invalid("the body of a post is nested too deep").at("/body", right));
+    }
     let object: std::result::Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(body);
     object.map(|_| ()).map_err(|_| Error::invalid("the body of a post is not an object").at("/body", "a JSON object"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_32_deep_at_most() {
+        let nested = |open: &str, close: &str, depth: usize| {
+            format!(r#"{{"a":{}1{}}}"#, open.repeat(depth - 1), close.repeat(depth - 1))
+        };
+        for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), ("[ \r\n", "\t]")] {
+            assert!(check_body(&nested(open, close, POST_BODY_MAX_DEPTH)).is_ok());
+            for depth in [POST_BODY_MAX_DEPTH + 1, 126, 1_000] {
+                let error = check_body(&nested(open, close, depth)).unwrap_err();
+                assert!(error.detail().contains("too deep"), "{error:?}");
+            }
+        }
+        let flat = format!(r#"{{"a":"{}\"{}","b":[[],[],{{}}]}}"#, "[".repeat(100), "{".repeat(100));
+        assert!(check_body(&flat).is_ok() && depth(&flat) == 3);
+    }
 }

@@ -98,7 +98,7 @@ pub(super) fn group() -> Group {
         post("/api/v1/posts", create)
             .named("create_post", "Write a post, as the actor")
             .about(
-                "The body is any JSON object of at most 10,240 bytes; it is kept as it was sent. \
+                "The body is any JSON object of at most 10,240 bytes, at most 32 deep; it is kept as it was sent. \
                  An `external_id` is the application's own and unique for the author: repeated, it is the post that is there.",
             )
             .access(Access::Actor)

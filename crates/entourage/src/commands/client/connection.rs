@@ -1,6 +1,7 @@
 //! One server, and on whose behalf it is asked.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     time::Duration,
 };
@@ -8,8 +9,9 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use entourage_model::{Code, Error};
+use entourage_server::config::without_secrets;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
+use serde_json::{Map, Value, value::RawValue};
 use ureq::{
     Body,
     config::ConfigBuilder,
@@ -62,7 +64,7 @@ impl Connection {
     }
 
     fn read(&self, text: &str) -> anyhow::Result<Value> {
-        serde_json::from_str(text).with_context(|| format!("the answer of {} is not JSON", self.base()))
+        read(text).with_context(|| format!("the answer of {} is not JSON", self.shown()))
     }
 
     pub(super) fn text(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<String> {
@@ -135,7 +137,7 @@ impl Connection {
         let tls = self.access.authorities.for_ureq(&self.server)?;
         let agent = config.http_status_as_error(false).tls_config(tls).build().new_agent();
         let mut reply = agent.run(request).map_err(|error| self.unreachable(&error))?;
-        let (base, status) = (self.base(), reply.status());
+        let (base, status) = (self.shown(), reply.status());
         if status.is_success() {
             return Ok(reply);
         }
@@ -150,11 +152,46 @@ impl Connection {
         self.server.trim_end_matches('/').trim_end_matches("/api/v1")
     }
 
+    /// The address as it may be printed.
+    fn shown(&self) -> String {
+        without_secrets(self.base())
+    }
+
     /// JSON as it came, or whatever `show` makes of it for people.
     pub(super) fn print(&self, value: &Value, show: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
         let text = if self.json { value.to_string() } else { show(value) };
         Ok(writeln!(std::io::stdout(), "{}", text.trim_end())?)
     }
+}
+
+/// A row that others wrote and nobody here can read is left out, and said: it must not hide the others.
+fn read(text: &str) -> anyhow::Result<Value> {
+    let whole = match serde_json::from_str(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let Ok(fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else { return Err(whole.into()) };
+    let mut answer = Map::new();
+    for (name, field) in fields {
+        let value = match (serde_json::from_str(field.get()), name.as_str()) {
+            (Ok(value), _) => value,
+            (Err(_), "data") => Value::Array(readable(serde_json::from_str(field.get())?)?),
+            (Err(error), _) => return Err(error.into()),
+        };
+        answer.insert(name, value);
+    }
+    Ok(answer.into())
+}
+
+fn readable(rows: Vec<&RawValue>) -> anyhow::Result<Vec<Value>> {
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        match serde_json::from_str(row.get()) {
+            Ok(value) => found.push(value),
+            Err(error) => writeln!(std::io::stderr(), "a row was skipped, which cannot be read: {error}")?,
+        }
+    }
+    Ok(found)
 }
 
 /// An id as a part of a path or query.
@@ -169,6 +206,15 @@ pub(crate) fn part(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_cannot_be_read_does_not_hide_the_others() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(130), "}".repeat(130));
+        let page = format!(r#"{{"data":[{{"id":"1"}},{{"id":"2","body":{deep}}},{{"id":"3"}}],"has_more":false}}"#);
+        let page = read(&page).unwrap();
+        assert_eq!(page, serde_json::json!({ "data": [{ "id": "1" }, { "id": "3" }], "has_more": false }));
+        assert!(read("{").is_err() && read(&format!(r#"{{"other":{deep}}}"#)).is_err() && read("nonsense").is_err());
+    }
 
     #[test]
     fn ids_stay_one_part_of_a_path() {

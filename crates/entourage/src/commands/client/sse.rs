@@ -1,6 +1,9 @@
-//! Server-sent events, read line by line.
+//! Server-sent events, read line by line. A line ends with CR, LF or both, as the standard has it.
 
-use std::io::BufRead;
+use std::io::{BufRead, Error, ErrorKind, Result};
+
+/// A line that is longer comes from no server of ours.
+const LINE_MAX_BYTES: usize = 1 << 20;
 
 /// One event; fields that were not sent are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,48 +13,116 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// The next event; `None` where the stream ends. Comments, which keep connections alive, are passed over, and so is an
-/// event that was cut off.
-pub(super) fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Event>> {
-    let (mut event, mut is_begun, mut line) = (Event::default(), false, String::new());
-    loop {
-        line.clear();
-        if lines.read_line(&mut line)? == 0 || !line.ends_with('\n') {
-            return Ok(None);
+pub(super) struct Events<R> {
+    source: R,
+    line: Vec<u8>,
+    /// The last line ended with CR: an LF that follows belongs to it.
+    after_cr: bool,
+}
+
+impl<R: BufRead> Events<R> {
+    pub(super) const fn new(source: R) -> Self {
+        Self { source, line: Vec::new(), after_cr: false }
+    }
+
+    /// The next event; `None` where the stream ends. Comments, which keep connections alive, are passed over, and so is
+    /// an event that was cut off.
+    pub(super) fn next(&mut self) -> Result<Option<Event>> {
+        let (mut event, mut is_begun, mut has_data) = (Event::default(), false, false);
+        while self.read_line()? {
+            let text = String::from_utf8_lossy(&self.line);
+            if text.is_empty() && is_begun {
+                return Ok(Some(event));
+            }
+            let (field, value) = text.split_once(':').unwrap_or((&text, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "id" => event.id = value.to_owned(),
+                "event" => event.name = value.to_owned(),
+                "data" => {
+                    if std::mem::replace(&mut has_data, true) {
+                        event.data.push('\n');
+                    }
+                    event.data.push_str(value);
+                }
+                _ => continue,
+            }
+            is_begun = true;
         }
-        let text = line.trim_end_matches(['\r', '\n']);
-        if text.is_empty() && is_begun {
-            return Ok(Some(event));
+        Ok(None)
+    }
+
+    /// Reads the next whole line, without its end, into `line`; whether there was one.
+    fn read_line(&mut self) -> Result<bool> {
+        self.line.clear();
+        loop {
+            let found = self.source.fill_buf()?;
+            let Some(&first) = found.first() else { return Ok(false) };
+            if std::mem::take(&mut self.after_cr) && first == b'\n' {
+                self.source.consume(1);
+                continue;
+            }
+            let end = found.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+            let (text, _) = found.split_at(end.unwrap_or(found.len()));
+            if self.line.len() + text.len() > LINE_MAX_BYTES {
+                return Err(Error::new(ErrorKind::InvalidData, "a line of the stream is too long"));
+            }
+            self.line.extend_from_slice(text);
+            self.after_cr = end.and_then(|end| found.get(end)) == Some(&b'\r');
+            let used = text.len() + usize::from(end.is_some());
+            self.source.consume(used);
+            if end.is_some() {
+                return Ok(true);
+            }
         }
-        let (field, value) = text.split_once(':').unwrap_or((text, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match field {
-            "id" => event.id = value.to_owned(),
-            "event" => event.name = value.to_owned(),
-            "data" if event.data.is_empty() => event.data = value.to_owned(),
-            "data" => event.data = format!("{}\n{value}", event.data),
-            _ => continue,
-        }
-        is_begun = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use super::*;
 
     fn event(id: &str, name: &str, data: &str) -> Event {
         Event { id: id.to_owned(), name: name.to_owned(), data: data.to_owned() }
     }
 
+    /// However the bytes arrive.
+    fn read(text: &str) -> Vec<Event> {
+        let read = |capacity: usize| {
+            let mut events = Events::new(BufReader::with_capacity(capacity, text.as_bytes()));
+            std::iter::from_fn(|| events.next().unwrap()).collect::<Vec<_>>()
+        };
+        let found = read(4_096);
+        for capacity in 1..8 {
+            assert_eq!(read(capacity), found, "{capacity} bytes at a time");
+        }
+        found
+    }
+
     #[test]
     fn events_are_read_one_by_one() {
-        let mut lines =
-            &b":\n\nid: a\nevent: post\ndata: {\"n\":1}\n\n: still here\n\ndata:x\r\ndata: y:z\r\n\r\nid: cut"[..];
-        let mut found = Vec::new();
-        while let Some(event) = next(&mut lines).unwrap() {
-            found.push(event);
+        let lines = ":\n\nid: a\nevent: post\ndata: {\"n\":1}\n\n: still here\n\ndata:x\r\ndata: y:z\r\n\r\nid: cut";
+        assert_eq!(read(lines), [event("a", "post", "{\"n\":1}"), event("", "", "x\ny:z")]);
+    }
+
+    #[test]
+    fn a_line_ends_with_cr_lf_or_both() {
+        for end in ["\n", "\r", "\r\n"] {
+            let lines = ["id: a", "data: 1", "data: 2", "", "data", "", ""].join(end);
+            assert_eq!(read(&lines), [event("a", "", "1\n2"), event("", "", "")], "{end:?}");
         }
-        assert_eq!(found, [event("a", "post", "{\"n\":1}"), event("", "", "x\ny:z")]);
+        // As a body with CR, and with CRLF, between its tokens comes.
+        assert_eq!(read("data: {\rdata: }\n\n"), [event("", "", "{\n}")]);
+        assert_eq!(read("data: {\rdata: \ndata: }\n\n"), [event("", "", "{\n\n}")]);
+        assert_eq!(read("data: a\n\r\ndata: b\r\r"), [event("", "", "a"), event("", "", "b")]);
+        assert_eq!(read(&format!("data: {}", "x".repeat(100))), []);
+    }
+
+    #[test]
+    fn a_line_without_an_end_does_not_fill_memory() {
+        let mut events = Events::new(BufReader::new(std::io::Read::take(std::io::repeat(b'x'), 3 << 20)));
+        assert_eq!(events.next().unwrap_err().kind(), ErrorKind::InvalidData);
     }
 }

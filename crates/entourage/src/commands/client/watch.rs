@@ -67,18 +67,22 @@ impl Watch<'_> {
     /// Reads the stream until it breaks or enough was shown.
     fn follow(&mut self) -> anyhow::Result<()> {
         let path = format!("/users/{}/feed/stream", part(self.user));
-        let mut lines = self.connection.stream(&path, self.last_event.as_deref())?;
+        let mut events = sse::Events::new(self.connection.stream(&path, self.last_event.as_deref())?);
         if self.last_event.is_none() {
             self.fill_gap()?;
         }
         while self.left != Some(0) {
             // However it ended: the next one goes on from here.
-            let Ok(Some(event)) = sse::next(&mut lines) else { return Ok(()) };
+            let Ok(Some(event)) = events.next() else { return Ok(()) };
             if !event.id.is_empty() {
                 self.last_event = Some(event.id);
             }
             match event.name.as_str() {
-                "post" => self.show(&serde_json::from_str(&event.data)?)?,
+                "post" => match serde_json::from_str(&event.data) {
+                    Ok(post) => self.show(&post)?,
+                    // One post must not hide those that follow.
+                    Err(error) => tell(&format!("a post was skipped, which cannot be read: {error}"))?,
+                },
                 "resync" => self.fill_gap()?,
                 _ => {}
             }
