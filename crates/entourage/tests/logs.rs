@@ -60,6 +60,69 @@ fn a_level_or_a_setting_leaves_the_lines_out() {
     }
 }
 
+fn records(said: &str) -> Vec<Value> {
+    let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["target"] == "audit").map(|line| line["record"].clone()).collect()
+}
+
+fn results(said: &str, action: &str) -> Vec<String> {
+    let records = records(said);
+    let of_action = records.iter().filter(|record| record["action"] == action);
+    of_action.map(|record| record["result"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn no_level_leaves_an_audit_record_out() {
+    for (name, value) in [("ENTOURAGE_LOG__LEVEL", "off"), ("RUST_LOG", "off"), ("ENTOURAGE_LOG__FORMAT", "text")] {
+        let folder = Folder::new();
+        let serving = start(&folder, name, value);
+        let client = Client::new(&serving.base);
+        for user in ["a", "b"] {
+            assert_eq!(client.put_user(user, user).unwrap().status, 201);
+        }
+        assert_eq!(client.ask("PUT", "/api/v1/users/a/blocks/b", "").unwrap().status, 201);
+        assert_eq!(client.ask("PUT", "/api/v1/admin/users/a/suspend", "").unwrap().status, 200);
+        let (_, said) = lines(serving);
+        assert_eq!(
+            (results(&said, "block"), results(&said, "admin")),
+            (vec!["201".to_owned()], ["begun", "200"].map(str::to_owned).to_vec()),
+            "{said}"
+        );
+    }
+}
+
+/// Whoever reads the log stalls: an admin waits, a block goes on, and nothing is lost once somebody reads again.
+#[test]
+fn a_reader_that_stalls_loses_no_audit_record() {
+    let folder = Folder::new();
+    let mut serving = start(&folder, "ENTOURAGE_LOG__LEVEL", "info");
+    let client = Client::new(&serving.base);
+    for user in ["a", "b"] {
+        assert_eq!(client.put_user(user, user).unwrap().status, 201);
+    }
+    for _ in 0..3_000 {
+        assert_eq!(client.get("/healthz").status, 200);
+    }
+    assert_eq!(client.ask("PUT", "/api/v1/users/a/blocks/b", "").unwrap().status, 201);
+    assert_eq!(client.ask("DELETE", "/api/v1/users/a/blocks/b", "").unwrap().status, 200);
+    let refused = client.ask("PUT", "/api/v1/admin/users/a/suspend", "").unwrap();
+    assert_eq!((refused.status, refused.code()), (503, "unavailable"), "{}", refused.body);
+    let followed = client.ask("PUT", "/api/v1/users/a/following/b", "").unwrap();
+    assert_eq!(followed.status, 201, "nobody was suspended: {}", followed.body);
+    let metrics = client.text("/metrics");
+    let unwritten = metrics.lines().find_map(|line| line.strip_prefix("entourage_audit_unwritten_total "));
+    assert!(unwritten.is_some_and(|count| count.parse::<u64>().unwrap() >= 2), "{unwritten:?}");
+    let reader = serving.read_errors();
+    let began = std::time::Instant::now();
+    while client.ask("PUT", "/api/v1/admin/users/a/suspend", "").unwrap().status != 200 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "nobody noticed that the log is read again");
+    }
+    serving.signal("-TERM");
+    let said = reader.join().unwrap();
+    assert_eq!((results(&said, "block"), results(&said, "unblock")), (vec!["201".to_owned()], vec!["200".to_owned()]));
+    assert_eq!(results(&said, "admin").last().map(String::as_str), Some("200"));
+}
+
 #[test]
 fn a_log_that_nobody_reads_stops_nobody() {
     let folder = Folder::new();

@@ -137,6 +137,18 @@ impl Serving {
         assert!(sent.success());
     }
 
+    /// Reads in a thread of its own what the process says from now on, until it ends.
+    pub(crate) fn read_errors(&mut self) -> std::thread::JoinHandle<String> {
+        let (nothing, _) = std::io::pipe().unwrap();
+        let nothing = ChildStderr::from(std::os::fd::OwnedFd::from(nothing));
+        let mut errors = std::mem::replace(&mut self.errors, BufReader::new(nothing));
+        std::thread::spawn(move || {
+            let mut said = String::new();
+            errors.read_to_string(&mut said).unwrap();
+            said
+        })
+    }
+
     /// The exit code of a process that ends by itself or was told to, and what it said.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut rest = String::new();

@@ -66,13 +66,20 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             if let Some(left_out) = gate.front.audit.strangers.write_down(address, Instant::now()) {
                 let mut entry = Entry::new("authenticate", None, &gate.front, &request);
                 entry.left_out = left_out;
-                entry.close(error.code().as_str());
+                entry.close(error.code().as_str()).await;
             }
             return refuse(error, request).await;
         }
     };
-    let entry =
+    let mut entry =
         audited(request.method(), route).map(|action| Entry::new(action, Some(caller.clone()), &gate.front, &request));
+    let is_admins = caller.admin && entry.as_ref().is_some_and(|entry| entry.action == "admin");
+    if let Some(entry) = entry.as_mut().filter(|_| is_admins && changes(request.method()))
+        && !entry.write("begun").await
+    {
+        entry.close(Code::Unavailable.as_str()).await;
+        return refuse(not_audited(), request).await;
+    }
     let mut response = match gate.service.count_request(&caller) {
         Err(error) => refuse(error, request).await,
         Ok(()) if route == METRICS && !caller.admin => {
@@ -87,10 +94,14 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             next.run(request).await
         }
     };
-    if let Some(mut entry) = entry {
-        match response.extensions().get::<Error>() {
-            Some(error) => entry.close(error.code().as_str()),
-            None => entry.close(response.status().as_str()),
+    if let Some(entry) = &mut entry {
+        let result = match response.extensions().get::<Error>() {
+            Some(error) => error.code().as_str().to_owned(),
+            None => response.status().as_str().to_owned(),
+        };
+        // What an admin only looked at is not shown; what was changed was written down before.
+        if !entry.close(&result).await && is_admins && !changes(&entry.method) {
+            response = Failure(not_audited()).into_response();
         }
     }
     show_standing(&mut response, &gate.service.standing(&caller));
@@ -146,6 +157,15 @@ fn audited(method: &Method, route: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a request of this method may change something.
+fn changes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
+}
+
+fn not_audited() -> Error {
+    Error::unavailable("the audit log cannot be written, so nothing is done for admins")
+}
+
 /// A record in the making. If its request is given up on, what came of it is unknown, and that is written.
 struct Entry<'a> {
     front: &'a Front,
@@ -175,10 +195,17 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn close(&mut self, result: &str) {
-        if !std::mem::take(&mut self.open) {
-            return;
-        }
+    /// The last record of the request; whether it is written.
+    async fn close(&mut self, result: &str) -> bool {
+        self.open = false;
+        self.write(result).await
+    }
+
+    async fn write(&self, result: &str) -> bool {
+        self.front.audit.write(&self.record(result)).await
+    }
+
+    fn record<'b>(&'b self, result: &'b str) -> Record<'b> {
         let (actor, credential, key) = match &self.caller {
             None => (None, "none", None),
             Some(caller) => {
@@ -193,7 +220,7 @@ impl<'a> Entry<'a> {
                 }
             }
         };
-        self.front.audit.write(&Record {
+        Record {
             time: self.front.clock.now().to_rfc3339(),
             action: self.action,
             actor,
@@ -205,13 +232,15 @@ impl<'a> Entry<'a> {
             request_id: &self.request_id,
             source: &self.source,
             left_out: self.left_out,
-        });
+        }
     }
 }
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        self.close("unknown");
+        if self.open {
+            self.front.audit.note(&self.record("unknown"));
+        }
     }
 }
 

@@ -82,10 +82,18 @@ fn describe() {
     describe_counter!("entourage_audit_users_total", "Users whose lists and counts were compared");
     describe_histogram!("entourage_audit_seconds", "Time of an audit of everybody");
     describe_gauge!("entourage_audit_drifted_users", "Users of whom something did not agree in the last audit");
+    describe_gauge!(
+        "entourage_credentials_stale",
+        "1 while the files of a setting cannot be read as they are now, so that older ones are in use"
+    );
     describe_gauge!("entourage_audit_alert", "1 when the last audit found more than 1 % of users drifted");
     describe_counter!(
         "entourage_audit_left_out_total",
         "Callers who were not let in and not written to the audit log, because their address had its share"
+    );
+    describe_counter!(
+        "entourage_audit_unwritten_total",
+        "Records that were not in the audit log when their request was answered"
     );
     describe_counter!("entourage_healer_edges_total", "Changes of edges that the healer looked at");
     describe_counter!("entourage_healed_edges_total", "Edges whose directions differed and were set right");

@@ -17,6 +17,10 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+fn seen_before_last(path: &std::path::Path) -> usize {
+    lines(path).len() - 2
+}
+
 #[test]
 fn blocks_admins_and_strangers_are_written_before_they_are_answered() {
     let credentials = Credentials::new();
@@ -57,7 +61,13 @@ fn blocks_admins_and_strangers_are_written_before_they_are_answered() {
     assert_eq!((fresh, line["action"].as_str(), line["key"].as_str()), (1, Some("unblock"), Some("web")));
     assert_eq!(line["actor"], Value::Null);
     let (fresh, line) = last(&format!(r#"!{boss} POST /admin/backup {{"to": "/tmp/x"}}"#), 400);
-    assert_eq!((fresh, line["action"].as_str(), line["result"].as_str()), (1, Some("admin"), Some("invalid_request")));
+    assert_eq!((fresh, line["action"].as_str(), line["result"].as_str()), (2, Some("admin"), Some("invalid_request")));
+    let before = &lines(&path)[seen_before_last(&path)];
+    assert_eq!((before["result"].as_str(), &before["request_id"]), (Some("begun"), &line["request_id"]));
+    let (fresh, line) = last(&format!("!{boss} GET /admin/jobs"), 200);
+    assert_eq!((fresh, line["result"].as_str()), (1, Some("200")), "what is only looked at is written once");
+    let (fresh, line) = last(&format!("!{web} PUT /admin/users/bob/suspend"), 403);
+    assert_eq!((fresh, line["result"].as_str()), (1, Some("forbidden")));
     let (fresh, line) = last(&format!("!{alice}x GET /users/bob?ticket=hush"), 401);
     assert_eq!(
         (fresh, line["action"].as_str(), line["result"].as_str()),
@@ -69,6 +79,31 @@ fn blocks_admins_and_strangers_are_written_before_they_are_answered() {
     for secret in [web.as_str(), boss, &alice, &alice[..40], "hush"] {
         assert!(!text.contains(secret), "a credential is in the audit log");
     }
+}
+
+/// A disk that is full: admins do nothing that would leave no trace, everybody else goes on, and it is counted.
+#[test]
+fn what_cannot_be_written_down_admins_cannot_do() {
+    let credentials = Credentials::new();
+    let front = credentials.front_with(Audit::open(Some("/dev/full".as_ref())).unwrap());
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    let (web, boss) = (&credentials.service_key, &credentials.admin_key);
+    let unwritten = || {
+        let metrics = server.ask("GET //metrics").text;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("entourage_audit_unwritten_total "));
+        line.map_or(0, |count| count.parse::<u64>().unwrap())
+    };
+    for user in ["alice", "bob", "carol"] {
+        server.check(&format!("!{web} PUT /users/{user}"), "201");
+    }
+    let before = unwritten();
+    server.check(&format!("!{web} PUT /users/alice/blocks/bob"), "201");
+    assert!(unwritten() > before, "a block that left no trace is counted");
+    let refused = server.check(&format!("!{boss} PUT /admin/users/bob/suspend"), "503 unavailable");
+    assert!(refused.text.contains("audit log"), "{}", refused.text);
+    server.check(&format!("!{web} PUT /users/bob/following/carol"), "201");
+    server.check(&format!("!{boss} GET /admin/jobs"), "503 unavailable");
+    server.check("!guess GET /users/bob", "401 unauthenticated");
 }
 
 /// What a client sends stays within its field: no line, no field and no escape of its own.

@@ -261,5 +261,6 @@ fn an_admin_decides_how_posts_travel_and_it_is_written_down() {
     let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!((&last["action"], &last["result"]), (&"admin".into(), &"user_not_found".into()), "{last}");
     let written = lines.lines().filter(|line| line.contains("/admin/users/ann/fanout")).count();
-    assert_eq!(written, 1 + 3 * 2 + 4);
+    // What may change something is written down before and after.
+    assert_eq!(written, 1 + 3 * (2 + 1) + 4 * 2);
 }

@@ -75,7 +75,7 @@ impl Session {
         let front = &self.shared.front;
         let address = Some(self.client.address.ip());
         let Some(left_out) = front.audit.strangers.write_down(address, Instant::now()) else { return };
-        front.audit.write(&Record {
+        front.audit.note(&Record {
             time: front.clock.now().to_rfc3339(),
             action: "authenticate",
             actor: None,
