@@ -5,12 +5,12 @@ mod server_kit;
 
 use std::{
     io::{Read, Write},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     process::Command,
     time::Duration,
 };
 
-use server_kit::{Folder, Serving, check, command, run, text};
+use server_kit::{Client, Folder, Serving, check, command, run, text};
 
 const CANARY: &str = "canary-1c9f4e0b7a5d2638-which-signs-tokens-and-is-never-shown";
 
@@ -107,6 +107,156 @@ fn keys_can_be_settings() {
     let wanted = ["web", "boss", "app"].into_iter().zip(["settings", "settings", "file"]);
     assert!(from.iter().map(|(name, from)| (name.as_str().unwrap(), from.as_str().unwrap())).eq(wanted), "{listed}");
     check(&["key", "new", "web", "--print", "--file", "keys"], 2, &[], &["--print"]);
+}
+
+fn settings(folder: &Folder, keys: &std::path::Path) -> Vec<String> {
+    let config = folder.join("entourage.toml");
+    std::fs::write(&config, format!("[auth]\nservice_keys_file = {:?}\n", text(keys))).unwrap();
+    vec!["--config".to_owned(), text(&config).to_owned()]
+}
+
+/// As `check`, with more arguments.
+fn key(arguments: &[&str], more: &[String], code: i32, stderr: &[&str]) {
+    let output = command(&["key"]).args(arguments).args(more).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?} {said}");
+    assert!(stderr.iter().all(|part| said.contains(part)) && said.is_empty() == stderr.is_empty(), "{said}");
+}
+
+/// Root changes the file of a server that runs as somebody else, through a link.
+#[test]
+fn a_key_file_keeps_its_owner_and_mode_and_links_stay_links() {
+    let folder = Folder::new();
+    let (keys, link) = (folder.join("keys"), folder.join("link"));
+    std::os::unix::fs::symlink("keys", &link).unwrap();
+    let file = ["--file".to_owned(), text(&link).to_owned()];
+    for name in ["web", "boss"] {
+        key(&["new", name], &file, 0, &[name]);
+    }
+    let own = std::fs::metadata(&keys).unwrap();
+    let (owner, group) = if own.uid() == 0 { (65_534, 65_533) } else { (own.uid(), own.gid()) };
+    std::os::unix::fs::chown(&keys, Some(owner), Some(group)).unwrap();
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o640)).unwrap();
+    // What a command that was killed has left.
+    std::fs::write(folder.join("keys.new"), "left over").unwrap();
+    key(&["revoke", "web"], &file, 0, &["revoked web"]);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    let now = std::fs::metadata(&keys).unwrap();
+    assert_eq!((now.uid(), now.gid(), now.mode() & 0o7777), (owner, group, 0o640));
+    let rest = std::fs::read_to_string(&keys).unwrap();
+    assert!(rest.starts_with("boss ") && rest.lines().count() == 1, "{rest}");
+    assert!(!folder.join("keys.new").exists());
+}
+
+#[test]
+fn keys_that_are_made_and_revoked_at_once_are_all_made_and_revoked() {
+    let folder = Folder::new();
+    let keys = folder.join("keys");
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let keys = &keys;
+            scope.spawn(move || {
+                let (kept, gone) = (format!("kept-{number}"), format!("gone-{number}"));
+                check(&["key", "new", &gone, "--file", text(keys)], 0, &["eg_"], &[&gone]);
+                check(&["key", "new", &kept, "--file", text(keys)], 0, &["eg_"], &[&kept]);
+                check(&["key", "revoke", &gone, "--file", text(keys)], 0, &[], &[&gone]);
+            });
+        }
+    });
+    let left = std::fs::read_to_string(&keys).unwrap();
+    assert!(left.lines().count() == 8 && left.lines().all(|line| line.starts_with("kept-")), "{left}");
+}
+
+/// Whether a key was taken away is what the server says, not what the file has.
+#[test]
+fn a_revoked_key_is_refused_by_the_server_or_the_command_says_that_it_is_not() {
+    let folder = Folder::new();
+    let (keys, data) = (folder.join("keys"), folder.join("data"));
+    let file = settings(&folder, &keys);
+    let made = |name: &str| {
+        let output = command(&["key", "new", name]).args(&file).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let [web, app, _] = ["web", "app", "boss"].map(made);
+    let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
+    let server = Serving::start_as(serve.args(&file));
+    let there = [&file[..], &["--server".to_owned(), server.base.clone()]].concat();
+    let ready = || Client::new(&server.base).get("/readyz").body;
+    assert_eq!(status(&server.base, Some(&web), "/api/v1/users/nobody"), 404);
+    key(&["revoke", "web"], &there, 0, &["revoked web", "takes it no more"]);
+    assert_eq!(status(&server.base, Some(&web), "/api/v1/users/nobody"), 401);
+    key(&["list"], &there, 0, &[]);
+    assert_eq!((ready()["status"].as_str(), ready().get("reason")), (Some("ready"), None));
+    // The server's file is one it cannot make sense of, and another lies where the command looks.
+    let (hidden, shown) = (folder.join("hidden"), folder.join("shown"));
+    std::fs::copy(&keys, &shown).unwrap();
+    std::fs::rename(&keys, &hidden).unwrap();
+    std::fs::create_dir(&keys).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let said = ready();
+    assert_eq!(said["status"], "ready");
+    assert!(said["reason"].as_str().unwrap().contains("auth.service_keys_file"), "{said}");
+    let elsewhere = ["--file", text(&shown), "--server", &server.base].map(str::to_owned);
+    key(&["revoke", "app"], &elsewhere, 1, &["app is out of", "still takes it", "auth.service_keys_file"]);
+    assert_eq!(status(&server.base, Some(&app), "/api/v1/users/nobody"), 404, "what was there before stays");
+    key(&["list"], &elsewhere, 0, &["holds an older file"]);
+    assert!(
+        Client::new(&server.base)
+            .text("/metrics")
+            .contains("entourage_credentials_stale{setting=\"auth.service_keys_file\"} 1")
+    );
+    // It is the same file as before: nothing about it but its place has changed.
+    std::fs::remove_dir(&keys).unwrap();
+    std::fs::rename(&shown, &keys).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(status(&server.base, Some(&app), "/api/v1/users/nobody"), 401);
+    assert_eq!(ready().get("reason"), None);
+    key(&["list"], &there, 0, &[]);
+    key(&["revoke", "boss", "--server", "http://127.0.0.1:1"], &file, 4, &["revoked boss", "no server answers"]);
+}
+
+/// A password can stand in an address in more than one place.
+#[test]
+fn no_form_of_a_password_is_printed() {
+    for address in [
+        "postgres://me:canary@127.0.0.1:1/db",
+        "postgres://me@127.0.0.1:1/db?password=canary",
+        "postgres://127.0.0.1:1/db?user=me&password=canary",
+        "postgres://me@127.0.0.1:1/db?sslpassword=canary",
+        "postgres://me:can@ary@127.0.0.1:1/db",
+        "postgres://me@127.0.0.1:1/db?password=can@ary",
+        "host=127.0.0.1 password=canary:1",
+        "canary-password=canary",
+    ] {
+        let folder = Folder::new();
+        let (config, data) = (folder.join("entourage.toml"), folder.join("data"));
+        std::fs::write(&config, format!("[store]\nurl = \"{address}\"\n")).unwrap();
+        let commands: [&[&str]; 5] = [
+            &["config", "print", "--origin"],
+            &["config", "print", "--json"],
+            &["doctor", "--data", text(&data)],
+            &["serve", "--http", "127.0.0.1:0", "--data", text(&data)],
+            &["export", "--data", text(&data)],
+        ];
+        for arguments in commands {
+            let mut command = command(arguments);
+            let output = command.args(["--config", text(&config)]).env("RUST_LOG", "trace").output().unwrap();
+            let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert!(
+                !said.contains("canary") && !said.contains("ary@") && !said.contains("@ary"),
+                "{arguments:?}: {said}"
+            );
+            assert!(!said.is_empty());
+        }
+        // A mistake elsewhere in the line.
+        std::fs::write(&config, format!("[store]\nurl = \"{address}\" \"\n")).unwrap();
+        let output = command(&["config", "print", "--config", text(&config)]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains("line 2") && !said.contains("canary"), "{said}");
+    }
+    check(&["users", "get", "a", "--server", "http://me:canary@127.0.0.1:1"], 2, &[], &["users"]);
+    let output = run(&["user", "get", "a", "--server", "http://me:canary@127.0.0.1:1"]);
+    assert!(!String::from_utf8(output.stderr).unwrap().contains("canary"));
 }
 
 #[test]

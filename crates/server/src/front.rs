@@ -87,6 +87,11 @@ impl Front {
         Self { access, audit, tls: None, connections, cors_origins, streams, resp, clock, stopping }
     }
 
+    /// Settings whose files cannot be read as they are now, so that older ones are in use.
+    pub(crate) fn stale(&self) -> Vec<&'static str> {
+        self.access.stale().chain(self.tls.as_ref().and_then(Tls::stale)).collect()
+    }
+
     /// Reads keys and certificates again, and opens the audit log anew.
     pub fn reload(&self) {
         self.access.reload();

@@ -27,11 +27,15 @@ pub struct Tls(Watched<ServerConfig>);
 impl Tls {
     pub fn open(settings: &TlsSettings) -> Result<Self, ConfigError> {
         let files = vec![settings.cert_file.clone(), settings.key_file.clone()];
-        Ok(Self(Watched::open(files, parse)?))
+        Ok(Self(Watched::open("tls.cert_file", files, parse)?))
     }
 
     pub(crate) fn reload(&self) {
         self.0.reload();
+    }
+
+    pub(crate) fn stale(&self) -> Option<&'static str> {
+        self.0.stale()
     }
 
     /// Shakes hands, within a time.

@@ -1,75 +1,146 @@
 //! Files that are read again when they change, so that keys and certificates can be replaced without a restart. What
-//! cannot be read or makes no sense is reported, and what was there before stays.
+//! cannot be read or makes no sense is reported and tried again, and what was there before stays.
 
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
+use metrics::gauge;
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::config::ConfigError;
 
 /// How often somebody looks, at most.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// A file that changes twice within a tick of the disk's clock looks the same after both, so a new one is read again
+/// for this time.
+const TICK_MAX: Duration = Duration::from_secs(2);
 
 type Stamp = Vec<Option<(SystemTime, u64, u64)>>;
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
 pub(crate) struct Watched<T> {
+    /// What names the files in the configuration.
+    setting: &'static str,
     paths: Vec<PathBuf>,
     parse: Parse<T>,
     current: watch::Sender<Arc<T>>,
-    looked: std::sync::Mutex<(Instant, Stamp)>,
+    looked: Mutex<Looked>,
+}
+
+/// What was found at the last look.
+struct Looked {
+    at: Instant,
+    /// Of the files as they were read.
+    stamp: Stamp,
+    /// When that stamp was first seen.
+    since: Instant,
+    digest: [u8; 32],
+    /// Why what is there now could not be read.
+    failure: Option<String>,
 }
 
 impl<T> Watched<T> {
     /// Reads for the first time; now an error is an error. `parse` says what is wrong without showing the content.
     pub(crate) fn open(
+        setting: &'static str,
         paths: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, ConfigError> {
-        let stamp = stamp(&paths);
-        let parse: Parse<T> = Box::new(parse);
-        let first = read(&paths, &parse)?;
-        Ok(Self { paths, parse, current: watch::Sender::new(Arc::new(first)), looked: (Instant::now(), stamp).into() })
+        let (parse, stamp, now): (Parse<T>, _, _) = (Box::new(parse), stamp(&paths), Instant::now());
+        let (first, digest) = read(&paths, &parse)?;
+        let looked = Looked { at: now, stamp, since: now, digest, failure: None };
+        Ok(Self { setting, paths, parse, current: watch::Sender::new(Arc::new(first)), looked: looked.into() })
     }
 
     pub(crate) fn get(&self) -> Arc<T> {
         // Whoever finds somebody looking goes on with what is there.
-        if let Ok(mut looked) = self.looked.try_lock()
-            && looked.0.elapsed() >= LOOK_INTERVAL
-        {
-            let now = stamp(&self.paths);
-            if now != looked.1 {
-                self.reload();
-            }
-            *looked = (Instant::now(), now);
+        if let Ok(mut looked) = self.looked.try_lock() {
+            self.look(&mut looked);
         }
         Arc::clone(&self.current.borrow())
     }
 
     pub(crate) fn reload(&self) {
-        match read(&self.paths, &self.parse) {
-            Ok(fresh) => {
-                self.current.send_replace(Arc::new(fresh));
-                tracing::info!(file = %names(&self.paths), "read again");
-            }
-            Err(error) => tracing::error!(%error, "cannot be read again; what was there before stays"),
+        if let Ok(mut looked) = self.looked.lock() {
+            self.read_again(&mut looked, stamp(&self.paths));
         }
+    }
+
+    /// The digest of the files that are in use, as [`digest`] makes it of their bytes.
+    pub(crate) fn digest(&self) -> Option<String> {
+        let mut looked = self.looked.lock().ok()?;
+        self.look(&mut looked);
+        Some(short(&looked.digest))
+    }
+
+    /// The setting, if its files cannot be read as they are now, so that older ones are in use.
+    pub(crate) fn stale(&self) -> Option<&'static str> {
+        let mut looked = self.looked.lock().ok()?;
+        self.look(&mut looked);
+        looked.failure.is_some().then_some(self.setting)
+    }
+
+    fn look(&self, looked: &mut Looked) {
+        if looked.at.elapsed() < LOOK_INTERVAL {
+            return;
+        }
+        let now = stamp(&self.paths);
+        // What could not be read is tried again: a file that others may read from now on does not look different.
+        if now != looked.stamp || looked.since.elapsed() < TICK_MAX || looked.failure.is_some() {
+            self.read_again(looked, now);
+        }
+        looked.at = Instant::now();
+    }
+
+    /// The stamp is from before the files are read: what changes meanwhile is read at the next look.
+    fn read_again(&self, looked: &mut Looked, stamp: Stamp) {
+        match read(&self.paths, &self.parse) {
+            Ok((fresh, digest)) => {
+                if looked.stamp != stamp {
+                    (looked.stamp, looked.since) = (stamp, Instant::now());
+                }
+                if looked.digest != digest || looked.failure.is_some() {
+                    self.current.send_replace(Arc::new(fresh));
+                    tracing::info!(file = %names(&self.paths), "read again");
+                }
+                (looked.digest, looked.failure) = (digest, None);
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if looked.failure.as_ref() != Some(&error) {
+                    tracing::error!(%error, "cannot be read again; what was there before stays");
+                }
+                looked.failure = Some(error);
+            }
+        }
+        let stale = if looked.failure.is_some() { 1.0 } else { 0.0 };
+        gauge!("entourage_credentials_stale", "setting" => self.setting).set(stale);
     }
 }
 
-fn read<T>(paths: &[PathBuf], parse: &Parse<T>) -> Result<T, ConfigError> {
+/// What tells one version of a file from another, and nothing of its content.
+pub fn digest(bytes: &[u8]) -> String {
+    short(&Sha256::digest(bytes).into())
+}
+
+fn short(digest: &[u8; 32]) -> String {
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read<T>(paths: &[PathBuf], parse: &Parse<T>) -> Result<(T, [u8; 32]), ConfigError> {
     let broken = |file: String, detail: String| ConfigError::File { file, detail };
     let content = |path: &PathBuf| {
         fs::read(path).map_err(|error: io::Error| broken(path.display().to_string(), error.to_string()))
     };
     let contents = paths.iter().map(content).collect::<Result<Vec<_>, _>>()?;
-    parse(&contents).map_err(|detail| broken(names(paths), detail))
+    let value = parse(&contents).map_err(|detail| broken(names(paths), detail))?;
+    Ok((value, Sha256::digest(contents.concat()).into()))
 }
 
 fn stamp(paths: &[PathBuf]) -> Stamp {
@@ -82,4 +153,70 @@ fn stamp(paths: &[PathBuf]) -> Stamp {
 
 fn names(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    struct File(PathBuf);
+
+    impl File {
+        fn new(text: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("entourage-watched-{:032x}", rand::random::<u128>()));
+            fs::write(&path, text).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    fn watched(file: &File, refuses: &Arc<AtomicBool>) -> Watched<String> {
+        let refuses = Arc::clone(refuses);
+        let parse = move |files: &[Vec<u8>]| match refuses.load(Ordering::SeqCst) {
+            true => Err("not now".to_owned()),
+            false => Ok(String::from_utf8(files.concat()).unwrap()),
+        };
+        Watched::open("some.file", vec![file.0.clone()], parse).unwrap()
+    }
+
+    fn wait() {
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_tried_again_though_it_looks_the_same() {
+        let (file, refuses) = (File::new("one"), Arc::default());
+        let watched = watched(&file, &refuses);
+        assert_eq!((&**watched.get(), watched.stale()), ("one", None));
+        refuses.store(true, Ordering::SeqCst);
+        fs::write(&file.0, "two, and longer").unwrap();
+        wait();
+        assert_eq!((&**watched.get(), watched.stale()), ("one", Some("some.file")), "what was there before stays");
+        assert_eq!(watched.digest(), Some(digest(b"one")));
+        refuses.store(false, Ordering::SeqCst);
+        wait();
+        assert_eq!((&**watched.get(), watched.stale()), ("two, and longer", None));
+        assert_eq!(watched.digest(), Some(digest(b"two, and longer")));
+        fs::remove_file(&file.0).unwrap();
+        wait();
+        assert_eq!((&**watched.get(), watched.stale()), ("two, and longer", Some("some.file")));
+    }
+
+    #[test]
+    fn a_change_that_leaves_no_trace_is_read() {
+        let (file, refuses) = (File::new("one"), Arc::default());
+        let watched = watched(&file, &refuses);
+        let before = fs::metadata(&file.0).unwrap().modified().unwrap();
+        fs::write(&file.0, "two").unwrap();
+        fs::File::options().write(true).open(&file.0).unwrap().set_modified(before).unwrap();
+        wait();
+        assert_eq!(&**watched.get(), "two");
+    }
 }

@@ -1,22 +1,21 @@
 //! `entourage key`: service keys, made, listed and revoked in the file that the server reads. A key is shown once.
 
-use std::{
-    fs::{self, OpenOptions},
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+mod file;
+mod running;
 
-use anyhow::{Context, bail};
+use std::{io::Write, path::PathBuf};
+
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use entourage_model::{Clock, Code, Error};
-use entourage_server::{
-    auth::{ServiceKey, parse_keys},
-    config::Settings,
-};
+use entourage_server::{auth::ServiceKey, config::Settings};
 use entourage_store::SystemClock;
 use serde_json::json;
 
+use self::{
+    file::{KeyFile, read},
+    running::{Holds, Running},
+};
 use crate::settings::DataArguments;
 
 #[derive(Args, Debug)]
@@ -31,7 +30,7 @@ enum Command {
     New(NewArguments),
     /// List keys: their names and what they may do.
     List(FileArguments),
-    /// Take a key away; a running server notices within a second.
+    /// Take a key away, and ask the running server whether it has noticed.
     Revoke(NamedArguments),
 }
 
@@ -42,6 +41,8 @@ struct FileArguments {
     /// The file of keys (auth.service_keys_file).
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -77,16 +78,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn make(arguments: &NewArguments) -> anyhow::Result<()> {
     let NamedArguments { name, file } = &arguments.named;
-    let set = file.set()?;
-    let target = if arguments.print { None } else { Some(file.path()?) };
-    let (text, keys) = target.as_deref().map(read).transpose()?.unwrap_or_default();
-    if set.iter().chain(&keys).any(|key| key.name == *name) {
-        return Err(Error::invalid(format!("there is a key {name} already; revoke it, or choose another name")).into());
-    }
     let (key, secret) = ServiceKey::generate(name, arguments.admin, SystemClock.now()).map_err(Error::invalid)?;
-    if let Some(path) = &target {
-        let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        replace(path, &format!("{text}{line_end}{key}\n"))?;
+    let set = file.settings()?.auth.service_keys;
+    let target = if arguments.print { None } else { Some(file.path()?) };
+    let taken = || Error::invalid(format!("there is a key {name} already; revoke it, or choose another name"));
+    if set.iter().any(|key| key.name == *name) {
+        return Err(taken().into());
+    }
+    if let Some(held) = target.as_deref().map(|path| KeyFile::hold(path, true)).transpose()?.flatten() {
+        if held.keys.iter().any(|key| key.name == *name) {
+            return Err(taken().into());
+        }
+        let line_end = if held.text.is_empty() || held.text.ends_with('\n') { "" } else { "\n" };
+        let text = format!("{}{line_end}{key}\n", held.text);
+        held.replace(&text)?;
     }
     let mut out = std::io::stdout();
     if file.json {
@@ -107,82 +112,86 @@ fn make(arguments: &NewArguments) -> anyhow::Result<()> {
 }
 
 fn list(arguments: &FileArguments) -> anyhow::Result<()> {
-    let set = arguments.set()?;
+    let settings = arguments.settings()?;
+    let set = &settings.auth.service_keys;
     // Keys that are settings need no file.
-    let keys = match arguments.path() {
-        Err(_) if !set.is_empty() => Vec::new(),
-        path => read(&path?)?.1,
+    let file = match arguments.path() {
+        Err(_) if !set.is_empty() => None,
+        path => Some(path?),
     };
+    let (keys, digest) = file.as_deref().map(read).transpose()?.unwrap_or_default();
     let rows = || set.iter().map(|key| (key, "settings")).chain(keys.iter().map(|key| (key, "file")));
     let mut out = std::io::stdout();
     let scope = |key: &ServiceKey| if key.admin { "admin" } else { "service" };
     if arguments.json {
         let row = |(key, from): (&ServiceKey, &str)| json!({ "name": key.name, "scope": scope(key), "created_at": key.created.to_string(), "from": from });
         writeln!(out, "{}", json!(rows().map(row).collect::<Vec<_>>()))?;
-        return Ok(());
+    } else {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING).set_header(["name", "scope", "created_at", "from"]);
+        for (key, from) in rows() {
+            table.add_row([key.name.clone(), scope(key).to_owned(), key.created.to_string(), from.to_owned()]);
+        }
+        writeln!(out, "{table}")?;
     }
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_header(["name", "scope", "created_at", "from"]);
-    for (key, from) in rows() {
-        table.add_row([key.name.clone(), scope(key).to_owned(), key.created.to_string(), from.to_owned()]);
-    }
-    writeln!(out, "{table}")?;
+    // Without a file there is none that a server could hold in another version.
+    let Some(file) = file else { return Ok(()) };
+    let (running, is_configured) = (&arguments.running, settings.auth.service_keys_file.as_ref() == Some(&file));
+    let place = running.place(&settings);
+    let said = match running.ask(&settings, None, &digest)? {
+        Holds::Older(reason) => format!("the server at {place} holds an older file: {reason}"),
+        Holds::Other if running.is_named() || is_configured => format!("the server at {place} holds another file"),
+        Holds::Nobody(reason) if running.is_named() => format!("no server answers at {place} ({reason})"),
+        Holds::This | Holds::Other | Holds::Nobody(_) => return Ok(()),
+    };
+    writeln!(std::io::stderr(), "{said}")?;
     Ok(())
 }
 
 fn revoke(arguments: &NamedArguments) -> anyhow::Result<()> {
-    if arguments.file.set()?.iter().any(|key| key.name == arguments.name) {
+    let NamedArguments { name, file } = arguments;
+    let settings = file.settings()?;
+    if settings.auth.service_keys.iter().any(|key| key.name == *name) {
         let detail = "is in auth.service_keys: take it out there, and start the server anew";
-        return Err(Error::invalid(format!("{} {detail}", arguments.name)).into());
+        return Err(Error::invalid(format!("{name} {detail}")).into());
     }
-    let path = arguments.file.path()?;
-    let (text, keys) = read(&path)?;
-    if !keys.iter().any(|key| key.name == arguments.name) {
-        let detail = format!("there is no key {} in {}", arguments.name, path.display());
+    let path = file.path()?;
+    let held = KeyFile::hold(&path, false)?.filter(|held| held.keys.iter().any(|key| key.name == *name));
+    let Some(held) = held else {
+        let detail = format!("there is no key {name} in {}", path.display());
         return Err(Error::new(Code::NotFound, detail).into());
-    }
-    let is_other = |line: &&str| line.split_whitespace().next() != Some(arguments.name.as_str());
-    let rest: String = text.lines().filter(is_other).map(|line| format!("{line}\n")).collect();
-    replace(&path, &rest)?;
-    writeln!(std::io::stderr(), "revoked {}", arguments.name)?;
+    };
+    let is_other = |line: &&str| line.split_whitespace().next() != Some(name.as_str());
+    let rest: String = held.text.lines().filter(is_other).map(|line| format!("{line}\n")).collect();
+    let before = held.digest();
+    let now = held.replace(&rest)?;
+    let (running, place) = (&file.running, file.running.place(&settings));
+    let said = match running.ask(&settings, Some(&before), &now)? {
+        Holds::This => format!("revoked {name}; the server at {place} takes it no more"),
+        Holds::Older(reason) => {
+            bail!("{name} is out of {}, but the server at {place} still takes it: {reason}", path.display())
+        }
+        Holds::Nobody(reason) if running.is_named() => {
+            let detail = format!("revoked {name} in {}, but no server answers at {place}: {reason}", path.display());
+            return Err(Error::unavailable(detail).into());
+        }
+        Holds::Nobody(_) => {
+            format!("revoked {name}; no server answers at {place}: name one that runs elsewhere with --server")
+        }
+        Holds::Other => format!("revoked {name}; the server at {place} reads another file"),
+    };
+    writeln!(std::io::stderr(), "{said}")?;
     Ok(())
 }
 
 impl FileArguments {
     fn path(&self) -> anyhow::Result<PathBuf> {
-        let configured = Settings::check(&self.settings.raw()?)?.auth.service_keys_file;
+        let configured = self.settings()?.auth.service_keys_file;
         let none = || Error::invalid("name the file of keys with --file, or set auth.service_keys_file");
         Ok(self.file.clone().or(configured).ok_or_else(none)?)
     }
 
-    /// Keys that stand in the configuration itself.
-    fn set(&self) -> anyhow::Result<Vec<ServiceKey>> {
-        Ok(Settings::check(&self.settings.raw()?)?.auth.service_keys)
+    fn settings(&self) -> anyhow::Result<Settings> {
+        Ok(Settings::check(&self.settings.raw()?)?)
     }
-}
-
-/// A file that is not there has no keys.
-fn read(path: &Path) -> anyhow::Result<(String, Vec<ServiceKey>)> {
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        read => read.with_context(|| path.display().to_string())?,
-    };
-    match parse_keys(&text) {
-        Ok(keys) => Ok((text, keys)),
-        Err(detail) => bail!("{}: {detail}", path.display()),
-    }
-}
-
-/// All at once: a server that reads meanwhile sees the old file or the new one.
-fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let fresh = PathBuf::from(name);
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, path)
-    };
-    write().with_context(|| format!("writing {}", path.display()))
 }

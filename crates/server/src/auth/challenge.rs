@@ -30,11 +30,15 @@ impl Challenges {
         };
         let mut validation = bare_validation(Algorithm::HS256);
         validation.set_required_spec_claims(&["exp", "sub"]);
-        Ok(Self { keys: Watched::open(vec![file.to_owned()], parse)?, validation })
+        Ok(Self { keys: Watched::open("limits.challenge_key_file", vec![file.to_owned()], parse)?, validation })
     }
 
     pub(super) fn reload(&self) {
         self.keys.reload();
+    }
+
+    pub(super) fn stale(&self) -> Option<&'static str> {
+        self.keys.stale()
     }
 
     /// `None` for whatever proves nothing: a proof is only looked at where it is needed.

@@ -52,11 +52,15 @@ impl Tokens {
             let keys = keys.concat();
             if keys.len() > KEYS_MAX { Err(format!("at most {KEYS_MAX} keys")) } else { Ok(keys) }
         };
-        Ok(Self { validation, keys: Watched::open(settings.key_files.clone(), parse)? })
+        Ok(Self { validation, keys: Watched::open("auth.jwt.key_file", settings.key_files.clone(), parse)? })
     }
 
     pub(super) fn reload(&self) {
         self.keys.reload();
+    }
+
+    pub(super) fn stale(&self) -> Option<&'static str> {
+        self.keys.stale()
     }
 
     pub(super) fn verify(&self, token: &str, now: Millis) -> Result<Bearer, &'static str> {

@@ -96,6 +96,15 @@ impl Keys {
         self.file.as_ref().inspect(|file| file.reload());
     }
 
+    /// The digest of the file that is in use.
+    pub(super) fn digest(&self) -> Option<String> {
+        self.file.as_ref()?.digest()
+    }
+
+    pub(super) fn stale(&self) -> Option<&'static str> {
+        self.file.as_ref()?.stale()
+    }
+
     pub(super) fn hold(&self, key: &ServiceKey) -> bool {
         self.set.contains(key) || self.file.as_ref().is_some_and(|file| file.get().contains(key))
     }
@@ -124,7 +133,7 @@ fn watch(file: &Path, set: Vec<ServiceKey>) -> Result<Watched<Vec<ServiceKey>>, 
             None => Ok(keys),
         }
     };
-    Watched::open(vec![file.to_owned()], parse)
+    Watched::open("auth.service_keys_file", vec![file.to_owned()], parse)
 }
 
 fn check_name(name: &str) -> Result<(), String> {

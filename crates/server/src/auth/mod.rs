@@ -19,6 +19,7 @@ pub use self::{
     keys::{ServiceKey, parse_keys},
 };
 use crate::config::{AuthSettings, ConfigError};
+pub use crate::watched::digest;
 
 /// What a request brings to be recognised by.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +77,19 @@ impl Access {
         tokens.inspect(|tokens| tokens.reload());
         keys.inspect(|keys| keys.reload());
         self.challenges.as_ref().inspect(|challenges| challenges.reload());
+    }
+
+    /// Settings whose files cannot be read as they are now, so that older ones are in use.
+    pub(crate) fn stale(&self) -> impl Iterator<Item = &'static str> {
+        let keys = self.keys.as_ref().and_then(Keys::stale);
+        let tokens = self.tokens.as_ref().and_then(Tokens::stale);
+        let challenges = self.challenges.as_ref().and_then(Challenges::stale);
+        [keys, tokens, challenges].into_iter().flatten()
+    }
+
+    /// Which file of service keys is in use, by [`digest`].
+    pub(crate) fn key_file_digest(&self) -> Option<String> {
+        self.keys.as_ref()?.digest()
     }
 
     pub(crate) fn caller(&self, shown: Shown<'_>) -> Result<Known> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    Extension,
     extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -17,12 +18,16 @@ use super::{
     answer::{Answer, json},
     openapi::{Access, Group, get},
 };
+use crate::front::Front;
 
 #[derive(Serialize, JsonSchema)]
 struct StatusJson {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Which version of `auth.service_keys_file` is in use: a digest of its bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_keys: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -40,6 +45,10 @@ pub(super) fn group() -> Group {
             .answers::<StatusJson>(StatusCode::OK, "It does"),
         get("/readyz", readyz)
             .named("readyz", "Writes are taken")
+            .about(
+                "With a reason though it is ready, a file of keys or certificates cannot be read as it is now, and what \
+                 was read before is in use: a key that was revoked since is still taken.",
+            )
             .answers::<StatusJson>(StatusCode::OK, "They are")
             .answers::<StatusJson>(StatusCode::SERVICE_UNAVAILABLE, "They are not, with the reason"),
         get("/version", version)
@@ -57,15 +66,22 @@ pub(super) fn group() -> Group {
 
 /// The process runs and answers.
 pub(super) async fn healthz() -> Answer {
-    json(StatusCode::OK, StatusJson { status: "ok", reason: None })
+    json(StatusCode::OK, StatusJson { status: "ok", reason: None, service_keys: None })
 }
 
 /// Writes are taken.
-pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Answer {
+pub(super) async fn readyz(State(service): State<Arc<Service>>, Extension(front): Extension<Arc<Front>>) -> Answer {
+    let service_keys = front.access.key_file_digest();
     match service.health().await {
-        Health::Ready => json(StatusCode::OK, StatusJson { status: "ready", reason: None }),
+        Health::Ready => {
+            let stale = front.stale();
+            let detail = "cannot be read as it is now; what was read before is in use";
+            let reason = (!stale.is_empty()).then(|| format!("{}: {detail}", stale.join(", ")));
+            json(StatusCode::OK, StatusJson { status: "ready", reason, service_keys })
+        }
         Health::Degraded(reason) => {
-            json(StatusCode::SERVICE_UNAVAILABLE, StatusJson { status: "degraded", reason: Some(reason) })
+            let body = StatusJson { status: "degraded", reason: Some(reason), service_keys };
+            json(StatusCode::SERVICE_UNAVAILABLE, body)
         }
     }
 }
