@@ -3,6 +3,7 @@
 
 mod erase;
 mod import;
+mod mutes;
 mod posts;
 mod records;
 
@@ -61,6 +62,12 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
 
 /// Decides one operation at `version`. Changes nothing.
 pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Result<Decision, Refusal> {
+    let mut decision = decide_one(view, operation, version)?;
+    mutes::follow_ends(view, &mut decision);
+    Ok(decision)
+}
+
+fn decide_one(view: &impl View, operation: &Operation, version: Version) -> Result<Decision, Refusal> {
     match *operation {
         Operation::PutUser { key, ref id, ref patch, overwrite } => put_user(view, key, id, patch, overwrite, version),
         Operation::Follow { follower, target, quiet, cap } => follow(view, follower, target, quiet, cap, version),

@@ -5,7 +5,7 @@ use std::fmt;
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{Error, Key, Result, User, Version};
+use crate::{Error, Expiry, Key, Result, User, Version};
 
 /// What a record is about. Each has lists of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,6 +76,8 @@ impl RecordId {
     pub const MAX_BYTES: usize = 32;
     /// Ids that begin with less than this are none of [`Self::of_version`].
     pub const BELOW_VERSIONS: &'static [u8] = &[0x7f, 0xff];
+    /// What the ids of [`Self::of_mute_end`] begin with; itself none of them, so a scan may begin after it.
+    pub const MUTE_ENDS: &'static [u8] = b"m";
     /// A group's id leaves room for a member's key.
     pub const GROUP_MAX_BYTES: usize = Self::MAX_BYTES - 1 - size_of::<i64>();
 
@@ -107,6 +109,27 @@ impl RecordId {
     pub fn version(&self) -> Option<Version> {
         let bits = !u64::from_be_bytes(self.0.as_ref().try_into().ok()?);
         (bits <= Version::MAX.bits()).then(|| Version::from_bits(bits))
+    }
+
+    /// The server's record of the end of a mute, in [`Space::Job`]: ordered by when, below all that are of versions.
+    pub fn of_mute_end(at: Expiry, actor: Key, target: Key) -> Self {
+        let mut bytes = Vec::with_capacity(Self::MAX_BYTES);
+        bytes.extend_from_slice(Self::MUTE_ENDS);
+        bytes.extend_from_slice(&at.seconds().to_be_bytes());
+        for key in [actor, target] {
+            bytes.extend_from_slice(&key.0.to_be_bytes());
+        }
+        Self(bytes.into_boxed_slice())
+    }
+
+    /// When a mute ends, whose it is and of whom, of an id that [`Self::of_mute_end`] made.
+    pub fn mute_end(&self) -> Option<(Expiry, Key, Key)> {
+        let rest = self.0.strip_prefix(Self::MUTE_ENDS)?;
+        let (seconds, rest) = rest.split_first_chunk::<4>()?;
+        let (actor, rest) = rest.split_first_chunk::<8>()?;
+        let target: &[u8; 8] = rest.try_into().ok()?;
+        let key = |bytes: &[u8; 8]| Key(i64::from_be_bytes(*bytes));
+        Some((Expiry::from_seconds(u32::from_be_bytes(*seconds))?, key(actor), key(target)))
     }
 
     /// What the ids of all members of a group begin with; itself no id, so a scan may begin after it.
@@ -246,6 +269,17 @@ mod tests {
         assert!(RecordId::new(&[0; 32]).is_ok());
         assert!(RecordId::of_member(&id(&[7; 23]), Key(1)).is_some());
         assert!(RecordId::of_member(&id(&[7; 24]), Key(1)).is_none());
+    }
+
+    #[test]
+    fn ends_of_mutes_read_back_and_come_before_jobs() {
+        let at = |seconds| Expiry::from_seconds(seconds).unwrap();
+        let end = RecordId::of_mute_end(at(7), Key(-3), Key(i64::MAX));
+        assert_eq!(end.mute_end(), Some((at(7), Key(-3), Key(i64::MAX))));
+        assert!(RecordId::of_mute_end(at(256), Key(0), Key(0)) > end);
+        assert!(end.as_bytes() < RecordId::BELOW_VERSIONS && end.as_bytes() > RecordId::MUTE_ENDS);
+        assert_eq!(RecordId::of_version(Version::from_bits(9)).mute_end(), None);
+        assert_eq!(id(b"m").mute_end(), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Mute, unmute, and the list of who is muted. A mute changes what reaches the actor, never what others see.
 
-use entourage_model::{Error, Expiry, Millis, Operation, Plane, Result, Side, UserId};
+use entourage_model::{Error, Millis, Operation, Plane, Result, Side, UserId};
 
 use crate::{Call, Limit, Marked, Service, Unfollowed, UserPage};
 
@@ -21,9 +21,6 @@ impl Service {
         }
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
         self.end_if_over(actor_key, target_key).await?;
-        if let Some(at) = expires_at {
-            self.note_end(actor_key, target_key, Expiry::at(at)).await?;
-        }
         let operation = Operation::Mute { actor: actor_key, target: target_key, expires_at };
         Marked::new(actor, target, self.commit(call, operation).await?)
     }

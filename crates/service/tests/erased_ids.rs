@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use entourage_log::backends::in_store;
-use entourage_model::{Code, Key, ManualClock, Millis, Space, UserId, UserPatch};
+use entourage_model::{Clock as _, Code, Key, ManualClock, Millis, Space, UserId, UserPatch};
 use entourage_service::{Actor, Call, EventPage, Limit, Limits, Rules, Service};
 use entourage_store::{
     Store as _,
@@ -152,4 +152,46 @@ async fn erasing_now_leaves_no_id_and_readers_without_a_cursor_begin_behind_it()
     let after = world.service.events(&admin, Some(&next), Limit::DEFAULT).await.unwrap();
     assert_eq!((after.rows.len(), after.rows[0].follower.clone()), (1, Some(id("dora"))));
     assert_eq!(world.events().await.rows, after.rows);
+}
+
+/// Whose id is a number: that is what stands in other people's records.
+#[tokio::test]
+async fn erasing_now_leaves_nobody_in_other_peoples_groups_and_no_end_of_a_mute() {
+    const NUMBER: i64 = 0x0123_4567_89ab_cdef;
+    let clock = Arc::new(ManualClock::new(Millis::from_since_2000(800_000_000_000)));
+    let world = World::open(CrashDisk::new(), clock);
+    let (call, admin) = (Call::default(), Call { admin: true, ..Call::default() });
+    let (somebody, bob) = (UserId::from(NUMBER), id("bob"));
+    for person in [somebody.clone(), bob.clone(), id("cleo")] {
+        world.service.put_user(&call, person, UserPatch::default()).await.unwrap();
+    }
+    world.service.follow(&call, &bob, &somebody, false).await.unwrap();
+    world.service.follow(&call, &bob, &id("cleo"), false).await.unwrap();
+    let group = world.service.create_group(&call, &bob, "friends").await.unwrap().group.id;
+    for member in [&somebody, &id("cleo")] {
+        world.service.add_member(&call, &bob, group, member).await.unwrap();
+    }
+    let ends = async || world.store.scan_records(Space::Job, Key::SERVER, Some(b"m"), 100).await.unwrap().len();
+    // However often somebody changes their mind.
+    for hours in 1..50 {
+        for (actor, target) in [(&somebody, &bob), (&bob, &somebody)] {
+            let until = world.clock.now().plus(hours * HOUR_MILLIS);
+            world.service.mute(&call, actor, target, Some(until)).await.unwrap();
+        }
+    }
+    assert_eq!(ends().await, 2);
+    world.service.erase(&call, &somebody).await.unwrap();
+    while world.service.work().await.unwrap() {}
+    assert_eq!(ends().await, 0, "with the mutes went what tells of their end");
+    world.store.checkpoint().await.unwrap();
+    world.service.erase_now(&admin).await.unwrap();
+    let owner = world.store.sweep_users(None, 10).await.unwrap().into_iter().find(|user| user.id == bob).unwrap().key;
+    assert_eq!(world.store.count_records(Space::GroupMember, owner).await.unwrap(), 1, "the other is still a member");
+    for bytes in [Key(NUMBER).0.to_be_bytes(), Key(NUMBER).to_ordered_bytes(), NUMBER.to_le_bytes()] {
+        let has = |name: &String| world.disk.contents(name).unwrap().windows(8).any(|window| window == bytes);
+        let left: Vec<String> = world.disk.list().unwrap().into_iter().filter(has).collect();
+        assert_eq!(left, Vec::<String>::new());
+    }
+    let report = world.store.verify().await.unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
 }

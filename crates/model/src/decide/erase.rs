@@ -46,6 +46,8 @@ pub(super) fn edges(view: &impl View, key: Key, limit: usize, version: Version) 
     if found.is_empty() {
         return erase_posts(view, key, limit);
     }
+    // With a mute that ends goes another record, as with each post.
+    let limit = if found.iter().any(|edge| edge.value.expires.is_some()) { limit.div_ceil(2) } else { limit };
     let mut changes: SmallVec<[Change; 1]> = found.iter().take(limit).map(|edge| removal(edge, version)).collect();
     let (removed, left) = (changes.len() as u32, found.len() > limit || posts::are_left(view, key));
     changes.extend(ended(view, key, left));

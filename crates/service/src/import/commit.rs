@@ -1,6 +1,6 @@
 //! The outcome of a chunk: every row is counted once, refusals become rejects, failures end the import.
 
-use entourage_model::{Code, Error, Expiry, Key, Outcome, Reply, Result};
+use entourage_model::{Code, Error, Key, Outcome, Reply, Result};
 
 use super::{
     plan::{Plan, Step},
@@ -33,13 +33,11 @@ pub(super) struct Settled {
     pub(super) rejects: Vec<Reject>,
     /// Accounts that are private no longer.
     pub(super) opened: Vec<Key>,
-    /// Mutes, and when they end.
-    pub(super) ending: Vec<(Key, Key, Expiry)>,
 }
 
 /// Counts the chunk.
 pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tally) -> Result<Settled> {
-    let Plan { mut chunk, steps, done, mut opened, mut ending, .. } = plan;
+    let Plan { mut chunk, steps, done, mut opened, .. } = plan;
     if results.len() != steps.len() {
         return Err(Error::internal("the store answered another number of writes"));
     }
@@ -83,7 +81,6 @@ pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tall
                 if let Some(row) = row {
                     tally.count(&row.entry, done);
                     opened.extend(row.entry.opens().filter(|_| done == Done::Updated));
-                    ending.extend(row.entry.ends());
                 }
             }
             (_, Ok(reply)) => return Err(unexpected(&reply)),
@@ -96,5 +93,5 @@ pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tall
         tally.reject(reject.reason.as_str());
     }
     tally.lines += chunk.lines;
-    Ok(Settled { rejects: chunk.rejects, opened, ending })
+    Ok(Settled { rejects: chunk.rejects, opened })
 }

@@ -3,8 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use entourage_model::{
-    Code, Condition, Expiry, Key, Kind, Millis, Operation, Overwrite, RecordId, Result, Space, UserPatch, Version,
-    Write,
+    Code, Condition, Key, Kind, Millis, Operation, Overwrite, RecordId, Result, Space, UserPatch, Version, Write,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,7 +42,6 @@ pub(super) struct Plan {
     /// Accounts that an earlier run made public.
     pub(super) opened: Vec<Key>,
     /// Mutes that an earlier run made, and when they end.
-    pub(super) ending: Vec<(Key, Key, Expiry)>,
     /// Nothing after this chunk was done by an earlier run.
     pub(super) is_caught_up: bool,
 }
@@ -67,7 +65,6 @@ struct Draft {
     rejects: Vec<Reject>,
     done: Tally,
     opened: Vec<Key>,
-    ending: Vec<(Key, Key, Expiry)>,
 }
 
 impl Planner {
@@ -95,10 +92,10 @@ impl Planner {
             };
             draft.rejects.extend(reason.map(|reason| chunk.reject(row, reason)));
         }
-        let Draft { writes, steps, mut rejects, done, opened, ending } = draft;
+        let Draft { writes, steps, mut rejects, done, opened } = draft;
         chunk.rejects.append(&mut rejects);
         let is_caught_up = self.resumed.is_over();
-        Ok((Plan { chunk, steps, done, opened, ending, is_caught_up }, writes))
+        Ok((Plan { chunk, steps, done, opened, is_caught_up }, writes))
     }
 
     /// Why it is left out, if it is.
@@ -123,7 +120,6 @@ impl Planner {
         match self.resumed.take(&mark) {
             Some(done) => {
                 draft.done.count(&row.entry, done);
-                draft.ending.extend(row.entry.ends());
             }
             None => {
                 draft.steps.push(Step::Row(index));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use entourage_model::{Code, Expiry, Key, Millis, UserPatch, Version};
+use entourage_model::{Code, Key, Millis, UserPatch, Version};
 
 use super::person::Person;
 
@@ -108,14 +108,6 @@ impl Entry {
     pub(super) fn opens(&self) -> Option<Key> {
         match self {
             Self::User { person, patch } if patch.private == Some(false) => Some(person.key),
-            _ => None,
-        }
-    }
-
-    /// The mute that this may have made, and when it ends.
-    pub(super) fn ends(&self) -> Option<(Key, Key, Expiry)> {
-        match self {
-            Self::Mute { actor, target, expires_at: Some(at), .. } => Some((actor.key, target.key, Expiry::at(*at))),
             _ => None,
         }
     }

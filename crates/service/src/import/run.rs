@@ -227,8 +227,7 @@ impl<'a> Work<'a> {
         // Whoever reads feeds here finds what was imported, whom they follow now and what those wrote.
         results.iter().flatten().for_each(|outcome| self.planner.service.feed.saw(outcome));
         if let Some(source) = self.import.sources.get(file) {
-            let Settled { opened, ending, .. } = self.account.settle(source, plan, results)?;
-            self.planner.service.note_ends(&ending).await?;
+            let Settled { opened, .. } = self.account.settle(source, plan, results)?;
             for account in opened {
                 self.planner.service.accept_waiting(account).await?;
             }

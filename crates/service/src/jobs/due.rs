@@ -1,56 +1,21 @@
-//! What is to be done at a time: mutes that end. A record of the server's says when, ordered by that time.
+//! What is to be done at a time: mutes that end. A record of the server's says when, ordered by that time; it comes and
+//! goes with its mute.
 
-use entourage_model::{CHUNK_MAX, Condition, EdgeValue, Expiry, Key, Kind, Operation, RecordId, Result, Space, Write};
+use entourage_model::{
+    CHUNK_MAX, Condition, EdgeValue, Expiry, Key, Kind, Operation, Record, RecordId, Result, Space, Write,
+};
 
 use crate::{Call, Service};
 
-/// What the ids of these records begin with. Ids of jobs begin with more.
-const MUTE: u8 = b'm';
+/// The end of a mute, and the record that tells of it.
+type End = (RecordId, (Expiry, Key, Key));
 
-/// Seconds and keys as they order; a key's sign is turned for that.
-fn due_id(at: Expiry, actor: Key, target: Key) -> Result<RecordId> {
-    let mut bytes = vec![MUTE];
-    bytes.extend_from_slice(&at.seconds().to_be_bytes());
-    for key in [actor, target] {
-        bytes.extend_from_slice(&key.0.to_be_bytes());
-    }
-    RecordId::new(&bytes)
-}
-
-fn read(id: &RecordId) -> Option<(Expiry, Key, Key)> {
-    let (&MUTE, rest) = id.as_bytes().split_first()? else { return None };
-    let (seconds, rest) = rest.split_first_chunk::<4>()?;
-    let (actor, rest) = rest.split_first_chunk::<8>()?;
-    let target = rest.first_chunk::<8>()?;
-    let key = |bytes: &[u8; 8]| Key(i64::from_be_bytes(*bytes));
-    Some((Expiry::from_seconds(u32::from_be_bytes(*seconds))?, key(actor), key(target)))
-}
-
-fn record(id: RecordId, value: Option<Box<[u8]>>) -> Operation {
-    Operation::PutRecord { space: Space::Job, owner: Key::SERVER, id, value, condition: Condition::Any, cap: None }
+fn removal(id: RecordId) -> Operation {
+    let (space, owner, condition) = (Space::Job, Key::SERVER, Condition::Any);
+    Operation::PutRecord { space, owner, id, value: None, condition, cap: None }
 }
 
 impl Service {
-    /// Before a mute that ends is made: if the server stops in between, somebody looks for a mute that is not there.
-    pub(crate) async fn note_end(&self, actor: Key, target: Key, at: Expiry) -> Result<()> {
-        if self.users_by_key(&[actor, target]).await?.len() == 2 {
-            self.commit(&Call::default(), record(due_id(at, actor, target)?, Some(Box::default()))).await?;
-        }
-        Ok(())
-    }
-
-    /// After mutes were made by an import, which comes here again for all that it had not noted as done.
-    pub(crate) async fn note_ends(&self, mutes: &[(Key, Key, Expiry)]) -> Result<()> {
-        let write = |(actor, target, at): &(Key, Key, Expiry)| {
-            due_id(*at, *actor, *target).map(|id| Write::from(record(id, Some(Box::default()))))
-        };
-        let writes: Vec<Write> = mutes.iter().map(write).collect::<Result<_>>()?;
-        for chunk in writes.chunks(CHUNK_MAX) {
-            self.store.commit_all(chunk.to_vec()).await.into_iter().collect::<Result<Vec<_>>>()?;
-        }
-        Ok(())
-    }
-
     /// A mute that is over is as good as gone, whenever it goes.
     pub(crate) async fn end_if_over(&self, actor: Key, target: Key) -> Result<()> {
         let edges = self.store.get_edges(Kind::Mute, &[(actor, target)]).await?;
@@ -64,39 +29,51 @@ impl Service {
     /// Takes mutes away that are over; whether there were any.
     pub(super) async fn end_mutes(&self) -> Result<bool> {
         let now = self.clock.now();
-        let due = self.store.scan_records(Space::Job, Key::SERVER, Some(&[MUTE]), CHUNK_MAX / 2).await?;
-        let mut writes = Vec::new();
-        for found in due {
-            let Some((at, actor, target)) = read(&found.id) else { break };
-            if !at.is_past(now) {
-                break;
-            }
-            writes.push(Write::from(Operation::ExpireMute { actor, target, now }));
-            writes.push(Write::from(record(found.id, None)));
-        }
-        if writes.is_empty() {
+        let mut due = self.mute_ends(RecordId::MUTE_ENDS, CHUNK_MAX / 2).await?;
+        due.retain(|(_, (at, ..))| at.is_past(now));
+        if due.is_empty() {
             return Ok(false);
         }
+        let expire = |(_, (_, actor, target)): &End| Operation::ExpireMute { actor: *actor, target: *target, now };
+        let writes: Vec<Write> = due.iter().map(|end| Write::from(expire(end))).collect();
         for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
             let outcome = outcome?;
             self.hearing()(&outcome);
             self.committed(&write.operation, &outcome);
         }
+        self.drop_stale_ends(due).await?;
         Ok(true)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Takes away what tells of the end of a mute that is not there, or ends at another time: earlier versions left such
+    /// records behind, with the keys of people who were erased since.
+    pub(super) async fn drop_all_stale_ends(&self) -> Result<()> {
+        let mut after: Box<[u8]> = RecordId::MUTE_ENDS.into();
+        loop {
+            let page = self.mute_ends(&after, CHUNK_MAX).await?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            after = last.as_bytes().into();
+            self.drop_stale_ends(page).await?;
+        }
+    }
 
-    #[test]
-    fn what_is_due_reads_back_and_comes_before_jobs() {
-        let at = |seconds| Expiry::from_seconds(seconds).unwrap();
-        let id = due_id(at(7), Key(-3), Key(i64::MAX)).unwrap();
-        assert_eq!(read(&id), Some((at(7), Key(-3), Key(i64::MAX))));
-        assert!(due_id(at(256), Key(0), Key(0)).unwrap() > id);
-        assert!(id.as_bytes() < RecordId::BELOW_VERSIONS && id.as_bytes() > &[MUTE][..]);
-        assert_eq!(read(&RecordId::of_version(entourage_model::Version::from_bits(9))), None);
+    async fn drop_stale_ends(&self, ends: Vec<End>) -> Result<()> {
+        let pairs: Vec<(Key, Key)> = ends.iter().map(|(_, (_, actor, target))| (*actor, *target)).collect();
+        let mutes = self.store.get_edges(Kind::Mute, &pairs).await?;
+        let is_stale =
+            |((_, (at, ..)), mute): &(End, Option<EdgeValue>)| mute.and_then(|mute| mute.expires) != Some(*at);
+        let stale = ends.into_iter().zip(mutes).filter(is_stale);
+        let ids: Vec<(Key, RecordId)> = stale.map(|((id, _), _)| (Key::SERVER, id)).collect();
+        // Most went with their mutes.
+        for record in self.store.get_records(Space::Job, &ids).await?.into_iter().flatten() {
+            self.commit(&Call::default(), removal(record.id)).await?;
+        }
+        Ok(())
+    }
+
+    async fn mute_ends(&self, after: &[u8], limit: usize) -> Result<Vec<End>> {
+        let found = self.store.scan_records(Space::Job, Key::SERVER, Some(after), limit).await?;
+        let end = |record: Record| Some((record.id.mute_end()?, record.id));
+        Ok(found.into_iter().map_while(end).map(|(end, id)| (id, end)).collect())
     }
 }

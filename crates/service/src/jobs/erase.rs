@@ -1,6 +1,9 @@
 //! The end of a person: gone from every read at once, their edges in chunks.
 
-use entourage_model::{CHUNK_MAX, Error, Operation, Reply, Result, UserId, Version, Write};
+use entourage_model::{
+    CHUNK_MAX, Code, Condition, Error, Key, Operation, Record, RecordId, Reply, Result, Space, UserId, Version, Write,
+    is_member,
+};
 
 use super::{
     JobKind, JobStarted, JobState,
@@ -32,9 +35,57 @@ impl Service {
         call.must_be_admin()?;
         let maintenance = self.maintenance()?;
         while self.work().await? {}
+        self.drop_gone_members().await?;
+        self.drop_all_stale_ends().await?;
         // With them goes every event that needs them.
         self.let_go_of_ids(None).await?;
         maintenance.erase_now().await
+    }
+
+    /// Takes those who are gone out of other people's groups. Nothing leads from a member to the groups, so all are looked
+    /// at.
+    async fn drop_gone_members(&self) -> Result<()> {
+        let mut after = None;
+        loop {
+            let owners: Vec<Key> =
+                self.store.sweep_users(after, CHUNK_MAX).await?.iter().map(|user| user.key).collect();
+            after = owners.last().copied();
+            if after.is_none() {
+                return Ok(());
+            }
+            let first = self.store.scan_each(Space::GroupMember, &owners, None, 1).await?;
+            for (owner, _) in owners.into_iter().zip(first).filter(|(_, first)| !first.is_empty()) {
+                self.drop_gone_members_of(owner).await?;
+            }
+        }
+    }
+
+    async fn drop_gone_members_of(&self, owner: Key) -> Result<()> {
+        let mut after: Option<RecordId> = None;
+        loop {
+            let from = after.as_ref().map(RecordId::as_bytes);
+            let page = self.store.scan_records(Space::GroupMember, owner, from, CHUNK_MAX).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            let members: Vec<(RecordId, Key, Record)> = page.into_iter().filter_map(member).collect();
+            let keys: Vec<Key> = members.iter().map(|(_, key, _)| *key).collect();
+            for ((group, member, record), user) in members.into_iter().zip(self.store.get_users(&keys).await?) {
+                if user.is_some_and(|user| is_member(&record.value, &user)) {
+                    continue;
+                }
+                let gone = Operation::GroupMember { owner, group: group.clone(), member, present: false };
+                match self.commit(&Call::default(), gone).await {
+                    // Left by a group that was removed, or its owner was erased meanwhile.
+                    Err(error) if error.code() == Code::GroupNotFound => {
+                        let (space, condition) = (Space::Group, Condition::Any);
+                        let rest = Operation::PutRecord { space, owner, id: group, value: None, condition, cap: None };
+                        self.commit(&Call::default(), rest).await?;
+                    }
+                    Err(error) if error.code() == Code::ActorNotFound => return Ok(()),
+                    other => drop(other?),
+                }
+            }
+        }
     }
 
     /// What a repeated request started when it was made first; the user is gone since.
@@ -80,4 +131,9 @@ impl Service {
             Error::invalid("this server's store is looked after with its own tools, not through Entourage")
         })
     }
+}
+
+fn member(record: Record) -> Option<(RecordId, Key, Record)> {
+    let (group, key) = record.id.member()?;
+    Some((group, key, record))
 }

@@ -1,6 +1,6 @@
 //! Blocks take edges away and keep new ones out; mutes do neither.
 
-use entourage_model::{Code, Expiry, Kind, List, Millis, Operation, Plane, Reply, Side, State};
+use entourage_model::{Code, Expiry, Key, Kind, List, Millis, Operation, Plane, RecordId, Reply, Side, Space, State};
 
 use super::{follows::edge_of, operations::*, world::World};
 
@@ -178,6 +178,50 @@ pub(super) async fn blocks_and_mutes_are_listed(world: World) {
         assert_eq!(world.shown(List::new(users[1], plane, Side::Followers)).await, [a]);
     }
     assert_eq!(world.counts(a).await, entourage_model::Counts::default(), "neither is a follow");
+}
+
+/// It comes, changes and goes with the mute.
+pub(super) async fn the_record_of_a_mutes_end_goes_with_it(world: World) {
+    let [a, b, c] = [world.user().await, world.user().await, world.user().await];
+    let time = |seconds: u64| Millis::from_since_2000(seconds * 1000);
+    let ends = async |world: &World, actor: Key, target: Key| {
+        let (mut found, mut after) = (Vec::new(), Box::from(RecordId::MUTE_ENDS));
+        loop {
+            let page = world.store.scan_records(Space::Job, Key::SERVER, Some(&after), 100).await;
+            let page = page.expect("records can be read");
+            let Some(last) = page.last() else { return found };
+            after = last.id.as_bytes().into();
+            let ends = page.iter().filter_map(|record| record.id.mute_end());
+            found.extend(ends.filter(|end| (end.1, end.2) == (actor, target)).map(|end| end.0.time()));
+        }
+    };
+    for seconds in 900_000_001..900_000_020 {
+        world.done(mute_until(a, b, time(seconds))).await;
+        assert_eq!(ends(&world, a, b).await, [time(seconds)], "muting again leaves nothing of before");
+    }
+    world.done(mute(a, b)).await;
+    assert_eq!(ends(&world, a, b).await, []);
+    let at = time(800_000_000);
+    for (actor, target) in [(a, c), (c, a), (b, a)] {
+        world.done(Operation::ImportMute { actor, target, at, expires_at: Some(time(900_000_001)) }).await;
+        assert_eq!(ends(&world, actor, target).await, [time(900_000_001)]);
+    }
+    world.done(Operation::ExpireMute { actor: b, target: a, now: time(900_000_000) }).await;
+    assert_eq!(ends(&world, b, a).await.len(), 1, "it is not over");
+    world.done(Operation::ExpireMute { actor: b, target: a, now: time(900_000_001) }).await;
+    assert_eq!(ends(&world, b, a).await, []);
+    world.done(mute_until(b, c, time(900_000_002))).await;
+    world.done(unmute(b, c)).await;
+    assert_eq!(ends(&world, b, c).await, []);
+    world.done(Operation::Erase { key: a, created: None }).await;
+    while let Reply::EdgesErased { left: true, .. } = world.done(Operation::EraseEdges { key: a, limit: 2 }).await.reply
+    {
+    }
+    assert_eq!((ends(&world, a, c).await, ends(&world, c, a).await), (vec![], vec![]), "nothing of the erased is left");
+    for user in [b, c] {
+        world.done(Operation::Erase { key: user, created: None }).await;
+        world.done(Operation::EraseEdges { key: user, limit: 10 }).await;
+    }
 }
 
 pub(super) async fn a_mute_may_end_by_itself(world: World) {

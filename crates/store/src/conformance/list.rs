@@ -60,6 +60,7 @@ macro_rules! conformance_cases {
                 mute_leaves_follows [C1];
                 from_a_file_they_stand_where_their_time_says [C1 C3 C10];
                 a_mute_may_end_by_itself [C1 C3];
+                the_record_of_a_mutes_end_goes_with_it [C1 C3];
                 refusals [C3];
                 blocks_and_mutes_are_listed [C10];
             }

@@ -140,7 +140,7 @@ impl Reference {
             Operation::ImportPost { author, at, id, ref value } => self.import_post(author, at, id, value, result),
             ref operation => self.expect(operation),
         };
-        match expected {
+        match expected.map(|expected| self.with_ends(expected)) {
             Err(code) => refused(code, result),
             Ok(expected) => match result {
                 Ok(outcome) => self.take(write, expected, outcome),

@@ -2,8 +2,9 @@
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
-    CHUNK_MAX, Edge, EdgeValue, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Operation, Overwrite,
-    POSTS_AT_ONCE_MAX, Plane, Record, RecordId, Side, Space, User, Version, View, Write, post_id_prefix, post_ids_at,
+    CHUNK_MAX, Edge, EdgeValue, Expiry, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Operation,
+    Overwrite, POSTS_AT_ONCE_MAX, Plane, Record, RecordId, Side, Space, User, Version, View, Write, post_id_prefix,
+    post_ids_at,
 };
 
 use super::{error::Failure, lock, options::Options, records, row};
@@ -21,6 +22,7 @@ const LISTED: &str = "SELECT id, version FROM records WHERE owner = $1 AND space
      AND substring(id from 1 for octet_length($3)) = $3 ORDER BY id LIMIT $4";
 const BETWEEN: &str = "SELECT id, version, value FROM records \
      WHERE owner = $1 AND space = $2 AND id BETWEEN $3 AND $4";
+const GET_SOME: &str = "SELECT id, version, value FROM records WHERE owner = $1 AND space = $2 AND id = ANY($3)";
 const LOAD: &str = "SELECT coalesce(sum(total), 0)::bigint FROM count_parts \
      WHERE user_key = $1 AND side = $2 AND plane = ANY($3)";
 const IDEMPOTENCY: &str = "SELECT request, version, reply::text FROM idempotency WHERE scope = $1";
@@ -54,18 +56,21 @@ impl Loaded {
             load_erased(transaction, write),
         );
         match loaded {
-            (Ok(users), Ok(edges), Ok(load), Ok(idempotency), Ok(found), Ok(edges_of), Ok(erased)) => Ok(Self {
-                users,
-                edges,
-                edges_of,
-                load,
-                records: found.records,
-                record_count: found.count,
-                listed: found.listed,
-                erased,
-                idempotency,
-                idempotency_millis: options.idempotency_millis(),
-            }),
+            (Ok(users), Ok(edges), Ok(load), Ok(idempotency), Ok(mut found), Ok(edges_of), Ok(erased)) => {
+                found.records.extend(load_mute_ends(transaction, write, edges.iter().chain(&edges_of)).await?);
+                Ok(Self {
+                    users,
+                    edges,
+                    edges_of,
+                    load,
+                    records: found.records,
+                    record_count: found.count,
+                    listed: found.listed,
+                    erased,
+                    idempotency,
+                    idempotency_millis: options.idempotency_millis(),
+                })
+            }
             (a, b, c, d, e, f, g) => {
                 Err(Failure::cause([a.err(), b.err(), c.err(), d.err(), e.err(), f.err(), g.err()]))
             }
@@ -274,6 +279,31 @@ async fn load_record(
     let statement = transaction.prepare_cached(records::GET).await?;
     let found = transaction.query_opt(&statement, &[&owner.0, &(space as i16), &id.as_bytes()]).await?;
     Ok(found.map(|found| row::record(&found)).transpose()?.map(|record| (space, record)))
+}
+
+/// The records of the ends of mutes that the write may change: with a mute goes the record of when it ends.
+async fn load_mute_ends(
+    transaction: &Transaction<'_>,
+    write: &Write,
+    edges: impl Iterator<Item = &Edge>,
+) -> Result<Vec<(Space, Record)>, Failure> {
+    let fresh = match write.operation {
+        Operation::Mute { actor, target, expires_at } | Operation::ImportMute { actor, target, expires_at, .. } => {
+            expires_at.map(|at| RecordId::of_mute_end(Expiry::at(at), actor, target))
+        }
+        Operation::Unmute { .. } | Operation::ExpireMute { .. } | Operation::EraseEdges { .. } => None,
+        _ => return Ok(Vec::new()),
+    };
+    let known = edges.filter(|edge| edge.kind == Kind::Mute && edge.value.is_live());
+    let known = known.filter_map(|edge| Some(RecordId::of_mute_end(edge.value.expires?, edge.follower, edge.target)));
+    let ids: Vec<RecordId> = known.chain(fresh).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bytes: Vec<&[u8]> = ids.iter().map(RecordId::as_bytes).collect();
+    let statement = transaction.prepare_cached(GET_SOME).await?;
+    let rows = transaction.query(&statement, &[&Key::SERVER.0, &(Space::Job as i16), &bytes]).await?;
+    rows.iter().map(|found| Ok((Space::Job, row::record(found)?))).collect()
 }
 
 /// The record of the external id that the value of a post has.
