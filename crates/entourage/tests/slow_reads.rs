@@ -17,7 +17,7 @@ use std::{
 };
 
 use resp_kit::{Wire, encoded};
-use server_kit::{Client, Folder, Serving, check, command, text};
+use server_kit::{Client, Folder, Serving, command, run, text};
 
 /// Whom everybody followed, and most do not any more.
 const LEFT: u64 = 9;
@@ -127,7 +127,7 @@ fn reads_that_have_much_to_look_through_are_quick() {
     let folder = Folder::new();
     let (data, file) = (folder.join("data"), folder.join("graph.csv"));
     std::fs::write(&file, graph()).unwrap();
-    check(&["import", text(&file), "--data", text(&data)], 0, &[], &[]);
+    assert!(run(&["import", text(&file), "--data", text(&data)]).status.success());
     let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
     serve.env("ENTOURAGE_LOG__LEVEL", "error").env("ENTOURAGE_LIMITS__FOLLOWING_MAX", "0");
     let server = Serving::start_as(&mut serve);

@@ -1,15 +1,36 @@
 //! Places at which a test makes a thread panic, to see that the others notice. There are none in a release build.
 
-use std::sync::OnceLock;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
 
-/// Names the place that is to panic.
+/// Names the place that is to panic: `place`, or `place:7` when it is passed for the seventh time.
 const VARIABLE: &str = "ENTOURAGE_TEST_PANIC";
+
+struct Wanted {
+    place: String,
+    left: AtomicU64,
+}
 
 /// Panics if the environment of a build with debug assertions names this place.
 #[allow(clippy::panic, reason = "that is what it is for")]
 pub fn fail_point(place: &str) {
-    static NAMED: OnceLock<Option<String>> = OnceLock::new();
-    if cfg!(debug_assertions) && NAMED.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref() == Some(place) {
+    static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let wanted = WANTED.get_or_init(|| {
+        let text = std::env::var(VARIABLE).ok()?;
+        let (place, times) = text.split_once(':').unwrap_or((&text, "1"));
+        Some(Wanted { place: place.to_owned(), left: AtomicU64::new(times.parse().ok()?) })
+    });
+    if let Some(wanted) = wanted
+        && wanted.place == place
+        && wanted.left.fetch_sub(1, Ordering::Relaxed) <= 1
+    {
+        // And each time after.
+        wanted.left.store(1, Ordering::Relaxed);
         panic!("asked for at {place}");
     }
 }

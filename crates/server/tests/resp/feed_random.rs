@@ -146,7 +146,9 @@ impl Wires {
         let [next, rows, OwnedFrame::Number { data: 0, .. }] = page.as_slice() else { panic!("{page:?}") };
         let row = |row: OwnedFrame| {
             let row = array(row);
-            let [id, author, OwnedFrame::Number { data: millis, .. }, body] = row.as_slice() else { panic!("{row:?}") };
+            let [id, author, OwnedFrame::Number { data: millis, .. }, body, _] = row.as_slice() else {
+                panic!("{row:?}")
+            };
             let id: u64 = text(id).parse().unwrap();
             assert_eq!(Version::from_bits(id).millis().to_unix(), *millis);
             (id, text(author).parse().unwrap(), text(body))

@@ -116,6 +116,7 @@ impl Checkpointer {
                 let thread = rustix::thread::gettid();
                 let _ = rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY);
             }
+            crate::fail_point("checkpoint");
             let started = Instant::now();
             let result = self.attempt(&frozen).inspect_err(|fault| {
                 // What a failed sync was for may be lost, and blocks that memory refers to with it.

@@ -127,6 +127,7 @@ impl Committer {
             return Ok(());
         }
         let _gate = self.engine.gate.lock();
+        crate::fail_point("commit");
         let started = Instant::now();
         self.write(&mut batch.frame, before, newest).inspect_err(|fault| batch.fail(fault))?;
         self.engine.measures.batch(&self.engine, batch.results.len() - batch.durable, started.elapsed());

@@ -184,6 +184,7 @@ impl Sequencer {
                 self.seal();
                 continue;
             }
+            crate::fail_point("sequencer");
             self.commit(&mut jobs);
             self.maybe_freeze();
             if self.engine.options.seal_after.is_some() && self.sealed.elapsed() >= SEAL_EVERY {

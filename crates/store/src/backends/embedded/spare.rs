@@ -84,6 +84,7 @@ pub(super) fn run(engine: &Engine) {
                 engine.spare.changed.wait_for(&mut state, Duration::from_millis(200));
             }
         };
+        crate::fail_point("segments");
         let made = make(engine, number);
         let mut state = engine.spare.state.lock();
         match made {
