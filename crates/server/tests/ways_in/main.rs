@@ -107,7 +107,7 @@ fn rules() -> Vec<Rule> {
 
 fn started(rules: &Rules, before: &[&str]) -> (Server, Arc<dyn Store>) {
     let store = memory_store(1);
-    let server = Server::with(Arc::clone(&store), rules.clone());
+    let server = Server::with(Arc::clone(&store), *rules);
     for user in ["ann", "ben", "cid", "dan"] {
         server.check(&format!("PUT /users/{user}"), "201");
     }
