@@ -30,6 +30,8 @@ use crate::{
 };
 
 const HEADERS_MAX: usize = 64;
+/// Of one connection: the head of a request, and what waits for a client that does not read.
+const BUFFER_BYTES: usize = 128 << 10;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Beyond `http.connections_max`, for probes and admins alone; they ask soon.
 const RESERVED_CONNECTIONS: usize = 16;
@@ -275,6 +277,7 @@ impl Connection {
             .timer(timer)
             .header_read_timeout(timeout)
             .max_headers(HEADERS_MAX)
+            .max_buf_size(BUFFER_BYTES)
             .keep_alive(!is_reserved)
             .serve_connection(TokioIo::new(stream), service);
         Ok(watcher.watch(connection).await?)
