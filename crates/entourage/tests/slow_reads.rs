@@ -24,7 +24,7 @@ const LEFT: u64 = 9;
 const LEFT_BY: u64 = 300_000;
 const GONE: u64 = 200_000;
 const MUTUALS: u64 = 3_000;
-/// Followers of 4 and of 5: who has more does not wait longer.
+/// Whom 4 and 5 follow: of the longer list nobody waits longer.
 const FEW: u64 = 2_500;
 const MANY: u64 = 20_000;
 
@@ -43,10 +43,10 @@ fn graph() -> String {
         add(3_000_000 + number, 3);
     }
     for number in 0..FEW {
-        add(4_000_000 + number, 4);
+        add(4, 4_000_000 + number);
     }
     for number in 0..MANY {
-        add(4_000_000 + number, 5);
+        add(5, 4_000_000 + number);
     }
     for number in 0..LEFT_BY {
         add(5_000_000 + number, LEFT);
@@ -109,7 +109,7 @@ fn check_all(server: &Serving, late: &mut Late) {
     let mut scores = |key: u64, among: u64| {
         // As far apart as the list is long.
         let lines: Vec<String> =
-            (0..100).map(|number| format!("ZSCORE followers:{key} {}", 4_000_000 + number * among / 100)).collect();
+            (0..100).map(|number| format!("ZSCORE following:{key} {}", 4_000_000 + number * among / 100)).collect();
         let bytes: Vec<u8> = lines.iter().flat_map(|line| encoded(line)).collect();
         median(|| {
             wire.send(&bytes);
