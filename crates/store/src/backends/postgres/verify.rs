@@ -68,11 +68,11 @@ const CHECKS: [(&str, &str); 10] = [
                  ~('x' || encode(id, 'hex'))::bit(64)::bigint AS post FROM records \
              WHERE space = 6 AND octet_length(value) > 2 AND get_byte(value, 0) & 254 = 4 AND get_byte(value, 1) & 1 = 1 \
                  AND EXISTS (SELECT 1 FROM users WHERE key = owner)), \
-         leading AS (\
+         led AS (\
              SELECT owner, id AS name, ('x' || encode(value, 'hex'))::bit(64)::bigint AS post FROM records \
-             WHERE space = 10) \
-         SELECT format('an external id of %s is of post %s; by its record it is of %s', owner, named.post, leading.post) \
-         FROM named FULL JOIN leading USING (owner, name) WHERE named.post IS DISTINCT FROM leading.post LIMIT $1",
+             WHERE space = 11) \
+         SELECT format('an external id of %s is of post %s; by its record it is of %s', owner, named.post, led.post) \
+         FROM named FULL JOIN led USING (owner, name) WHERE named.post IS DISTINCT FROM led.post LIMIT $1",
     ),
     (
         "block",
