@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub(super) done: Tally,
     /// Accounts that an earlier run made public.
     pub(super) opened: Vec<Key>,
-    /// Mutes that an earlier run made, and when they end.
+
     /// Nothing after this chunk was done by an earlier run.
     pub(super) is_caught_up: bool,
 }

@@ -68,8 +68,11 @@ impl State {
             self.ask_for_checkpoint();
         }
         self.count(1, 0);
+        let is_gone = |key: Key| self.ordinal(key).is_none();
         let is_of_erased = match record.space {
-            Space::Post => self.ordinal(record.owner).is_none(),
+            Space::Post => is_gone(record.owner),
+            Space::GroupMember => record.id.member().is_some_and(|(_, member)| is_gone(member)),
+            Space::Job => record.id.mute_end().is_some_and(|(_, actor, target)| is_gone(actor) || is_gone(target)),
             space => space == Space::Erased,
         };
         if is_of_erased && record.after.is_none() {

@@ -206,6 +206,9 @@ impl Comparison {
             // Of the server's records those that are about these people.
             EventBody::Record { space: Space::Fanout | Space::Erased, id, .. } => id.key().as_ref().is_some_and(is_own),
             EventBody::Record { space: Space::PostAuthor, id, .. } => indexes.contains(id),
+            EventBody::Record { space: Space::Job, owner: Key::SERVER, id, .. } => {
+                id.mute_end().is_some_and(|(_, actor, _)| is_own(&actor))
+            }
             EventBody::Record { owner, .. } => is_own(owner),
         });
         let seen: Vec<_> = own.map(Entry::of).collect();
