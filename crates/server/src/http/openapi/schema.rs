@@ -107,6 +107,7 @@ values! {
         "type": "string",
         "minLength": 1,
         "maxLength": 255,
+        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]+$",
         "description": "The application's own name of a post, unique for its author: 1 to 255 bytes of UTF-8 without control characters",
         "examples": ["status-4711"],
     };

@@ -55,7 +55,8 @@ pub(crate) const ROWS: &[Row] = &[
     writes("accept_request", &["POST /users/{v}/follow-requests/{u}/accept"]),
     writes("accept_all_requests", &["POST /users/{v}/follow-requests:accept-all"]),
     writes("reject_request", &["POST /users/{v}/follow-requests/{u}/reject"]),
-    writes("remove_follower", &["DELETE /users/{v}/followers/{u}"]),
+    // Often, since few of those whom the viewer could remove are hidden.
+    writes("remove_follower", &["DELETE /users/{v}/followers/{u}"; 4]),
     // The others may not; a service that acts for the viewer may, within what is the viewer's.
     writes(
         "batch_follows",
