@@ -34,6 +34,11 @@ def valid_requests_are_accepted(ctx, response, case):
     raise AssertionError(f"{case.method} {case.path} fits the document but was refused: {problem}")
 
 
+def depth(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
 def explained(case, problem):
     """Refusals that say which value is to blame, where the document cannot say it."""
     code, pointers = problem.get("code"), {error["pointer"] for error in problem.get("errors", [])}
@@ -41,7 +46,7 @@ def explained(case, problem):
     long_text = any(len(str(value).encode()) > 128 for value in texts(case))
     if code == "invalid_id":
         return long_text
-    if code == "invalid_request" and pointers & {"/name", "/avatar_url"}:
+    if code == "invalid_request" and pointers & {"/name", "/avatar_url", "/external_id"}:
         return long_text
     # A mute ends in the time to come, and a member of a group has to do with its owner.
     if code == "invalid_request" and ("/expires_at" in pointers or "member of a group" in problem.get("detail", "")):
@@ -50,9 +55,9 @@ def explained(case, problem):
     if code == "invalid_request" and "mute themselves" in problem.get("detail", ""):
         ids = case.path_parameters or {}
         return ids.get("id") == ids.get("other")
-    # The body of a post has at most 10,240 bytes.
+    # The body of a post has at most 10,240 bytes and is at most 32 deep.
     if code == "invalid_request" and pointers == {"/body"}:
-        return len(json.dumps(case.body)) > 10_000
+        return len(json.dumps(case.body)) > 10_000 or depth(case.body) > 32
     # Whoever acts has to be named where nobody else is, and only services say when somebody registered.
     headers = {name.lower() for name in (case.headers or {})}
     return code == "invalid_request" and "entourage-actor" not in headers and "acting user" in problem.get("detail", "")
