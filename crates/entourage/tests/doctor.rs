@@ -25,6 +25,9 @@ fn with(base: &Settings, more: &[(&str, &str)]) -> Settings {
 }
 
 fn set(command: &mut Command, settings: &Settings) {
+    // Files that a setting names without a folder are made where the command runs.
+    let data = settings.iter().find(|(name, _)| name == "data.dir").and_then(|(_, value)| Path::new(value).parent());
+    command.current_dir(data.filter(|folder| folder.is_dir()).unwrap_or_else(|| Path::new("/")));
     for (name, value) in settings {
         command.env(format!("ENTOURAGE_{}", name.to_uppercase().replace('.', "__")), value);
     }
