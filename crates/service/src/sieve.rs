@@ -1,7 +1,7 @@
 //! Those rows of one list that are in all of some others, or not in another one. The list drives the work and gives the
 //! order; whether somebody is in the others is asked from the other end, of memory where it knows.
 
-use std::collections::HashSet;
+use std::{cmp::Reverse, collections::HashSet};
 
 use entourage_model::{Edge, Key, List, Place, Result, Side};
 use tokio::task::yield_now;
@@ -17,6 +17,8 @@ pub const DRIVING_ROWS_MAX: usize = 100_000;
 const ASKED_ROW_WORK: usize = 20;
 /// How many rows one look at the store takes.
 const CHUNK: usize = 1_000;
+/// So many candidates are looked up one by one; for more the list is gone through.
+const FEW_CANDIDATES: usize = 500;
 
 /// What is asked of the rows of a list.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub(crate) struct Sieve<'a> {
     is_in: bool,
     /// Everybody who can be in all lists, if memory knows.
     candidates: Option<HashSet<Key>>,
+    /// The rows of all candidates, if there are few.
+    known: Option<Vec<Edge>>,
     after: Option<Place>,
     work: usize,
     ended: bool,
@@ -65,9 +69,29 @@ impl Service {
         let other = others.iter().find(|(side, _)| *side == Side::Following && driver.side == Side::Following && is_in);
         let is_known =
             other.is_some_and(|(_, other)| self.store.peek_common(driver.user, *other, usize::MAX, &mut common));
+        let mut known = None;
+        if is_known && common.len() <= FEW_CANDIDATES {
+            let pairs: Vec<(Key, Key)> = common.iter().map(|candidate| (driver.user, *candidate)).collect();
+            let mut edges: Vec<Edge> = self.follow_edges(&pairs).await?.into_iter().flatten().collect();
+            edges.retain(|edge| after.is_none_or(|after| driver.place(edge) < after));
+            edges.sort_unstable_by_key(|edge| Reverse(driver.place(edge)));
+            known = Some(edges);
+        }
         let driver = self.visible_list(viewer, driver).await?;
         let candidates = is_known.then(|| common.into_iter().collect());
-        Ok(Sieve { service: self, viewer, eyes, driver, others, is_in, candidates, after, work: 0, ended: false })
+        Ok(Sieve {
+            service: self,
+            viewer,
+            eyes,
+            driver,
+            others,
+            is_in,
+            candidates,
+            known,
+            after,
+            work: 0,
+            ended: false,
+        })
     }
 }
 
@@ -109,6 +133,13 @@ impl Sieve<'_> {
         }
         // A store in memory never waits by itself, and others want to be served meanwhile.
         yield_now().await;
+        if let Some(known) = &mut self.known {
+            let later = known.split_off(wanted.min(known.len()));
+            let edges = std::mem::replace(known, later);
+            self.ended = known.is_empty();
+            self.after = edges.last().map(|edge| self.driver.list.place(edge)).or(self.after);
+            return Ok(Some(self.pass(edges).await?));
+        }
         let chunk = if self.candidates.is_some() { CHUNK } else { wanted.min(CHUNK) };
         let page = self.service.scan_visible(&self.driver, self.after, chunk).await?;
         self.work += page.edges.len();
