@@ -126,6 +126,8 @@ fn standing(server: &Server) -> String {
         .as_array()
         .unwrap()
         .iter()
+        // A file that was refused was read all the same.
+        .filter(|event| event["type"] != "import.finished")
         .map(|event| event["version"].to_string())
         .collect();
     format!("{lists:?} {waiting} {events:?}")
