@@ -60,6 +60,7 @@ pub struct Audit {
 enum Sink {
     File(PathBuf, Mutex<Appended>),
     StandardError(StandardError),
+    Nowhere,
 }
 
 impl Default for Sink {
@@ -100,6 +101,10 @@ impl Audit {
             |error: std::io::Error| ConfigError::File { file: path.display().to_string(), detail: error.to_string() };
         let appended = Appended { file: append(path).map_err(broken)?, is_torn: false };
         Ok(Self { sink: Sink::File(path.to_owned(), appended.into()), strangers: Strangers::default() })
+    }
+
+    pub(crate) fn nowhere() -> Self {
+        Self { sink: Sink::Nowhere, strangers: Strangers::default() }
     }
 
     /// Whether it could be opened. A file that is there for that alone goes again.
@@ -150,6 +155,7 @@ impl Audit {
     fn hand_over(&self, record: &Record<'_>, tells: bool) -> Handed {
         let Ok(mut line) = serde_json::to_vec(record) else { return Handed::Written(false) };
         match &self.sink {
+            Sink::Nowhere => Handed::Written(true),
             Sink::StandardError(standard_error) => standard_error.put(record.time.as_str(), &line, tells),
             Sink::File(_, appended) => {
                 line.push(b'\n');

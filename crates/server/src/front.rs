@@ -78,12 +78,12 @@ impl Front {
         ))
     }
 
-    /// Nothing is configured: everybody on this machine may do everything.
+    /// Nothing is configured: everybody on this machine may do everything, and records of it go nowhere. For tests.
     pub fn development(clock: Arc<dyn Clock>) -> Self {
         let access = Access::development(Arc::clone(&clock));
         let (connections, resp) = (Connections::default(), RespLimits::default());
         let (streams, stopping) = (Arc::new(Streams::new(StreamLimits::default())), Stopping::default());
-        let (audit, cors_origins) = (Audit::default(), Vec::new());
+        let (audit, cors_origins) = (Audit::nowhere(), Vec::new());
         Self { access, audit, tls: None, connections, cors_origins, streams, resp, clock, stopping }
     }
 
