@@ -67,6 +67,7 @@ fn describe() {
     describe_histogram!("entourage_sync_seconds", "Time to write a batch to the log and sync it");
     describe_gauge!("entourage_queue_writes", "Writes that wait for the one thread that decides");
     describe_histogram!("entourage_checkpoint_seconds", "Time of a finished checkpoint");
+    describe_counter!("entourage_checkpoint_failures_total", "Checkpoints that failed and are tried again");
     describe_gauge!("entourage_log_bytes", "Bytes of log on the disk");
     describe_gauge!("entourage_memory_bytes", "Bytes that the store holds in memory, by its own estimate");
     describe_gauge!("entourage_users", "Users of the store");

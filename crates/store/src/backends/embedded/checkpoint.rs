@@ -2,12 +2,13 @@
 //! what it no longer refers to. A failed attempt leaves everything readable and is taken up again.
 
 use std::{
+    num::NonZeroU32,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use entourage_model::{Side, Version};
-use hashbrown::HashSet;
+use entourage_model::Side;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::RwLock;
 
 use super::{
@@ -15,12 +16,12 @@ use super::{
     engine::{Engine, Frozen},
     fault::Fault,
     files::{BlockFiles, BlockWriter, Family, OpenFile, file_name},
-    fold, history, identity,
-    lists::{BlockRef, Lists, Refs},
+    fold, identity,
+    lists::{BlockRef, Lists},
     log,
     manifest::{self, FileEntry, Head, ListEntry, Proof},
     plane::StoredPlane,
-    shelf::{Shelf, ShelfKey},
+    shelf::ShelfKey,
     state::{ListKey, Shard, USERS_PER_GROUP},
     tail::TailList,
     users,
@@ -30,23 +31,34 @@ use super::{
 const SWAP_LISTS: usize = 16;
 const LOWEST_PRIORITY: i32 = 19;
 const RETRY: Duration = Duration::from_secs(1);
+/// Damage does not go away by itself.
+const RETRY_DAMAGED: Duration = Duration::from_secs(60);
 
 pub(super) struct Checkpointer {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     number: u64,
     /// Where each group of users lies.
-    groups: Vec<BlockRef>,
+    pub(super) groups: Vec<BlockRef>,
     /// Blocks already referred to may stand in the files of a failed attempt: they go on with the next one.
     writers: Option<Writers>,
     /// Files that a manifest may still refer to, to be removed after the next one.
     obsolete: Vec<String>,
     /// Where the log begins by the last checkpoint: what stands before goes.
     first_segment: Option<u64>,
+    /// The users of this checkpoint are written: an attempt after a failed one does not do it again.
+    has_users: bool,
+    /// Lists that could not be folded, because something of them is damaged. They are tried without writing first: what
+    /// fails again and again must not fill the disk.
+    damaged_lists: HashSet<ListKey>,
+    damaged_shelves: HashSet<ShelfKey>,
 }
+
+/// Puts a block of so many entries into a file.
+type Append<'a> = dyn FnMut(&[u8], u32) -> std::io::Result<BlockRef> + 'a;
 
 /// The files of one attempt, made when first needed.
 #[derive(Default)]
-struct Writers {
+pub(super) struct Writers {
     writers: [Option<BlockWriter>; Family::ALL.len()],
     /// What the files' seeds are made of: two checkpoints never write the same.
     salt: [u64; 3],
@@ -58,12 +70,18 @@ impl Writers {
     }
 
     /// Part of the checksum of every block that goes to this attempt's file of a family.
-    fn seed(&self, engine: &Engine, family: Family) -> u64 {
+    pub(super) fn seed(&self, engine: &Engine, family: Family) -> u64 {
         let [number, sequence, version] = self.salt;
         identity::seed(&engine.identity, b"EGBL", &[family as u64, number, sequence, version])
     }
 
-    fn append(&mut self, engine: &Engine, family: Family, bytes: &[u8], count: u32) -> std::io::Result<BlockRef> {
+    pub(super) fn append(
+        &mut self,
+        engine: &Engine,
+        family: Family,
+        bytes: &[u8],
+        count: u32,
+    ) -> std::io::Result<BlockRef> {
         let seed = self.seed(engine, family);
         let slot = &mut self.writers[family as usize];
         if slot.is_none() {
@@ -75,12 +93,38 @@ impl Writers {
         }
     }
 
+    /// What `work` makes of blocks that it appends. If it fails they are dead, and with `is_tried` first nothing is
+    /// written before it is known to go well.
+    fn all_or_nothing<T>(
+        &mut self,
+        engine: &Engine,
+        family: Family,
+        is_tried: bool,
+        mut work: impl FnMut(&mut Append<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        if is_tried {
+            work(&mut |_, count| Ok(BlockRef::new(0, 0, NonZeroU32::MIN, count)))?;
+        }
+        let mut written = Vec::new();
+        let done = work(&mut |bytes, count| {
+            let block = self.append(engine, family, bytes, count)?;
+            written.push(block);
+            Ok(block)
+        });
+        done.inspect_err(|_| written.iter().for_each(|block| engine.files.retire(*block)))
+    }
+
+    /// Bytes of the file of a family, so far.
+    pub(super) fn bytes(&self, family: Family) -> Option<u64> {
+        self.writers[family as usize].as_ref().map(BlockWriter::bytes)
+    }
+
     /// Whether a file is being written.
-    fn are_at(&self, number: u32) -> bool {
+    pub(super) fn are_at(&self, number: u32) -> bool {
         self.writers.iter().flatten().any(|writer| writer.number() == number)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    pub(super) fn flush(&mut self) -> std::io::Result<()> {
         self.writers.iter_mut().flatten().try_for_each(BlockWriter::flush)
     }
 
@@ -91,7 +135,17 @@ impl Writers {
 
 impl Checkpointer {
     pub(super) fn new(engine: Arc<Engine>, number: u64, groups: Vec<BlockRef>) -> Self {
-        Self { engine, number, groups, writers: None, obsolete: Vec::new(), first_segment: None }
+        Self {
+            engine,
+            number,
+            groups,
+            writers: None,
+            obsolete: Vec::new(),
+            first_segment: None,
+            has_users: false,
+            damaged_lists: HashSet::new(),
+            damaged_shelves: HashSet::new(),
+        }
     }
 
     pub(super) fn run(mut self) {
@@ -137,12 +191,17 @@ impl Checkpointer {
                 }
                 Err(fault) => {
                     state.last_error = Some(fault.clone());
+                    self.engine.measures.failed_checkpoint();
                     self.engine.checkpoint_changed.notify_all();
                     // Nothing is tried again: whatever stands on the disk now is what a start finds.
                     if self.engine.poisoned().is_err() {
                         return;
                     }
-                    tracing::warn!(%fault, "a checkpoint failed and will be tried again; the log keeps everything");
+                    let what = "a checkpoint failed and will be tried again; the log keeps everything";
+                    match fault {
+                        Fault::Damaged { .. } => tracing::error!(%fault, what),
+                        _ => tracing::warn!(%fault, what),
+                    }
                 }
             }
             self.engine.checkpoint_changed.notify_all();
@@ -150,7 +209,9 @@ impl Checkpointer {
                 if self.engine.is_stopping() {
                     return;
                 }
-                self.engine.checkpoint_changed.wait_for(&mut state, RETRY);
+                let is_damaged = matches!(state.last_error, Some(Fault::Damaged { .. }));
+                let pause = if is_damaged { RETRY_DAMAGED } else { RETRY };
+                self.engine.checkpoint_changed.wait_for(&mut state, pause);
             }
         }
     }
@@ -158,13 +219,8 @@ impl Checkpointer {
     fn attempt(&mut self, frozen: &Frozen) -> Result<(), Fault> {
         self.engine.poisoned()?;
         let mut writers = self.writers.take().unwrap_or_else(|| Writers::new(frozen, self.number + 1));
-        let folded = self
-            .write_users(frozen, &mut writers)
-            .and_then(|()| self.fold_tails(&mut writers))
-            .and_then(|()| self.fold_documents(&mut writers))
-            .and_then(|()| self.compact(frozen.scrub, &mut writers))
-            .and_then(|()| Ok(writers.flush()?));
-        if let Err(fault) = folded {
+        let folded = self.fold(frozen, &mut writers).and_then(|()| self.compact(frozen.scrub, &mut writers));
+        if let Err(fault) = folded.and_then(|()| Ok(writers.flush()?)) {
             self.writers = Some(writers);
             return Err(fault);
         }
@@ -172,7 +228,21 @@ impl Checkpointer {
         // Another thread may have found meanwhile that nothing is sure any more.
         self.engine.poisoned()?;
         self.write_manifest(frozen)?;
+        self.has_users = false;
+        self.damaged_lists.clear();
+        self.damaged_shelves.clear();
         self.clean(frozen)
+    }
+
+    /// Everything that was set aside, into blocks. What is damaged is left until the rest is done.
+    fn fold(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
+        if !self.has_users {
+            self.write_users(frozen, writers)?;
+            self.has_users = true;
+        }
+        let tails = self.fold_tails(writers)?;
+        let documents = self.fold_documents(writers)?;
+        tails.or(documents).map_or(Ok(()), Err)
     }
 
     fn write_users(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
@@ -195,13 +265,16 @@ impl Checkpointer {
         Ok(())
     }
 
-    fn fold_tails(&mut self, writers: &mut Writers) -> Result<(), Fault> {
+    /// The damage that kept it from being done for all of them.
+    fn fold_tails(&mut self, writers: &mut Writers) -> Result<Option<Fault>, Fault> {
         let engine = Arc::clone(&self.engine);
+        let mut damage = None;
         for shard in engine.state.shards() {
             let frozen = Arc::clone(&shard.read().frozen);
             let mut tails: Vec<(ListKey, &TailList)> = frozen.iter().map(|(key, tail)| (*key, tail)).collect();
             tails.sort_unstable_by_key(|(key, _)| *key);
             let mut swaps: Vec<(ListKey, fold::Folded)> = Vec::with_capacity(tails.len());
+            let mut left: HashMap<ListKey, TailList> = HashMap::new();
             for (key, tail) in tails {
                 let old = {
                     let shard = shard.read();
@@ -210,10 +283,21 @@ impl Checkpointer {
                 };
                 let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
                 let seed = writers.seed(&engine, family);
-                let folded = fold::fold(key, &old, tail, &engine.state, &engine.files, seed, |bytes, count| {
-                    writers.append(&engine, family, bytes, count)
-                })?;
-                swaps.push((key, folded));
+                let folded = writers.all_or_nothing(
+                    &engine,
+                    family,
+                    self.damaged_lists.contains(&key),
+                    |append: &mut Append<'_>| fold::fold(key, &old, tail, &engine.state, &engine.files, seed, append),
+                );
+                match folded {
+                    Ok(folded) => swaps.push((key, folded)),
+                    Err(fault @ Fault::Damaged { .. }) => {
+                        damage.get_or_insert(fault);
+                        self.damaged_lists.insert(key);
+                        left.insert(key, tail.clone());
+                    }
+                    Err(fault) => return Err(fault),
+                }
             }
             // References are good only once their bytes are in the file.
             writers.flush()?;
@@ -226,14 +310,16 @@ impl Checkpointer {
                 }
             }
             // Until now they said again what the blocks say. They are dropped while nobody waits.
-            drop(std::mem::take(&mut shard.write().frozen));
+            drop(std::mem::replace(&mut shard.write().frozen, Arc::new(left)));
             drop(frozen);
         }
-        Ok(())
+        Ok(damage)
     }
 
-    fn fold_documents(&mut self, writers: &mut Writers) -> Result<(), Fault> {
+    /// As [`Self::fold_tails`].
+    fn fold_documents(&mut self, writers: &mut Writers) -> Result<Option<Fault>, Fault> {
         let engine = Arc::clone(&self.engine);
+        let mut damage = None;
         let documents = &engine.state.documents;
         documents.take_retired().into_iter().for_each(|block| engine.files.retire(block));
         let begins = engine.options.history_begins(engine.clock.now());
@@ -242,15 +328,26 @@ impl Checkpointer {
             let mut tails: Vec<_> = frozen.iter().collect();
             tails.sort_unstable_by_key(|(key, _)| **key);
             let mut swaps = Vec::with_capacity(tails.len());
+            let mut left = HashMap::new();
             for (key, tail) in tails {
                 let old = match shard.read().lists.get(key) {
                     Some(list) if !list.forgotten => list.blocks.clone(),
                     _ => continue,
                 };
                 let seed = writers.seed(&engine, Family::Documents);
-                let append = |bytes: &[u8], count| writers.append(&engine, Family::Documents, bytes, count);
-                let (blocks, retired) = documents::fold(*key, &old, tail, &engine.files, seed, append)?;
-                swaps.push((*key, old, blocks, retired));
+                let is_damaged = self.damaged_shelves.contains(key);
+                let folded = writers.all_or_nothing(&engine, Family::Documents, is_damaged, |append| {
+                    documents::fold(*key, &old, tail, &engine.files, seed, append)
+                });
+                match folded {
+                    Ok((blocks, retired)) => swaps.push((*key, old, blocks, retired)),
+                    Err(fault @ Fault::Damaged { .. }) => {
+                        damage.get_or_insert(fault);
+                        self.damaged_shelves.insert(*key);
+                        left.insert(*key, tail.clone());
+                    }
+                    Err(fault) => return Err(fault),
+                }
             }
             writers.flush()?;
             for (key, old, blocks, retired) in swaps {
@@ -268,115 +365,10 @@ impl Checkpointer {
                 };
                 dead.into_iter().for_each(|block| engine.files.retire(block));
             }
-            documents.thaw(shard);
-            drop_old_history(&engine.files, &mut shard.write(), begins);
+            documents.thaw(shard, left);
+            documents.drop_old_history(shard, &engine.files, begins);
         }
-        Ok(())
-    }
-
-    /// Moves live blocks out of files that are mostly dead, until there is a dead byte for four live ones at most.
-    /// After an erasure no dead byte is left that could be of a person.
-    fn compact(&mut self, scrub: bool, writers: &mut Writers) -> Result<(), Fault> {
-        let engine = Arc::clone(&self.engine);
-        let mut files: Vec<_> = engine.files.all().into_iter().filter(|(_, file)| file.live > 0).collect();
-        let mut dead: u64 = files.iter().map(|(_, file)| file.size - file.live).sum();
-        let live: u64 = files.iter().map(|(_, file)| file.live).sum();
-        // Their product does not fit into 64 bits for files of some gigabytes.
-        let share = |live: u64, size: u64| u128::from(live) * u128::from(size);
-        files.sort_by(|(_, a), (_, b)| share(a.live, b.size).cmp(&share(b.live, a.size)));
-        let mut victims = HashSet::new();
-        for (number, file) in files {
-            if dead <= live / 4 {
-                break;
-            }
-            dead -= file.size - file.live;
-            victims.insert(number);
-        }
-        if scrub {
-            let stained = |family: Family, size: u64, live: u64| family.is_personal() && live > 0 && live < size;
-            let all = engine.files.all().into_iter();
-            let stained =
-                all.filter(|(number, file)| stained(file.family, file.size, file.live) && !writers.are_at(*number));
-            victims.extend(stained.map(|(number, _)| number));
-        }
-        if victims.is_empty() {
-            return Ok(());
-        }
-        let moved = |block: BlockRef, owner: u64, family: Family, writers: &mut Writers| -> Result<BlockRef, Fault> {
-            if !victims.contains(&block.file()) {
-                return Ok(block);
-            }
-            let bytes = engine.files.read_for(owner, block, writers.seed(&engine, family))?;
-            Ok(writers.append(&engine, family, &bytes, block.count)?)
-        };
-        for (number, group) in self.groups.iter_mut().enumerate() {
-            let block = moved(*group, number as u64, Family::Users, writers)?;
-            retire_if_moved(&engine.files, std::mem::replace(group, block), block);
-        }
-        for (index, shard) in engine.state.shards().iter().enumerate() {
-            let lists = lists_in(&shard.read(), index, &victims);
-            let mut swaps = Vec::with_capacity(lists.len());
-            for (key, old) in lists {
-                let family = if key.side() as u8 == 0 { Family::Following } else { Family::Followers };
-                let owner = fold::owner(key).seed();
-                let mut new = old.clone();
-                match &mut new {
-                    Refs::One(block) => *block = moved(*block, owner, family, writers)?,
-                    Refs::Many(None) => {}
-                    Refs::Many(Some(blocks)) => {
-                        for bounded in Arc::make_mut(blocks) {
-                            bounded.block = moved(bounded.block, owner, family, writers)?;
-                        }
-                    }
-                }
-                swaps.push((key, old, new));
-            }
-            writers.flush()?;
-            for (key, old, new) in swaps {
-                for (old, new) in old.iter().zip(new.iter()) {
-                    retire_if_moved(&engine.files, old, new);
-                }
-                shard.write().set_blocks(key, new);
-            }
-        }
-        for shard in engine.state.documents.shards() {
-            let lists: Vec<(ShelfKey, Vec<documents::DocumentBlock>)> = {
-                let shard = shard.read();
-                let in_victims = |list: &documents::DocumentList| {
-                    list.blocks.iter().any(|bounded| victims.contains(&bounded.block.file()))
-                };
-                shard
-                    .lists
-                    .iter()
-                    .filter(|(_, list)| in_victims(list))
-                    .map(|(key, l)| (*key, l.blocks.clone()))
-                    .collect()
-            };
-            let mut swaps = Vec::with_capacity(lists.len());
-            for (key, old) in lists {
-                let mut new = old.clone();
-                for bounded in &mut new {
-                    bounded.block = moved(bounded.block, key.hash(), Family::Documents, writers)?;
-                }
-                swaps.push((key, old, new));
-            }
-            writers.flush()?;
-            for (key, old, new) in swaps {
-                let mut shard = shard.write();
-                // Erased meanwhile, or not: one of the two blocks is dead.
-                let swapped = match shard.lists.get_mut(&key) {
-                    Some(list) if list.blocks == old => {
-                        list.blocks.clone_from(&new);
-                        true
-                    }
-                    _ => false,
-                };
-                for (old, new) in old.iter().zip(&new).filter(|(old, new)| old.block != new.block) {
-                    engine.files.retire(if swapped { old.block } else { new.block });
-                }
-            }
-        }
-        Ok(())
+        Ok(damage)
     }
 
     fn write_manifest(&mut self, frozen: &Frozen) -> Result<(), Fault> {
@@ -481,41 +473,7 @@ impl Checkpointer {
     }
 }
 
-/// Blocks whose newest document is past retention hold nothing else.
-fn drop_old_history(files: &BlockFiles, shard: &mut documents::DocumentShard, begins: Version) {
-    for (key, list) in &mut shard.lists {
-        if key.shelf != Shelf::History {
-            continue;
-        }
-        let is_old =
-            |bounded: &documents::DocumentBlock| history::ended(&bounded.first).is_some_and(|ended| ended < begins);
-        let kept = list.blocks.partition_point(|bounded| !is_old(bounded));
-        for bounded in list.blocks.drain(kept..) {
-            list.count = list.count.saturating_sub(u64::from(bounded.block.count));
-            files.retire(bounded.block);
-        }
-    }
-}
-
-fn retire_if_moved(files: &BlockFiles, old: BlockRef, new: BlockRef) {
-    if old != new {
-        files.retire(old);
-    }
-}
-
 fn list_entry((plane, ordinal, lists): (StoredPlane, u32, &Lists)) -> ListEntry {
     let [following, followers] = Side::BOTH.map(|side| lists.side(side).clone());
     ListEntry { plane, ordinal, following, followers, mixed: [false; 2] }
-}
-
-fn lists_in(shard: &Shard, index: usize, victims: &HashSet<u32>) -> Vec<(ListKey, Refs)> {
-    let mut found = Vec::new();
-    for (plane, ordinal, lists) in shard.all_lists(index) {
-        for side in Side::BOTH {
-            if lists.side(side).iter().any(|block| victims.contains(&block.file())) {
-                found.push((ListKey::new(plane, side, ordinal), lists.side(side).clone()));
-            }
-        }
-    }
-    found
 }

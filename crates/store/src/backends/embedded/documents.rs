@@ -274,12 +274,12 @@ impl Documents {
         self.frozen_bytes.store(self.tail_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// What one shard set aside is in blocks now.
-    pub(super) fn thaw(&self, shard: &RwLock<DocumentShard>) {
+    /// What one shard set aside is in blocks now, but for what is `left`.
+    pub(super) fn thaw(&self, shard: &RwLock<DocumentShard>, left: HashMap<ShelfKey, DocumentTail>) {
         let mut shard = shard.write();
-        let frozen = std::mem::take(&mut shard.frozen);
-        let DocumentShard { lists, tail, .. } = &mut *shard;
-        for key in frozen.keys() {
+        let frozen = std::mem::replace(&mut shard.frozen, Arc::new(left));
+        let DocumentShard { lists, tail, frozen: left } = &mut *shard;
+        for key in frozen.keys().filter(|key| !left.contains_key(*key)) {
             if let Some(list) = lists.get_mut(key) {
                 list.forgotten = false;
                 if list.blocks.is_empty() && !tail.contains_key(key) {
@@ -290,6 +290,28 @@ impl Documents {
         }
         drop(shard);
         drop(frozen);
+    }
+
+    /// Blocks of history whose newest document is past retention hold nothing else. A list without any is forgotten.
+    pub(super) fn drop_old_history(&self, shard: &RwLock<DocumentShard>, files: &BlockFiles, begins: Version) {
+        let mut shard = shard.write();
+        let DocumentShard { lists, tail, frozen } = &mut *shard;
+        lists.retain(|key, list| {
+            if key.shelf != Shelf::History {
+                return true;
+            }
+            let is_old = |bounded: &DocumentBlock| history::ended(&bounded.first).is_some_and(|ended| ended < begins);
+            let kept = list.blocks.partition_point(|bounded| !is_old(bounded));
+            for bounded in list.blocks.drain(kept..) {
+                list.count = list.count.saturating_sub(u64::from(bounded.block.count));
+                files.retire(bounded.block);
+            }
+            let is_kept = !list.blocks.is_empty() || tail.contains_key(key) || frozen.contains_key(key);
+            if !is_kept {
+                self.lists.fetch_sub(1, Ordering::Relaxed);
+            }
+            is_kept
+        });
     }
 
     pub(super) fn thawed(&self) {
@@ -451,7 +473,7 @@ mod tests {
         assert_eq!((ids(&documents, &[], 9), documents.count(KEY)), (vec![], 0));
         set(&documents, 3, Some(1));
         assert_eq!((ids(&documents, &[], 9), documents.count(KEY)), (vec![3], 1));
-        documents.shards().iter().for_each(|shard| documents.thaw(shard));
+        documents.shards().iter().for_each(|shard| documents.thaw(shard, HashMap::new()));
         assert_eq!((ids(&documents, &[], 9), documents.count(KEY)), (vec![3], 1));
     }
 }

@@ -97,7 +97,8 @@ pub(super) struct OpenFile {
 #[derive(Default)]
 pub(super) struct BlockFiles {
     open: RwLock<HashMap<u32, OpenFile>>,
-    /// Numbers are never given twice: a stale reference must find nothing rather than something else.
+    /// A number comes again only when all others have had their turn: a stale reference must find nothing rather than
+    /// something else.
     last_number: AtomicU32,
     finders: Finders,
 }
@@ -126,7 +127,17 @@ impl BlockFiles {
     }
 
     pub(super) fn start_numbers_after(&self, last: u32) {
-        self.last_number.fetch_max(last, Ordering::Relaxed);
+        self.last_number.store(last, Ordering::Relaxed);
+    }
+
+    /// Of the next file. One thread makes them.
+    fn next_number(&self) -> io::Result<u32> {
+        let open = self.open.read();
+        let last = self.last_number();
+        let free = (last.saturating_add(1)..BlockRef::FILES).chain(1..BlockRef::FILES).find(|n| !open.contains_key(n));
+        let number = free.ok_or_else(|| io::Error::other("there are as many block files as a store can have"))?;
+        self.last_number.store(number, Ordering::Relaxed);
+        Ok(number)
     }
 
     pub(super) fn grow(&self, number: u32, bytes: u64) {
@@ -233,12 +244,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 impl BlockWriter {
     pub(super) fn create(disk: &dyn Disk, files: &BlockFiles, family: Family, seed: u64) -> io::Result<Self> {
-        let number = files.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        if number >= BlockRef::FILES {
-            return Err(io::Error::other(
-                "this store has made all the block files it can; restore a backup into a new one",
-            ));
-        }
+        let number = files.next_number()?;
         let file = disk.create(&file_name(family, number))?;
         files.insert(number, OpenFile { family, file: Arc::clone(&file), size: 0, live: 0, seed, sum: None });
         Ok(Self { number, file, written: 0, buffer: Vec::new(), sum: Xxh3::new() })
@@ -256,6 +262,10 @@ impl BlockWriter {
             self.flush()?;
         }
         Ok(block)
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
     }
 
     pub(super) const fn number(&self) -> u32 {
@@ -278,5 +288,71 @@ impl BlockWriter {
         self.flush()?;
         files.set_sum(self.number, self.sum.digest());
         self.file.sync().map_err(Fault::not_durable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::{Clock, ManualClock, Millis, Operation, Overwrite, UserId, UserPatch};
+
+    use super::{
+        super::{Options, Store, random_identity, restore},
+        *,
+    };
+    use crate::{Store as _, conformance::block_on, disk::crash::CrashDisk};
+
+    #[test]
+    fn numbers_go_round_and_pass_over_those_in_use() {
+        let (disk, files) = (CrashDisk::new(), BlockFiles::default());
+        let make = || BlockWriter::create(&disk, &files, Family::Users, 0).unwrap().number();
+        assert_eq!([make(), make()], [1, 2]);
+        files.start_numbers_after(BlockRef::FILES - 2);
+        assert_eq!([make(), make()], [BlockRef::FILES - 1, 3]);
+        files.remove(1);
+        files.start_numbers_after(u32::MAX);
+        assert_eq!([make(), make()], [1, 4]);
+    }
+
+    fn open(disk: &CrashDisk) -> Store {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(Millis::from_since_2000(800_000_000_000)));
+        Store::open_as(Arc::new(disk.clone()), "the test disk", Options::tiny(), clock, random_identity).unwrap()
+    }
+
+    async fn write_some(store: &Store, keys: std::ops::Range<i64>) {
+        for key in keys.map(Key) {
+            let patch = UserPatch { name: Some(Some("somebody".into())), ..UserPatch::default() };
+            let put = Operation::PutUser { key, id: UserId::from(key.0), patch, overwrite: Overwrite::Replace };
+            store.commit(put.into()).await.unwrap();
+            let follow = Operation::Follow { follower: key, target: Key(0), quiet: None, cap: None };
+            let _ = store.commit(follow.into()).await;
+        }
+        store.checkpoint().await.unwrap();
+    }
+
+    #[test]
+    fn a_store_goes_on_behind_the_last_number_and_so_does_what_is_restored() {
+        let (disk, saved, restored) = (CrashDisk::new(), CrashDisk::new(), CrashDisk::new());
+        let store = open(&disk);
+        block_on(async {
+            write_some(&store, 0..70).await;
+            store.engine.files.start_numbers_after(BlockRef::FILES - 2);
+            for round in 1..4 {
+                write_some(&store, round * 70..(round + 1) * 70).await;
+            }
+            store.backup(Arc::new(saved.clone()), |_, _| {}).await.unwrap();
+            store.close().await.unwrap();
+        });
+        drop(store);
+        restore(&saved, &restored, |_, _| {}).unwrap();
+        for disk in [&disk, &restored] {
+            let store = open(disk);
+            block_on(async {
+                store.engine.files.start_numbers_after(BlockRef::FILES - 1);
+                write_some(&store, 300..310).await;
+                assert!(store.verify().await.unwrap().is_clean());
+                assert_eq!(store.get_counts(Key(0)).await.unwrap().unwrap().followers, 289);
+                store.close().await.unwrap();
+            });
+        }
     }
 }

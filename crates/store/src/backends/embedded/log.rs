@@ -313,3 +313,28 @@ pub(super) fn write_frame(to: &SegmentFile, offset: u64, frame: &mut FrameBuilde
     to.file.write_durable_at(bytes, offset)?;
     Ok(offset + bytes.len() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::Secret;
+
+    use super::*;
+    use crate::disk::crash::CrashDisk;
+
+    /// Bytes of a frame as somebody who knows the epoch can post them, in a frame that the power cut off: they prove
+    /// nothing.
+    #[test]
+    fn a_frame_in_what_somebody_posted_is_none() {
+        let identity = Identity { epoch: 99, secret: Secret::from_bytes([5; 32]) };
+        let segment = prepare(&CrashDisk::new(), &identity, 4, 64 << 10).unwrap();
+        let forged = FrameBuilder::new(Sequence(77)).finish(frame_seed(&identity, 3, 4)).to_vec();
+        segment.file.write_at(&forged, SEGMENT_HEADER + 500).unwrap();
+        let after = |seed| frame_after(&*segment.file, seed, SEGMENT_HEADER).unwrap();
+        assert!(after(frame_seed(&identity, 3, 4)).is_some(), "in a segment of an older format it would");
+        assert_eq!(after(segment.seed), None);
+        let other = Identity { epoch: 99, secret: Secret::from_bytes([6; 32]) };
+        assert_ne!(frame_seed(&other, FORMAT, 4), segment.seed, "the secret is part of it");
+        write_frame(&segment, SEGMENT_HEADER + 9_000, &mut FrameBuilder::new(Sequence(78))).unwrap();
+        assert_eq!(after(segment.seed), Some(SEGMENT_HEADER + 9_000));
+    }
+}

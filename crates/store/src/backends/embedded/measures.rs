@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use metrics::{Gauge, Histogram, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::engine::Engine;
 
@@ -17,6 +17,7 @@ pub(super) struct Measures {
     batch_writes: Histogram,
     sync_seconds: Histogram,
     checkpoint_seconds: Histogram,
+    checkpoint_failures: Counter,
     log_bytes: Gauge,
     memory_bytes: Gauge,
     users: Gauge,
@@ -29,6 +30,7 @@ impl Default for Measures {
             batches: AtomicU64::new(0),
             batch_writes: histogram!("entourage_batch_writes"),
             sync_seconds: histogram!("entourage_sync_seconds"),
+            checkpoint_failures: counter!("entourage_checkpoint_failures_total"),
             checkpoint_seconds: histogram!("entourage_checkpoint_seconds"),
             log_bytes: gauge!("entourage_log_bytes"),
             memory_bytes: gauge!("entourage_memory_bytes"),
@@ -50,6 +52,10 @@ impl Measures {
     pub(super) fn checkpoint(&self, engine: &Engine, elapsed: Duration) {
         self.checkpoint_seconds.record(elapsed.as_secs_f64());
         self.sizes(engine);
+    }
+
+    pub(super) fn failed_checkpoint(&self) {
+        self.checkpoint_failures.increment(1);
     }
 
     pub(super) fn sizes(&self, engine: &Engine) {

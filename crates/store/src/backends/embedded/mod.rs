@@ -14,6 +14,7 @@ mod chunked;
 mod codec;
 mod commit;
 mod common;
+mod compact;
 mod documents;
 mod engine;
 mod erased;
@@ -451,11 +452,16 @@ impl crate::Store for Store {
     }
 
     async fn health(&self) -> Health {
+        let failed = self.engine.checkpoint.lock().last_error.clone();
         match &*self.engine.trouble.lock() {
             None if self.engine.is_over_budget() => {
                 Health::Degraded("memory full: memory.budget is used up".to_owned())
             }
-            None => Health::Ready,
+            None => match failed {
+                // Writes go on, and memory and log grow until it is seen to.
+                Some(fault @ Fault::Damaged { .. }) => Health::Degraded(format!("no checkpoint can be made: {fault}")),
+                _ => Health::Ready,
+            },
             Some(Trouble::Poisoned(fault)) => Health::Degraded(format!("poisoned: {fault}")),
             Some(Trouble::NoSegment(fault)) if fault.is_full() => Health::Degraded(format!("storage full: {fault}")),
             Some(Trouble::NoSegment(fault)) => Health::Degraded(format!("no new log file: {fault}")),
