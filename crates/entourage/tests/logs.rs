@@ -9,9 +9,15 @@ use server_kit::{Client, Folder, Serving, command, text};
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn start(folder: &Folder, name: &str, value: &str) -> Serving {
+    let mut serving = start_unread(folder, name, value);
+    serving.read_errors();
+    serving
+}
+
+fn start_unread(folder: &Folder, name: &str, value: &str) -> Serving {
     let data = folder.join("data");
     let mut command = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
-    Serving::start_as(command.env(name, value))
+    Serving::start_unread(command.env(name, value))
 }
 
 /// Stops the server and returns its lines about requests.
@@ -95,7 +101,7 @@ fn no_level_leaves_an_audit_record_out() {
 #[test]
 fn a_reader_that_stalls_loses_no_audit_record() {
     let folder = Folder::new();
-    let mut serving = start(&folder, "ENTOURAGE_LOG__LEVEL", "info");
+    let mut serving = start_unread(&folder, "ENTOURAGE_LOG__LEVEL", "info");
     let client = Client::new(&serving.base);
     for user in ["a", "b"] {
         assert_eq!(client.put_user(user, user).unwrap().status, 201);
@@ -112,13 +118,13 @@ fn a_reader_that_stalls_loses_no_audit_record() {
     let metrics = client.text("/metrics");
     let unwritten = metrics.lines().find_map(|line| line.strip_prefix("entourage_audit_unwritten_total "));
     assert!(unwritten.is_some_and(|count| count.parse::<u64>().unwrap() >= 2), "{unwritten:?}");
-    let reader = serving.read_errors();
+    serving.read_errors();
     let began = std::time::Instant::now();
     while client.ask("PUT", "/api/v1/admin/users/a/suspend", "").unwrap().status != 200 {
         assert!(began.elapsed() < std::time::Duration::from_secs(20), "nobody noticed that the log is read again");
     }
     serving.signal("-TERM");
-    let said = reader.join().unwrap();
+    let (_, said) = serving.wait();
     assert_eq!((results(&said, "block"), results(&said, "unblock")), (vec!["201".to_owned()], vec!["200".to_owned()]));
     assert_eq!(results(&said, "admin").last().map(String::as_str), Some("200"));
 }
@@ -126,7 +132,7 @@ fn a_reader_that_stalls_loses_no_audit_record() {
 #[test]
 fn a_log_that_nobody_reads_stops_nobody() {
     let folder = Folder::new();
-    let serving = start(&folder, "ENTOURAGE_LOG__LEVEL", "info");
+    let serving = start_unread(&folder, "ENTOURAGE_LOG__LEVEL", "info");
     let client = Client::new(&serving.base);
     // Several times what a pipe holds.
     for _ in 0..3_000 {

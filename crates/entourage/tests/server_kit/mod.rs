@@ -6,6 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -76,10 +77,25 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// What a process says on standard error after its banner.
+enum Errors {
+    /// Somebody reads it, as somebody does of every server: what is written down for auditors has to go somewhere.
+    Read(Option<JoinHandle<String>>),
+    Unread(BufReader<ChildStderr>),
+}
+
+fn read_to_end(mut errors: BufReader<ChildStderr>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        errors.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
 /// `entourage serve`, running.
 pub(crate) struct Serving {
     child: Child,
-    errors: BufReader<ChildStderr>,
+    errors: Errors,
     /// `http://127.0.0.1:port`
     pub(crate) base: String,
     /// `127.0.0.1:port`, where RESP is answered.
@@ -94,6 +110,13 @@ impl Serving {
     }
 
     pub(crate) fn start_as(command: &mut Command) -> Self {
+        let mut serving = Self::start_unread(command);
+        serving.read_errors();
+        serving
+    }
+
+    /// Nobody reads what it says until `read_errors`.
+    pub(crate) fn start_unread(command: &mut Command) -> Self {
         let began = Instant::now();
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
@@ -108,6 +131,7 @@ impl Serving {
         }
         let url = line.split_whitespace().last().unwrap();
         let base = url.trim_end_matches("/api/v1").to_owned();
+        let errors = Errors::Unread(errors);
         Self { child, errors, base, resp, started_in: began.elapsed() }
     }
 
@@ -137,22 +161,22 @@ impl Serving {
         assert!(sent.success());
     }
 
-    /// Reads in a thread of its own what the process says from now on, until it ends.
-    pub(crate) fn read_errors(&mut self) -> std::thread::JoinHandle<String> {
-        let (nothing, _) = std::io::pipe().unwrap();
-        let nothing = ChildStderr::from(std::os::fd::OwnedFd::from(nothing));
-        let mut errors = std::mem::replace(&mut self.errors, BufReader::new(nothing));
-        std::thread::spawn(move || {
-            let mut said = String::new();
-            errors.read_to_string(&mut said).unwrap();
-            said
-        })
+    /// From now on somebody reads what it says.
+    pub(crate) fn read_errors(&mut self) {
+        let errors = std::mem::replace(&mut self.errors, Errors::Read(None));
+        self.errors = match errors {
+            Errors::Unread(errors) => Errors::Read(Some(read_to_end(errors))),
+            read @ Errors::Read(_) => read,
+        };
     }
 
     /// The exit code of a process that ends by itself or was told to, and what it said.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
-        let mut rest = String::new();
-        self.errors.read_to_string(&mut rest).unwrap();
+        self.read_errors();
+        let rest = match &mut self.errors {
+            Errors::Read(reader) => reader.take().map(|reader| reader.join().unwrap()).unwrap_or_default(),
+            Errors::Unread(_) => String::new(),
+        };
         (self.child.wait().unwrap().code(), rest)
     }
 }
