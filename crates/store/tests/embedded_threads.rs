@@ -21,7 +21,10 @@ use entourage_store::{
     Health, Store as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
-    disk::crash::{CrashDisk, FailedSync, Image},
+    disk::{
+        Disk as _,
+        crash::{CrashDisk, FailedSync, Image},
+    },
 };
 
 /// Long enough for a machine that does much else.
@@ -219,6 +222,21 @@ fn block_bytes(disk: &CrashDisk) -> usize {
     blocks.map(|name| live.contents(&name).unwrap().len()).sum()
 }
 
+/// Turns a bit around in the list of the first user's followers, and says in which file.
+async fn rot(disk: &CrashDisk, store: &Store) -> String {
+    let followers = List::followers(Key(1));
+    let file = disk.names().into_iter().find(|name| name.starts_with("followers-")).unwrap();
+    for bit in (0..disk.contents(&file).unwrap().len() as u64 * 8).step_by(97) {
+        disk.flip_bit(&file, bit).unwrap();
+        if let Err(error) = store.scan(followers, None, 1_000).await {
+            assert!(error.detail().contains(&file), "{error}");
+            return file;
+        }
+        disk.flip_bit(&file, bit).unwrap();
+    }
+    panic!("no bit of {file} is one of that list");
+}
+
 /// One block of one list is damaged. Checkpoints cannot be made, which is said; but trying takes no room, all else is in
 /// blocks, and the log has everything.
 #[test]
@@ -234,19 +252,7 @@ fn a_rotten_block_is_said_and_does_not_fill_the_disk() {
             commit(&store, follow(1, number)).await;
         }
         store.checkpoint().await.unwrap();
-        let followers = List::followers(Key(1));
-        let file = disk.names().into_iter().find(|name| name.starts_with("followers-")).unwrap();
-        let bits = (0..disk.contents(&file).unwrap().len() as u64 * 8).step_by(97);
-        for bit in bits {
-            disk.flip_bit(&file, bit).unwrap();
-            if store.scan(followers, None, 1_000).await.is_err() {
-                break;
-            }
-            disk.flip_bit(&file, bit).unwrap();
-        }
-        let error = store.scan(followers, None, 1_000).await.expect_err("some bit is one of that list");
-        assert!(error.detail().contains(&file), "{error}");
-
+        let file = rot(&disk, &store).await;
         for number in 1..=300 {
             commit(&store, user(number, "another name that takes as much room as the first one did")).await;
         }
@@ -270,4 +276,45 @@ fn a_rotten_block_is_said_and_does_not_fill_the_disk() {
         assert_eq!(again.get_counts(Key(1)).await.unwrap().unwrap().followers, 298);
         assert!(again.verify().await.is_err(), "the damage is still there");
     });
+}
+
+/// A damaged block in a file that is mostly dead: it is not signed anew and not lost, and stops nothing.
+#[test]
+fn a_rotten_block_that_would_be_moved_stays() {
+    for is_rotten in [false, true] {
+        let disk = CrashDisk::new();
+        let store = open_on(&disk, Options::tiny()).unwrap();
+        block_on(async {
+            for number in 1..=120 {
+                commit(&store, user(number, "somebody")).await;
+            }
+            let follows = (2..=9).map(|number| (number, 1));
+            let follows = follows.chain((2..=90).flat_map(|number| (1..=20).map(move |step| (number, number + step))));
+            let follows: Vec<Write> = follows.map(|(follower, target)| follow(follower, target).into()).collect();
+            assert!(store.commit_all(follows).await.iter().all(Result::is_ok));
+            store.checkpoint().await.unwrap();
+            let first = disk.names().into_iter().find(|name| name.starts_with("followers-")).unwrap();
+            if is_rotten {
+                assert_eq!(rot(&disk, &store).await, first);
+            }
+            // Every other list of that file is written anew.
+            for step in 21..24 {
+                for number in 2..=90 {
+                    commit(&store, follow(number, number + step)).await;
+                }
+                store.checkpoint().await.unwrap();
+            }
+            assert_eq!(store.health().await, Health::Ready);
+            assert_eq!(disk.list().unwrap().contains(&first), is_rotten, "moved if it can be, and kept if not");
+            assert_eq!(store.scan(List::followers(Key(50)), None, 100).await.unwrap().total, 23);
+            if is_rotten {
+                let error = store.scan(List::followers(Key(1)), None, 100).await.expect_err("it is damaged");
+                assert!(error.detail().contains(&first), "{error}");
+                let error = store.verify().await.expect_err("it is damaged");
+                assert!(error.detail().contains(&first), "{error}");
+            } else {
+                assert!(store.verify().await.unwrap().is_clean());
+            }
+        });
+    }
 }

@@ -55,10 +55,11 @@ impl Checkpointer {
 
 /// The files that live blocks are moved out of.
 fn victims(all: &[(u32, OpenFile)], scrub: bool, writers: &Writers) -> HashSet<u32> {
-    let is_ready = |(number, file): &&(u32, OpenFile)| file.live > 0 && !writers.are_at(*number);
-    let mut files: Vec<&(u32, OpenFile)> = all.iter().filter(is_ready).collect();
+    let mut files: Vec<&(u32, OpenFile)> = all.iter().filter(|(_, file)| file.live > 0).collect();
     let mut dead: u64 = files.iter().map(|(_, file)| file.size - file.live).sum();
     let live: u64 = files.iter().map(|(_, file)| file.live).sum();
+    // What was written just now is not moved again.
+    files.retain(|(number, _)| !writers.are_at(*number));
     // Their product does not fit into 64 bits for files of some gigabytes.
     let share = |live: u64, size: u64| u128::from(live) * u128::from(size);
     files.sort_by(|(_, a), (_, b)| share(a.live, b.size).cmp(&share(b.live, a.size)));
