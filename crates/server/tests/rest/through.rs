@@ -349,11 +349,13 @@ impl Store for RestStore {
         let events = self.store.events(after, limit).await?;
         if after == Sequence::ZERO {
             let reply = self.get(&format!("/events?limit={}", limit.min(200)));
+            // What tells of a mute's end is the server's own.
+            let public = events.iter().filter(|event| event.name() != "record.changed");
             let expected: Vec<_> =
-                events.iter().take(200).map(|event| json!([event.name(), event.version.to_string()])).collect();
+                public.take(200).map(|event| json!([event.name(), event.version.to_string()])).collect();
             let rows = reply.body["data"].as_array().unwrap_or_else(|| panic!("{}", reply.text));
             let found: Vec<_> = rows.iter().map(|row| json!([row["type"], row["version"]])).collect();
-            assert_eq!(found, expected);
+            assert_eq!(found.get(..expected.len()), Some(&expected[..]), "{}", reply.text);
         }
         Ok(events)
     }
