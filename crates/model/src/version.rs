@@ -47,14 +47,22 @@ impl Millis {
         jiff::Timestamp::from_millisecond(self.to_unix()).map_or_else(|_| String::new(), |time| format!("{time:.3}"))
     }
 
+    /// A time that is too late is refused, not taken for another.
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
-        Self::unix_of_rfc3339(text).map(Self::from_unix)
+        let unix = Self::unix_of_rfc3339(text)?;
+        let time = Self::from_unix(unix);
+        if unix > time.to_unix() {
+            return Err(Error::invalid(format!("{text:?} is after {time}, the last time there is here")));
+        }
+        Ok(time)
     }
 
     /// Unix milliseconds of any time, also of one that no `Millis` can hold.
     pub fn unix_of_rfc3339(text: &str) -> Result<i64> {
         let time: jiff::Timestamp = text.parse().map_err(|_| {
-            Error::invalid(format!("{text:?} is not an RFC 3339 time such as 2026-01-31T12:00:00.000Z"))
+            Error::invalid(format!(
+                "{text:?} is not an RFC 3339 time such as 2026-01-31T12:00:00.000Z, at most 9999-12-30"
+            ))
         })?;
         Ok(time.as_millisecond())
     }
@@ -218,6 +226,11 @@ mod tests {
         assert_eq!(Millis::from_unix(time.to_unix()), time);
         assert_eq!(Millis::parse_rfc3339("1999-01-01T00:00:00Z").unwrap(), Millis::from_since_2000(0));
         assert!(Millis::parse_rfc3339("yesterday").is_err());
+        let last = Millis::from_since_2000(u64::MAX);
+        assert_eq!(Millis::parse_rfc3339(&last.to_rfc3339()).unwrap(), last);
+        for late in ["2069-09-06T15:47:35.552Z", "2136-02-07T06:28:15Z", "9999-12-31T23:59:59.999Z"] {
+            assert!(Millis::parse_rfc3339(late).is_err(), "{late}");
+        }
     }
 
     proptest! {

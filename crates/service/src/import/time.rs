@@ -40,7 +40,11 @@ impl Times {
 
     fn coming(self, unix: i64) -> Result<Millis, Reason> {
         let time = Millis::from_unix(unix);
-        if time > self.now { Ok(time) } else { Err(Reason::AlreadyOver) }
+        match () {
+            () if time <= self.now => Err(Reason::AlreadyOver),
+            () if unix > time.to_unix() && !self.clamps => Err(Reason::TimeInFuture),
+            () => Ok(time),
+        }
     }
 
     fn bounded(self, unix: i64) -> Result<Millis, Reason> {
