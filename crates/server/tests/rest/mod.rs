@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod blocks;
 mod checks;
+mod clock;
 mod compression;
 mod connections;
 mod consistency;
