@@ -42,22 +42,16 @@ const ASKING: &[(&str, &[&str])] = &[
     ("erase", &["bob", "--now"]),
 ];
 
-/// Commands that ask none.
-const LOCAL: &[&str] = &[
-    "serve",
-    "import",
-    "export",
-    "verify",
-    "reconcile",
-    "restore",
-    "config print",
-    "key new",
-    "key list",
-    "key revoke",
-    "token",
-    "completions",
-    "version",
+/// Commands that change a file and ask whether the server has noticed, which anybody may.
+const NOTICED: &[(&str, &[&str])] = &[
+    ("key new", &["other", "--file", "{folder}/keys"]),
+    ("key list", &["--file", "{folder}/keys"]),
+    ("key revoke", &["other", "--file", "{folder}/keys"]),
 ];
+
+/// Commands that ask none.
+const LOCAL: &[&str] =
+    &["serve", "import", "export", "verify", "reconcile", "restore", "config print", "token", "completions", "version"];
 
 /// These show nothing that needs a credential to somebody on this machine.
 const OPEN: &[&str] = &["stats", "doctor"];
@@ -83,13 +77,14 @@ fn every_command_that_asks_a_server_has_a_row_and_the_flags_for_it() {
     let found = commands("");
     assert!(found.len() > 25, "{found:?}");
     for (name, help) in &found {
-        let has_row = ASKING.iter().any(|(row, _)| row == name);
+        let is_noticed = NOTICED.iter().any(|(row, _)| row == name);
+        let has_row = is_noticed || ASKING.iter().any(|(row, _)| row == name);
         assert_eq!(help.contains("--server"), has_row, "does `{name}` ask a server? Then it has a row here");
         assert_eq!(has_row, !LOCAL.contains(&name.as_str()), "`{name}` is in both lists, or in none");
         assert_eq!(help.contains("--ca-file"), has_row, "`{name}` cannot be told whom to trust");
-        assert_eq!(help.contains("ENTOURAGE_KEY"), has_row && name != "doctor", "`{name}` cannot show a key");
+        assert_eq!(help.contains("ENTOURAGE_KEY"), has_row && !is_noticed && name != "doctor", "`{name}` and a key");
     }
-    for name in ASKING.iter().map(|(name, _)| name).chain(LOCAL) {
+    for name in ASKING.iter().chain(NOTICED).map(|(name, _)| name).chain(LOCAL) {
         assert!(found.iter().any(|(found, _)| found == name), "there is no command `{name}`");
     }
 }
@@ -213,6 +208,19 @@ fn every_command_speaks_https_and_shows_its_key() {
         }
     }
     assert!(guarded.path("copy").join("BACKUP").exists(), "the server was asked for a backup");
+}
+
+#[test]
+fn whether_a_server_has_noticed_is_asked_over_https() {
+    let guarded = Guarded::start();
+    for (name, arguments) in NOTICED {
+        let output = guarded.trusting(name, arguments).output().unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty(), "{name}: {output:?}");
+    }
+    let (name, arguments) = NOTICED[1];
+    let refused = guarded.command(name, arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&[refused.stdout, refused.stderr].concat()).into_owned();
+    assert!(refused.status.code() == Some(4) && said.contains("--ca-file"), "{:?} {said}", refused.status);
 }
 
 #[test]

@@ -15,6 +15,17 @@ const KINDS: [&str; 6] = ["--edges", "--requests", "--blocks", "--mutes", "--mem
 /// Edges with duplicates, users and everything else among them, garbage: one in ten lines each.
 fn lines(count: u32) -> String {
     let mut lines = String::new();
+    // What others need comes before them, as in every export: lines that are read again find what came later, too.
+    for number in 0..101 {
+        let group = format!("group {}", number % 50);
+        for line in [
+            json!({ "type": "user", "id": format!("p{number}"), "private": true }),
+            json!({ "follower": "u1", "target": number % 50, "created_at": 1_500_000_000 }),
+            json!({ "type": "group", "owner": "u1", "name": group, "created_at": 1_500_000_000 }),
+        ] {
+            writeln!(lines, "{line}").unwrap();
+        }
+    }
     for index in 0..count {
         match index % 10 {
             3 => writeln!(lines, "{{\"id\": \"u{}\", \"name\": \"name {index}\"}}", index % 997).unwrap(),
@@ -65,7 +76,7 @@ fn a_killed_import_ends_as_one_that_was_not() {
     fs::write(&packed, piped(&["gzip", "-1", "-c"], content.as_bytes())).unwrap();
     let (whole, whole_rejects) = (folder.join("whole"), folder.join("whole.rejects"));
     let wanted = import(&whole, &[text(&file), "--rejects", text(&whole_rejects)], 0);
-    assert_eq!(numbers(&wanted, ["lines"]), [300_000]);
+    assert_eq!(numbers(&wanted, ["lines"]), [content.lines().count() as u64]);
     assert_eq!(wanted["total"]["rejected_by_reason"]["invalid_json"], 30_000);
     for (name, file) in [("plain", &file), ("packed", &packed)] {
         let (data, rejects) = (folder.join(name), folder.join(&format!("{name}.rejects")));
