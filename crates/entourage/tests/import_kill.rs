@@ -84,9 +84,9 @@ fn a_killed_import_ends_as_one_that_was_not() {
         assert_eq!(account["total"], wanted["total"], "{name}");
         assert_eq!(account["resumed"], true, "{name}");
         for kind in KINDS {
-            let found = exported(&data, kind);
+            let found = comparable(&data, kind);
             assert!(!found.is_empty(), "{kind}");
-            assert_eq!(found, exported(&whole, kind), "{name} {kind}");
+            assert_eq!(found, comparable(&whole, kind), "{name} {kind}");
         }
         assert_eq!(names(&data), names(&whole), "{name}");
         assert_eq!(verify(&data)["clean"], true, "{name}");
@@ -124,6 +124,15 @@ fn killed_in_the_middle(data: &Path, file: &Path, rejects: &Path) -> Value {
         }
     }
     panic!("it does not come to an end");
+}
+
+/// Without the ids of posts, which every store gives in its own way.
+fn comparable(data: &Path, kind: &str) -> Vec<String> {
+    let without_id = |line: String| match line.splitn(3, ',').collect::<Vec<_>>()[..] {
+        [author, _, rest] if kind == "--posts" => format!("{author},{rest}"),
+        _ => line,
+    };
+    exported(data, kind).into_iter().map(without_id).collect()
 }
 
 fn names(data: &Path) -> Vec<String> {
