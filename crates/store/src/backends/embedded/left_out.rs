@@ -1,6 +1,7 @@
 //! Checks of what is read from files. A test can leave one out, to see that it is missed; a server does all of them.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(any(test, feature = "planted")), allow(unreachable_pub, reason = "only tests name it from outside"))]
 pub enum Check {
     /// Checksums of blocks.
     Blocks = 1,
