@@ -148,8 +148,9 @@ impl RestStore {
         self.server.lock().unwrap().ask(&format!("GET {path}"))
     }
 
-    /// Panics unless the list reads the same over HTTP, page by page.
-    fn compare_list(&self, list: List, page: &Page, limit: usize, after: Option<Place>) {
+    /// Panics unless the list reads the same over HTTP, page by page. Where some of it ends by itself, what comes after the
+    /// page may be over: the store leaves that to whoever reads.
+    fn compare_list(&self, list: List, page: &Page, limit: usize, after: Option<Place>, some_end: bool) {
         let name = match (list.plane, list.side) {
             // A service sees all of it.
             _ if list.open => return,
@@ -177,8 +178,7 @@ impl RestStore {
         let found: Vec<Value> = rows.iter().map(|row| json!([row["id"], row["created_at"]])).collect();
         assert_eq!(found, expected, "{list:?}");
         assert_eq!(reply.body["total"], page.total, "{list:?}");
-        // The next mute may have ended, which the store leaves to whoever reads.
-        if list.plane != Plane::Mute {
+        if !some_end {
             assert_eq!(reply.body["has_more"], page.more, "{list:?}");
         }
     }
@@ -303,7 +303,10 @@ impl Store for RestStore {
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         let page = self.store.scan(list, after, limit).await?;
-        self.compare_list(list, &page, limit, after);
+        let whole =
+            if list.plane == Plane::Mute { self.store.scan(list, None, 10_000).await? } else { Page::default() };
+        let some_end = whole.edges.iter().any(|edge| edge.value.expires.is_some());
+        self.compare_list(list, &page, limit, after, some_end);
         Ok(page)
     }
 
