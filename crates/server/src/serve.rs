@@ -4,7 +4,7 @@ use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Durati
 
 use entourage_model::Error;
 use entourage_service::Service;
-use entourage_store::{Health, Store};
+use entourage_store::{Health, Store, Unhealthy};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::TokioIo,
@@ -40,8 +40,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
-/// How a store says that its writer will not take another write until the process starts anew.
-const POISONED: &str = "poisoned";
 
 /// Why serving ended.
 #[derive(Debug)]
@@ -199,6 +197,7 @@ async fn accept(listener: &TcpListener, front: &Arc<Front>, router: axum::Router
                 let connection = Connection { peer, is_reserved: slot.is_reserved };
                 let (front, router, watcher) = (Arc::clone(front), router.clone(), connections.watcher());
                 tokio::spawn(async move {
+                    entourage_store::fail_point("http");
                     if let Err(error) = connection.serve(stream, &front, router, watcher).await {
                         tracing::debug!(%error, "a connection ended early");
                     }
@@ -294,10 +293,8 @@ async fn poisoning(store: &dyn Store) -> String {
             _ = health.tick() => {}
             () = &mut folding => {}
         }
-        if let Health::Degraded(reason) = store.health().await
-            && reason.starts_with(POISONED)
-        {
-            return reason;
+        if let Health::Degraded(reason @ Unhealthy::Poisoned(_)) = store.health().await {
+            return reason.to_string();
         }
     }
 }

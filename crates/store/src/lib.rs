@@ -6,6 +6,7 @@ mod clock;
 pub mod conformance;
 pub mod disk;
 mod fail_point;
+mod health;
 pub mod layers;
 mod maintenance;
 mod report;
@@ -15,6 +16,7 @@ mod store;
 
 pub use clock::{SystemClock, SystemUptime};
 pub use fail_point::fail_point;
+pub use health::{Health, Unhealthy};
 pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted};
 pub use report::{Problem, Report};
-pub use store::{Answer, Health, Identity, Profile, Progress, Store};
+pub use store::{Answer, Identity, Profile, Progress, Store};

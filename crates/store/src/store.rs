@@ -6,7 +6,7 @@ use entourage_model::{
     Space, User, Version, Write,
 };
 
-use crate::Report;
+use crate::{Health, Report};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +35,6 @@ pub struct Profile {
     pub peeks: bool,
     /// An outcome's watermark is the sequence of its last change; otherwise the two are different numbers.
     pub numbered: bool,
-}
-
-/// Whether writes are taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
-    Ready,
-    /// Reads go on; why writes do not.
-    Degraded(String),
 }
 
 /// How far the events had come at one moment.

@@ -414,7 +414,7 @@ fn a_failed_sync_poisons_the_writer_until_the_store_is_opened_again() {
                 store.commit(follow(3, 1).into()).await.expect_err("the writer is poisoned");
             }
             let health = format!("{:?}", store.health().await);
-            assert!(health.contains("poisoned"), "{health}");
+            assert!(health.contains("Poisoned"), "{health}");
             let page = store.scan(entourage_model::List::followers(Key(2)), None, 10).await.expect("reads go on");
             assert_eq!(page.total, 1);
             drop(store);
@@ -448,7 +448,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again() {
         };
         assert_eq!(refusal.code().as_str(), "storage_full");
         assert!(refusal.retry_delay().is_some());
-        assert!(format!("{:?}", store.health().await).contains("storage full"));
+        assert!(format!("{:?}", store.health().await).contains("StorageFull"));
         assert_eq!(store.sweep_users(None, 10_000).await.expect("reads go on").len(), made.len() + 1);
         disk.set_capacity(Some(1));
         assert!(store.checkpoint().await.is_err(), "a checkpoint needs room too");

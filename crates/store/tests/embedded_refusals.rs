@@ -21,7 +21,7 @@ use std::{
 use embedded_kit::{TemporaryFolder, identity, open_real, still_clock};
 use entourage_model::{Clock, Code, Key, Operation, Overwrite, UserId, UserPatch, Write};
 use entourage_store::{
-    Health, Store as _,
+    Health, Store as _, Unhealthy,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{Disk, DiskFile, crash::CrashDisk},
@@ -118,7 +118,7 @@ fn memory_that_no_checkpoint_frees_is_said_to_be_full() {
             }
         };
         assert_eq!((refused.code(), refused.retry_delay()), (Code::MemoryFull, Some(Duration::from_secs(60))));
-        assert!(matches!(store.health().await, Health::Degraded(reason) if reason.starts_with("memory full")));
+        assert!(matches!(store.health().await, Health::Degraded(Unhealthy::MemoryFull)));
         store.close().await.expect("the store closes");
     });
 }
@@ -206,7 +206,7 @@ fn a_store_that_refuses_writes_is_not_ready_until_it_takes_them_again() {
                 assert_eq!(refused.code(), Code::Unavailable, "{by:?}: {refused}");
                 let health = store.health().await;
                 assert!(
-                    matches!(&health, Health::Degraded(reason) if reason.starts_with("no new log file")),
+                    matches!(&health, Health::Degraded(Unhealthy::NoLogFile(_))),
                     "{by:?}: writes are refused, and it is {health:?}"
                 );
                 disk.set(Hindrance::None);

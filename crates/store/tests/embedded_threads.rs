@@ -57,7 +57,7 @@ fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static
 
 async fn degraded(store: &Store) -> String {
     match store.health().await {
-        Health::Degraded(why) => why,
+        Health::Degraded(why) => why.to_string(),
         other => panic!("{other:?}"),
     }
 }

@@ -80,7 +80,7 @@ pub(super) async fn readyz(State(service): State<Arc<Service>>, Extension(front)
             json(StatusCode::OK, StatusJson { status: "ready", reason, service_keys })
         }
         Health::Degraded(reason) => {
-            let body = StatusJson { status: "degraded", reason: Some(reason), service_keys };
+            let body = StatusJson { status: "degraded", reason: Some(reason.to_string()), service_keys };
             json(StatusCode::SERVICE_UNAVAILABLE, body)
         }
     }

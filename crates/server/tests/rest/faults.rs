@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use entourage_model::Code;
+use entourage_store::Unhealthy;
 
 use super::{
     faulty::{Fault, Faulty},
@@ -83,9 +84,9 @@ fn expired_events_name_the_cursor_to_resume_from() {
 #[test]
 fn readiness_says_why_not() {
     let (store, server) = faulty();
-    store.set(Fault::Degraded("the disk is full"));
+    store.set(Fault::Degraded(Unhealthy::StorageFull("no room".to_owned())));
     server.check_all(&[
-        ("GET //readyz", r#"503 {"status": "degraded", "reason": "the disk is full"}"#),
+        ("GET //readyz", r#"503 {"status": "degraded", "reason": "storage full: no room"}"#),
         ("GET //healthz", r#"200 {"status": "ok"}"#),
         ("GET /users/a", "200"),
     ]);

@@ -13,10 +13,10 @@ use entourage_model::{
     Code, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
     Sequence, Space, User, Version, Write,
 };
-use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store};
+use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store, Unhealthy};
 use tokio::sync::Semaphore;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
     None,
     /// Commits wait until [`Faulty::let_go`].
@@ -25,7 +25,7 @@ pub(crate) enum Fault {
     Panic,
     Behind,
     Expired(u64),
-    Degraded(&'static str),
+    Degraded(Unhealthy),
 }
 
 pub(crate) struct Faulty {
@@ -68,7 +68,7 @@ impl Faulty {
     }
 
     fn fault(&self) -> Fault {
-        *self.fault.lock().unwrap()
+        self.fault.lock().unwrap().clone()
     }
 }
 
@@ -189,7 +189,7 @@ impl Store for Faulty {
 
     async fn health(&self) -> Health {
         match self.fault() {
-            Fault::Degraded(reason) => Health::Degraded(reason.to_owned()),
+            Fault::Degraded(reason) => Health::Degraded(reason),
             _ => self.inner.health().await,
         }
     }

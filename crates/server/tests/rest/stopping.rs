@@ -6,7 +6,7 @@ use std::{
 };
 
 use entourage_server::{Front, Stopped, bind};
-use entourage_store::SystemClock;
+use entourage_store::{SystemClock, Unhealthy};
 
 use super::{
     credentials::Credentials,
@@ -39,10 +39,10 @@ fn stopping_answers_what_has_begun_and_closes_the_store() {
 fn a_poisoned_store_ends_the_server_and_a_degraded_one_does_not() {
     let store = Faulty::new(memory_store(1));
     let mut server = Server::with(Arc::clone(&store) as _, Default::default());
-    store.set(Fault::Degraded("the disk is full"));
+    store.set(Fault::Degraded(Unhealthy::StorageFull("no room".to_owned())));
     std::thread::sleep(Duration::from_millis(700));
     server.check("GET //healthz", "200");
-    store.set(Fault::Degraded("poisoned: fsync failed"));
+    store.set(Fault::Degraded(Unhealthy::Poisoned("fsync failed".to_owned())));
     match server.wait() {
         Stopped::Poisoned(reason) => assert_eq!(reason, "poisoned: fsync failed"),
         other => panic!("{other:?}"),

@@ -87,7 +87,7 @@ pub use self::{
     left_out::{Check, leave_out},
     planted::Damage,
 };
-use crate::{Answer, Health, Identity, Profile, Progress, Report, disk::Disk, share};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, Unhealthy, disk::Disk, share};
 
 /// Edges that are looked up before others get their turn: each may be in a block of its own.
 const EDGES_AT_ONCE: usize = 16;
@@ -454,17 +454,17 @@ impl crate::Store for Store {
     async fn health(&self) -> Health {
         let failed = self.engine.checkpoint.lock().last_error.clone();
         match &*self.engine.trouble.lock() {
-            None if self.engine.is_over_budget() => {
-                Health::Degraded("memory full: memory.budget is used up".to_owned())
-            }
+            None if self.engine.is_over_budget() => Health::Degraded(Unhealthy::MemoryFull),
             None => match failed {
                 // Writes go on, and memory and log grow until it is seen to.
-                Some(fault @ Fault::Damaged { .. }) => Health::Degraded(format!("no checkpoint can be made: {fault}")),
+                Some(fault @ Fault::Damaged { .. }) => Health::Degraded(Unhealthy::NoCheckpoint(fault.to_string())),
                 _ => Health::Ready,
             },
-            Some(Trouble::Poisoned(fault)) => Health::Degraded(format!("poisoned: {fault}")),
-            Some(Trouble::NoSegment(fault)) if fault.is_full() => Health::Degraded(format!("storage full: {fault}")),
-            Some(Trouble::NoSegment(fault)) => Health::Degraded(format!("no new log file: {fault}")),
+            Some(Trouble::Poisoned(fault)) => Health::Degraded(Unhealthy::Poisoned(fault.to_string())),
+            Some(Trouble::NoSegment(fault)) if fault.is_full() => {
+                Health::Degraded(Unhealthy::StorageFull(fault.to_string()))
+            }
+            Some(Trouble::NoSegment(fault)) => Health::Degraded(Unhealthy::NoLogFile(fault.to_string())),
         }
     }
 

@@ -45,7 +45,7 @@ use self::{
     lock::Locks,
 };
 pub use self::{look::look, options::Options};
-use crate::{Answer, Health, Identity, Profile, Progress, Report};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, Unhealthy};
 
 const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
@@ -246,13 +246,13 @@ impl crate::Store for Store {
 
     async fn health(&self) -> Health {
         if let Err(error) = self.refuse_when_closed() {
-            return Health::Degraded(error.to_string());
+            return Health::Degraded(Unhealthy::Unreachable(error.to_string()));
         }
         match timeout(HEALTH_WITHIN, retrying(|| self.ask_whether_writable())).await {
             Ok(Ok(true)) => Health::Ready,
-            Ok(Ok(false)) => Health::Degraded("PostgreSQL only reads".to_owned()),
-            Ok(Err(failure)) => Health::Degraded(failure.error.to_string()),
-            Err(_) => Health::Degraded("PostgreSQL does not answer".to_owned()),
+            Ok(Ok(false)) => Health::Degraded(Unhealthy::ReadOnly("PostgreSQL only reads".to_owned())),
+            Ok(Err(failure)) => Health::Degraded(Unhealthy::Unreachable(failure.error.to_string())),
+            Err(_) => Health::Degraded(Unhealthy::Unreachable("PostgreSQL does not answer".to_owned())),
         }
     }
 

@@ -1,0 +1,39 @@
+//! Whether a store takes writes, and why not.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    Ready,
+    /// Reads go on; why writes do not, or will not for long.
+    Degraded(Unhealthy),
+}
+
+/// Said to people as `reason: detail`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unhealthy {
+    /// No write is taken until the store is opened again.
+    Poisoned(String),
+    MemoryFull,
+    StorageFull(String),
+    NoLogFile(String),
+    /// Writes are taken, and what they need grows.
+    NoCheckpoint(String),
+    /// Another process may write, this store may not.
+    ReadOnly(String),
+    /// The engine behind the store does not answer as it should.
+    Unreachable(String),
+}
+
+impl fmt::Display for Unhealthy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poisoned(detail) => write!(formatter, "poisoned: {detail}"),
+            Self::MemoryFull => formatter.write_str("memory full: memory.budget is used up"),
+            Self::StorageFull(detail) => write!(formatter, "storage full: {detail}"),
+            Self::NoLogFile(detail) => write!(formatter, "no new log file: {detail}"),
+            Self::NoCheckpoint(detail) => write!(formatter, "no checkpoint can be made: {detail}"),
+            Self::ReadOnly(detail) | Self::Unreachable(detail) => formatter.write_str(detail),
+        }
+    }
+}
