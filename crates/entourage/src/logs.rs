@@ -1,6 +1,6 @@
 //! Logs on standard error, as the settings say. `RUST_LOG`, where it is set, chooses what is logged instead.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Stderr, Write};
 
 use entourage_server::config::{LogFormat, Settings};
 use tracing::level_filters::LevelFilter;
@@ -15,7 +15,7 @@ const LINES_WAITING_MAX: usize = 16_384;
 pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     let terminal = std::io::stderr().is_terminal();
     let (writer, guard) =
-        NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(std::io::stderr());
+        NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(Lines(std::io::stderr()));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(what_is_logged(settings)));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     let text = match settings.log_format {
@@ -30,6 +30,19 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
         logs.json().flatten_event(true).try_init()
     };
     guard
+}
+
+struct Lines(Stderr);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        entourage_store::fail_point("log");
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn what_is_logged(settings: &Settings) -> String {

@@ -9,6 +9,7 @@
 )]
 
 mod import_kit;
+mod postgres_kit;
 mod resp_kit;
 mod server_kit;
 
@@ -16,10 +17,12 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     path::Path,
+    process::Command,
     time::{Duration, Instant},
 };
 
-use import_kit::verify;
+use import_kit::report;
+use postgres_kit::Database;
 use resp_kit::Wire;
 use server_kit::{Client, Folder, Serving, command, run, text};
 
@@ -43,18 +46,47 @@ const PLACES: &[(&str, Then)] = &[
     ("commit:500", Then::Ends),
     ("checkpoint", Then::Ends),
     ("segments:2", Then::Ends),
+    ("reload", Then::Ends),
+    ("http:2:once", Then::GoesOn),
+    ("resp:3:once", Then::GoesOn),
+    ("log", Then::GoesOn),
+    ("audit-writer", Then::GoesOn),
     ("leaderboard", Then::GoesOn),
     ("window", Then::GoesOn),
+];
+
+/// What keeps rows of PostgreSQL in memory. Reads ask PostgreSQL where a row or a snapshot could not be made.
+const PLACES_OF_THE_CACHE: &[(&str, Then)] = &[
+    ("cache-tail:20", Then::Ends),
+    ("cache-snapshots", Then::Ends),
+    ("cache-snapshot", Then::GoesOn),
+    ("cache-fill", Then::GoesOn),
 ];
 
 /// Generous: the longest of them waits for an audit to begin.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn serve(data: &Path, place: Option<&str>) -> Serving {
-    let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(data)]);
+/// A store to be served: a folder, and where that holds only notes, a database.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    data: &'a Path,
+    url: Option<&'a str>,
+}
+
+impl Place<'_> {
+    fn command(self, arguments: &[&str]) -> Command {
+        let mut command = command(&[arguments, &["--data", text(self.data)]].concat());
+        command.envs(self.url.map(|url| ("ENTOURAGE_STORE__URL", url)));
+        command
+    }
+}
+
+fn serve(store: Place<'_>, place: Option<&str>) -> Serving {
+    let mut serve = store.command(&["serve", "--http", "127.0.0.1:0"]);
+    let level = if place == Some("log") { "info" } else { "error" };
     for (name, value) in [
         ("USERS__AUTO_CREATE", "true"),
-        ("LOG__LEVEL", "error"),
+        ("LOG__LEVEL", level),
         ("LOG__SEGMENT_BYTES", "1MiB"),
         ("CHECKPOINT__ENTRIES", "1000"),
         ("AUDIT__INTERVAL", "5s"),
@@ -89,6 +121,9 @@ fn use_it(server: &mut Serving, until_it_ends: bool) -> u64 {
         ask("reader", "POST", "/users/shy/follow", "");
         ask("shy", "POST", "/users/shy/follow-requests:accept-all", "");
         ask("reader", "GET", "/leaderboards/followers", "");
+        ask("author", "PUT", "/users/author/blocks/enemy", "");
+        ask("author", "DELETE", "/users/author/blocks/enemy", "");
+        ask("reader", "GET", "/users/reader/following/hub", "");
         let Some(mut wire) = Wire::try_connect(&server.resp) else { break };
         let mut window = Wire::try_connect(&server.resp);
         if let Some(window) = &mut window {
@@ -103,6 +138,7 @@ fn use_it(server: &mut Serving, until_it_ends: bool) -> u64 {
         if server.has_ended() {
             break;
         }
+        server.signal("-HUP");
     }
     // What was said on the stream does not matter, only that nobody waits for it.
     drop(stream.map(|mut stream| stream.read(&mut [0; 1])));
@@ -113,34 +149,70 @@ fn use_it(server: &mut Serving, until_it_ends: bool) -> u64 {
 fn whoever_panics_is_noticed_and_nothing_is_lost() {
     let folder = Folder::new();
     for (place, then) in PLACES {
-        let data = folder.join(place);
-        let began = Instant::now();
-        let mut server = serve(&data, Some(place));
-        let answered = use_it(&mut server, *then == Then::Ends);
-        // It may be on its way out.
-        while *then == Then::Ends && !server.has_ended() && began.elapsed() < 2 * PATIENCE {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let is_alive = !server.has_ended();
-        assert_eq!(is_alive, *then == Then::GoesOn, "{place}: {then:?} after {:?}", began.elapsed());
-        if is_alive {
-            server.signal("-TERM");
-        }
-        let (code, said) = server.wait();
-        match then {
-            Then::Ends => assert_eq!(code, Some(1), "{place}: {said}"),
-            Then::GoesOn => assert_eq!(code, Some(0), "{place}: {said}"),
-        }
-        let name = place.split(':').next().unwrap();
-        assert!(said.contains(&format!("asked for at {name}")), "{place}: {said}");
-        println!("{place}: {then:?}, {answered} follows in {:.1?}", began.elapsed());
-        assert_eq!(verify(&data)["clean"], true, "{place}");
-        let server = serve(&data, None);
-        let total =
-            Client::new(&server.base).get("/api/v1/users/hub").body["counts"]["followers"].as_u64().unwrap_or(0);
-        // The last one may have been stored without an answer.
-        assert!(total == answered || total == answered + 1, "{place}: {answered} answered, {total} there");
+        panic_at(Place { data: &folder.join(place), url: None }, place, *then);
     }
+}
+
+#[test]
+fn whoever_panics_in_the_cache_over_postgres_is_noticed_and_nothing_is_lost() {
+    let folder = Folder::new();
+    for (place, then) in PLACES_OF_THE_CACHE {
+        let database = Database::new();
+        panic_at(Place { data: &folder.join(place), url: Some(&database.url) }, place, *then);
+    }
+}
+
+/// Without the thread that writes audit records admins are refused, and nobody else.
+#[test]
+fn without_a_writer_of_audit_records_admins_are_refused() {
+    let folder = Folder::new();
+    let mut server = serve(Place { data: &folder.join("data"), url: None }, Some("audit-writer"));
+    let client = Client::new(&server.base);
+    for user in ["a", "b"] {
+        assert_eq!(client.put_user(user, user).unwrap().status, 201);
+    }
+    for _ in 0..2 {
+        let refused = client.ask("PUT", "/api/v1/admin/users/a/suspend", "").unwrap();
+        assert_eq!((refused.status, refused.code()), (503, "unavailable"), "{}", refused.body);
+    }
+    assert_eq!(client.ask("PUT", "/api/v1/users/a/blocks/b", "").unwrap().status, 201);
+    let metrics = client.text("/metrics");
+    let unwritten = metrics.lines().find_map(|line| line.strip_prefix("entourage_audit_unwritten_total "));
+    assert!(unwritten.is_some_and(|count| count.parse::<u64>().unwrap() >= 3), "{unwritten:?}");
+    server.signal("-TERM");
+    let (code, said) = server.wait();
+    assert!(code == Some(0) && said.contains("asked for at audit-writer"), "{code:?} {said}");
+}
+
+fn panic_at(store: Place<'_>, place: &str, then: Then) {
+    let began = Instant::now();
+    let mut server = serve(store, Some(place));
+    let answered = use_it(&mut server, then == Then::Ends);
+    // It may be on its way out.
+    while then == Then::Ends && !server.has_ended() && began.elapsed() < 2 * PATIENCE {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let is_alive = !server.has_ended();
+    assert_eq!(is_alive, then == Then::GoesOn, "{place}: {then:?} after {:?}", began.elapsed());
+    if is_alive {
+        server.signal("-TERM");
+    }
+    let (code, said) = server.wait();
+    match then {
+        Then::Ends => assert_eq!(code, Some(1), "{place}: {said}"),
+        Then::GoesOn => assert_eq!(code, Some(0), "{place}: {said}"),
+    }
+    let name = place.split(':').next().unwrap();
+    // What comes before the banner is not among what was said; the reason for which it ended is.
+    let is_said = said.contains(&format!("asked for at {name}")) || said.contains("the cache's task snapshots ended");
+    assert!(is_said, "{place}: {said}");
+    println!("{place}: {then:?}, {answered} follows in {:.1?}", began.elapsed());
+    let verified = report(&store.command(&["verify", "--json"]).output().unwrap(), 0);
+    assert_eq!(verified["clean"], true, "{place}");
+    let server = serve(store, None);
+    let total = Client::new(&server.base).get("/api/v1/users/hub").body["counts"]["followers"].as_u64().unwrap_or(0);
+    // The last one may have been stored without an answer.
+    assert!(total == answered || total == answered + 1, "{place}: {answered} answered, {total} there");
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Names the place that is to panic: `place`, or `place:7` when it is passed for the seventh time.
+/// Names the place that is to panic: `place`, or `place:7` when it is passed for the seventh time; then each time, or
+/// with `place:7:once` never again.
 const VARIABLE: &str = "ENTOURAGE_TEST_PANIC";
 
 struct Wanted {
     place: String,
     left: AtomicU64,
+    is_once: bool,
 }
 
 /// Panics if the environment of a build with debug assertions names this place.
@@ -22,15 +24,15 @@ pub fn fail_point(place: &str) {
     }
     let wanted = WANTED.get_or_init(|| {
         let text = std::env::var(VARIABLE).ok()?;
-        let (place, times) = text.split_once(':').unwrap_or((&text, "1"));
-        Some(Wanted { place: place.to_owned(), left: AtomicU64::new(times.parse().ok()?) })
+        let (text, is_once) = text.strip_suffix(":once").map_or((&*text, false), |text| (text, true));
+        let (place, times) = text.split_once(':').unwrap_or((text, "1"));
+        Some(Wanted { place: place.to_owned(), left: AtomicU64::new(times.parse().ok()?), is_once })
     });
     if let Some(wanted) = wanted
         && wanted.place == place
         && wanted.left.fetch_sub(1, Ordering::Relaxed) <= 1
     {
-        // And each time after.
-        wanted.left.store(1, Ordering::Relaxed);
+        wanted.left.store(if wanted.is_once { u64::MAX } else { 1 }, Ordering::Relaxed);
         panic!("asked for at {place}");
     }
 }

@@ -61,10 +61,11 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
-    let reloading = Arc::clone(&front);
-    tokio::spawn(async move {
+    let of_reload = Arc::clone(&front);
+    let mut reloading = tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            reloading.reload();
+            entourage_store::fail_point("reload");
+            of_reload.reload();
         }
     });
     let Wired { store, service, place } = wire_to_serve(settings).await?;
@@ -89,7 +90,11 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
             ended = &mut worker => {
-                let _ = ended_early.set(how_it_ended(ended));
+                let _ = ended_early.set(("the worker for jobs", how_it_ended(ended)));
+                return;
+            }
+            ended = &mut reloading => {
+                let _ = ended_early.set(("the task that reads files again", how_it_ended(ended)));
                 return;
             }
         };
@@ -100,8 +105,8 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
         }
     };
     let stopped = serve(Listeners { http, resp }, service, store, front, shutdown).await;
-    if let Some(reason) = ended_early.into_inner() {
-        bail!("the worker for jobs ended: {reason}; start again, and what it had begun goes on");
+    if let Some((what, reason)) = ended_early.into_inner() {
+        bail!("{what} ended: {reason}; start again, and what had begun goes on");
     }
     match stopped {
         Stopped::WorkEnded(reason) => {

@@ -65,6 +65,7 @@ impl StandardError {
 
 fn write(lines: &Receiver<Line>, is_stalled: &AtomicBool) {
     for Line { text, done } in lines {
+        entourage_store::fail_point("audit-writer");
         // The whole line at once: others write to it, too.
         let is_written = std::io::stderr().write_all(&text).is_ok();
         is_stalled.store(false, Ordering::Release);

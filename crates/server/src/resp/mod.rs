@@ -111,6 +111,7 @@ impl Resp {
         let stay = Stay { shared, client, _place: place, _alive: alive };
         stay.shared.measures.connected();
         tokio::spawn(async move {
+            entourage_store::fail_point("resp");
             if let Err(error) = stay.serve(stream).await {
                 tracing::debug!(%error, "a connection ended early");
             }

@@ -87,6 +87,7 @@ impl Shared {
         self.runtime.spawn(async move {
             // Whole, not only the part that is used: others wait until it is gone.
             let (_permit, leading) = (permit, leading);
+            crate::fail_point("cache-fill");
             match shared.read_row(key).await {
                 Ok(contents) => shared.rows.fill(leading.reading, contents.as_ref(), shared.gate.now()),
                 Err(error) => tracing::debug!(%error, "a row was not read"),

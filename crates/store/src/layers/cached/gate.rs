@@ -97,6 +97,10 @@ impl Gate {
         self.required.store(u64::MAX, Ordering::Release);
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.required.load(Ordering::Acquire) == u64::MAX
+    }
+
     pub(super) fn lag(&self) -> Duration {
         Duration::from_millis(self.now().saturating_sub(self.fresh.load(Ordering::Acquire)))
     }

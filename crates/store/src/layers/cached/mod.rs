@@ -35,7 +35,7 @@ use tokio::{
 
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
-use crate::{Answer, Health, Identity, Profile, Progress, Report, SystemClock, SystemUptime, disk::Disk};
+use crate::{Answer, Health, Identity, Profile, Progress, Report, SystemClock, SystemUptime, Unhealthy, disk::Disk};
 
 /// What a layer needs besides the store it stands around.
 pub struct Surroundings {
@@ -54,7 +54,7 @@ impl Default for Surroundings {
 /// A store around a store that answers nothing without waiting.
 pub struct Store {
     shared: Arc<Shared>,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: [(&'static str, JoinHandle<()>); 2],
 }
 
 struct Shared {
@@ -97,7 +97,7 @@ impl Store {
         }
         let tail = tokio::spawn(Arc::clone(&shared).follow_events());
         let snapshots = tokio::spawn(Arc::clone(&shared).save_snapshots());
-        Self { shared, tasks: vec![tail, snapshots] }
+        Self { shared, tasks: [("tail", tail), ("snapshots", snapshots)] }
     }
 
     /// Hears the news at once, which otherwise come at intervals.
@@ -112,7 +112,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().for_each(|(_, task)| task.abort());
     }
 }
 
@@ -305,12 +305,18 @@ impl crate::Store for Store {
     }
 
     async fn health(&self) -> Health {
-        self.shared.inner.health().await
+        // Neither ends by itself. Without the first, rows are read from the store for good.
+        match self.tasks.iter().find(|(_, task)| task.is_finished()) {
+            Some((name, _)) if !self.shared.gate.is_closed() => {
+                Health::Degraded(Unhealthy::Poisoned(format!("the cache's task {name} ended")))
+            }
+            _ => self.shared.inner.health().await,
+        }
     }
 
     async fn close(&self) -> Result<()> {
         self.shared.gate.close();
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.tasks.iter().for_each(|(_, task)| task.abort());
         self.shared.save_snapshot().await;
         self.shared.inner.close().await
     }

@@ -33,6 +33,7 @@ impl Shared {
                 () = tokio::time::sleep(wait) => {}
                 () = self.wanted.notified() => {}
             }
+            crate::fail_point("cache-tail");
             failures = match self.pass().await {
                 Ok(()) => 0,
                 Err(error) => {

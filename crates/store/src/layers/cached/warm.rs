@@ -16,9 +16,10 @@ impl Shared {
     /// At intervals, for as long as the layer is there.
     pub(super) async fn save_snapshots(self: Arc<Self>) {
         if self.disk.is_none() {
-            return;
+            return std::future::pending().await;
         }
         loop {
+            crate::fail_point("cache-snapshots");
             tokio::time::sleep(self.options.snapshot_interval).await;
             self.save_snapshot().await;
         }
@@ -33,7 +34,11 @@ impl Shared {
             None => return,
         };
         let (shared, now, time) = (Arc::clone(self), self.gate.now(), self.clock.now());
-        let saved = tokio::task::spawn_blocking(move || snapshot::write(&*disk, &shared.rows, mark, now, time)).await;
+        let saved = tokio::task::spawn_blocking(move || {
+            crate::fail_point("cache-snapshot");
+            snapshot::write(&*disk, &shared.rows, mark, now, time)
+        })
+        .await;
         match saved {
             Ok(Ok(rows)) => tracing::debug!(rows, "a snapshot of the cache was written"),
             Ok(Err(error)) => tracing::warn!(%error, "no snapshot of the cache was written"),
