@@ -1,4 +1,5 @@
 //! Every rule about follows, tried by every way in: a rule that one of them walks around is no rule.
+//! `ENTOURAGE_SOAK=1` also tries every two rules together.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 #![allow(dead_code, reason = "these helpers serve other tests too")]
 
@@ -118,6 +119,25 @@ fn started(rules: &Rules, before: &[&str]) -> (Server, Arc<dyn Store>) {
     (server, store)
 }
 
+/// Two rules at once, in the order of what came before; `None` where they cannot be.
+fn together(one: &Rule, other: &Rule) -> Option<(Rules, Vec<&'static str>, Asked)> {
+    let rules = match (one.rules == unlimited(), other.rules == unlimited()) {
+        (_, true) => one.rules,
+        (true, false) => other.rules,
+        (false, false) => return None,
+    };
+    let asked = match (one.asked == ASKED, other.asked == ASKED) {
+        (_, true) => one.asked,
+        (true, false) => other.asked,
+        (false, false) => return None,
+    };
+    let mut before = one.before.to_vec();
+    before.extend(other.before.iter().filter(|request| !one.before.contains(request)));
+    // Whoever may not follow has not followed before.
+    let (server, _) = started(&rules, &[]);
+    before.iter().all(|request| server.ask(request).status < 300).then_some((rules, before, asked))
+}
+
 /// All that a refusal must leave as it is.
 fn standing(server: &Server) -> String {
     let lists = ["ann", "ben", "cid"].map(|user| server.ask(&format!("GET /users/{user}/following")).text);
@@ -156,6 +176,38 @@ fn no_way_in_walks_around_a_rule() {
             }
         }
     }
+}
+
+#[test]
+fn two_rules_say_no_together() {
+    let rules = rules();
+    let is_long = std::env::var_os("ENTOURAGE_SOAK").is_some_and(|value| value == "1");
+    // Each rule with the next ones, or with each.
+    let reach = if is_long { rules.len() } else { 4 };
+    let mut tried = 0;
+    for (index, one) in rules.iter().enumerate() {
+        for other in (1..reach).map(|step| &rules[(index + step) % rules.len()]) {
+            let Some((limits, before, asked)) = together(one, other) else { continue };
+            tried += 1;
+            for way in Way::ALL {
+                // A file is asked for some of the rules, and nobody hears what a hang-up comes to.
+                if way == Way::Import || (asked.quiet.is_some() && !way.can_be_quiet()) {
+                    continue;
+                }
+                let (server, store) = started(&limits, &before);
+                let standing_before = standing(&server);
+                let said = way.follow(&server, &store, asked);
+                let is_said = match way {
+                    Way::HangUp => said.is_none(),
+                    Way::Transaction => said.as_deref() == Some("ERR"),
+                    _ => [Some(one.code), Some(other.code)].contains(&said.as_deref()),
+                };
+                assert!(is_said, "{} and {} by {way:?}: {said:?}", one.name, other.name);
+                assert_eq!(standing(&server), standing_before, "{} and {} by {way:?}", one.name, other.name);
+            }
+        }
+    }
+    assert!(tried > rules.len() / 2, "{tried} pairs");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) enum Way {
     Import,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) follower: &'static str,
     pub(crate) target: &'static str,
