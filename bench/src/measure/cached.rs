@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Result, bail, ensure};
 use entourage_model::{Key, Kind};
 use entourage_store::{
-    Answer, Store, SystemClock,
+    Answer, Store, StoreExt as _, SystemClock,
     backends::{embedded, memory},
     layers::cached,
 };

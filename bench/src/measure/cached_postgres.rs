@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use entourage_model::{Key, Kind};
-use entourage_store::{Answer, Store, SystemClock, backends::postgres};
+use entourage_store::{Answer, Store, StoreExt as _, SystemClock, backends::postgres};
 
 use super::{Bench, cached, import};
 use crate::{

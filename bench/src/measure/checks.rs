@@ -4,7 +4,7 @@ use std::{thread, time::Instant};
 
 use anyhow::{Result, ensure};
 use entourage_model::{Key, Kind};
-use entourage_store::{Answer, Store};
+use entourage_store::{Answer, Store, StoreExt as _};
 
 use super::{Bench, Subject};
 use crate::{graph::Graph, random::Random, table::Row};

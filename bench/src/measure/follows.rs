@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use entourage_model::Key;
-use entourage_store::{Store as _, backends::embedded::Store};
+use entourage_store::{StoreExt as _, backends::embedded::Store};
 use hdrhistogram::Histogram;
 
 use super::{Bench, Subject};

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use entourage_model::{Key, Kind, List, Millis, Operation, Place, Version};
 use entourage_store::{
-    Answer, Store as _,
+    Answer, Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
 };
 use hdrhistogram::Histogram;

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_token_is_not_a_cursor() {
-        let text = crate::Token::new(1, crate::Sequence(5), Version::ZERO).encode(&sealer(1));
+        let text = crate::Token::new(1, crate::Watermark::at(crate::Sequence(5)), Version::ZERO).encode(&sealer(1));
         assert!(Cursor::decode(&text, &sealer(1), &scope(1, Side::Followers)).is_err());
     }
 

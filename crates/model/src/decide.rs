@@ -10,9 +10,9 @@ mod records;
 use smallvec::{SmallVec, smallvec};
 
 use crate::{
-    Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyRecord, Key, Kind, Millis, Operation,
-    Outcome, Overwrite, Record, RecordId, Refusal, Reply, Sequence, Space, State, User, UserChange, UserId, UserPatch,
-    Version, Write,
+    Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis,
+    Operation, Outcome, Overwrite, Record, RecordId, Refusal, Reply, Sequence, Space, State, User, UserChange, UserId,
+    UserPatch, Version, Watermark, Write,
 };
 
 /// What a decision may look at: the state its commit will change, held still.
@@ -45,19 +45,22 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
     if let Some(key) = &write.idempotency
         && let Some(record) = view.idempotency(&key.scope, version)
     {
-        if record.key.request != key.request {
-            return Err(Refusal::IdempotencyMismatch);
-        }
-        let (version, reply) = (record.version, record.reply);
-        let (watermark, changes) = (last, SmallVec::new());
-        let idempotency = Some(Box::new(record));
-        return Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: true });
+        return replay(record, *key, Watermark::at(last));
     }
     let Decision { reply, mut changes } = decide(view, &write.operation, version)?;
     changes.extend(write.tally.as_ref().and_then(|id| records::count(view, id, &reply)));
-    let watermark = last.plus(changes.len() as u64);
+    let watermark = Watermark::at(last.plus(changes.len() as u64));
     let idempotency = write.idempotency.map(|key| Box::new(IdempotencyRecord { key, version, reply }));
     Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
+}
+
+/// What a request with this key hears of what an earlier one came to; who has seen `watermark` has seen that.
+pub fn replay(record: IdempotencyRecord, key: IdempotencyKey, watermark: Watermark) -> Result<Outcome, Refusal> {
+    if record.key.request != key.request {
+        return Err(Refusal::IdempotencyMismatch);
+    }
+    let (version, reply, changes) = (record.version, record.reply, SmallVec::new());
+    Ok(Outcome { watermark, version, reply, changes, idempotency: Some(Box::new(record)), replayed: true })
 }
 
 /// Decides one operation at `version`. Changes nothing.

@@ -23,11 +23,12 @@ mod secret;
 mod token;
 mod user;
 mod version;
+mod watermark;
 
 pub use clock::{Clock, ManualClock, Uptime};
 pub use code::Code;
 pub use cursor::{Cursor, CursorScope, Selection};
-pub use decide::{View, decide, resolve};
+pub use decide::{View, decide, replay, resolve};
 pub use edge::{Edge, EdgeChange, EdgeValue, Expiry, Kind, State};
 pub use error::{Error, FieldError, Result};
 pub use event::{Event, EventBody, EventCursor};
@@ -51,3 +52,4 @@ pub use secret::{Sealer, Secret};
 pub use token::Token;
 pub use user::{Counts, User};
 pub use version::{Millis, Position, Sequence, Version, VersionClock};
+pub use watermark::{EventPosition, Lineage, Watermark};

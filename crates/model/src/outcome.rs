@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::{Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, RecordChange, Sequence, User, UserId, Version};
+use crate::{
+    Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, RecordChange, Sequence, User, UserId, Version, Watermark,
+};
 
 /// A user as it became (`None`: erased).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +98,7 @@ pub struct IdempotencyRecord {
 pub struct Outcome {
     /// Who has seen the store's log up to here has seen all of this outcome. Where the log counts changes
     /// one by one this is the sequence of the last change, or of the last one before when there is none.
-    pub watermark: Sequence,
+    pub watermark: Watermark,
     pub version: Version,
     pub reply: Reply,
     pub changes: SmallVec<[Change; 1]>,
@@ -109,7 +111,7 @@ pub struct Outcome {
 impl Outcome {
     /// The changes with their sequences, in a log that counts changes one by one.
     pub fn numbered_changes(&self) -> impl Iterator<Item = (Sequence, &Change)> {
-        let before = self.watermark.0 - self.changes.len() as u64;
+        let before = self.watermark.sequence().0 - self.changes.len() as u64;
         self.changes.iter().enumerate().map(move |(index, change)| (Sequence(before + 1 + index as u64), change))
     }
 

@@ -1,31 +1,35 @@
 //! Consistency tokens: what a write returns, so that any later read can say "not older than this".
 
-use crate::{Code, Error, Result, Sealer, Sequence, Version};
+use smallvec::{SmallVec, smallvec};
 
-const FORMAT: u8 = 2;
+use crate::{Code, Error, Lineage, Result, Sealer, Sequence, Version, Watermark};
+
+const FORMAT: u8 = 3;
 const PURPOSE: &[u8] = b"token";
 /// How many tokens one request may carry.
 const TOKENS_MAX: usize = 32;
 
-/// The store's epoch, one watermark of its log, and the version of the write. Not bound to a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The store's epoch, the watermark of a write, and its version. Not bound to a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     epoch: u64,
-    watermark: Sequence,
+    /// One of each lineage that the tokens it was merged from are of.
+    watermarks: SmallVec<[Watermark; 1]>,
     version: Version,
 }
 
 impl Token {
-    pub const fn new(epoch: u64, watermark: Sequence, version: Version) -> Self {
-        Self { epoch, watermark, version }
+    pub fn new(epoch: u64, watermark: Watermark, version: Version) -> Self {
+        Self { epoch, watermarks: smallvec![watermark], version }
     }
 
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    pub const fn watermark(&self) -> Sequence {
-        self.watermark
+    /// A read sees all of them.
+    pub fn watermarks(&self) -> &[Watermark] {
+        &self.watermarks
     }
 
     /// A write that carries this token gets a greater version, whatever its server's clock says.
@@ -34,20 +38,30 @@ impl Token {
     }
 
     /// Two tokens of one store become the later one.
-    pub fn merge(self, other: Self) -> Result<Self> {
+    pub fn merge(mut self, other: Self) -> Result<Self> {
         if self.epoch != other.epoch {
             return Err(foreign());
         }
-        let (watermark, version) = (self.watermark.max(other.watermark), self.version.max(other.version));
-        Ok(Self { epoch: self.epoch, watermark, version })
+        self.version = self.version.max(other.version);
+        for watermark in other.watermarks {
+            if !self.watermarks.iter_mut().any(|known| known.merge(&watermark)) {
+                self.watermarks.push(watermark);
+            }
+        }
+        Ok(self)
     }
 
     pub fn encode(&self, sealer: &Sealer) -> String {
-        let mut payload = Vec::with_capacity(32);
+        let mut payload = Vec::with_capacity(48);
         payload.push(FORMAT);
         payload.extend_from_slice(&self.epoch.to_be_bytes());
-        payload.extend_from_slice(&self.watermark.0.to_be_bytes());
         payload.extend_from_slice(&self.version.bits().to_be_bytes());
+        for watermark in &self.watermarks {
+            let offsets = watermark.offsets();
+            payload.extend_from_slice(&watermark.lineage().0.to_be_bytes());
+            payload.extend_from_slice(&(offsets.len() as u64).to_be_bytes());
+            offsets.for_each(|offset| payload.extend_from_slice(&offset.0.to_be_bytes()));
+        }
         sealer.seal(PURPOSE, &payload)
     }
 
@@ -67,16 +81,18 @@ impl Token {
             .open(PURPOSE, text)
             .and_then(|payload| payload.split_first().map(|(format, body)| (*format, body.to_vec())))
             .ok_or_else(foreign)?;
-        let number =
-            |at: usize| body.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|n| u64::from_be_bytes(*n));
-        let (Some(stored), Some(watermark), Some(version)) = (number(0), number(8), number(16)) else {
-            return Err(foreign());
-        };
-        let token = Self::new(stored, Sequence(watermark), Version::from_bits(version));
-        if format != FORMAT || token.epoch != epoch {
+        let (numbers, rest) = body.as_chunks::<8>();
+        let mut numbers = numbers.iter().map(|number| u64::from_be_bytes(*number));
+        let (Some(stored), Some(version)) = (numbers.next(), numbers.next()) else { return Err(foreign()) };
+        if format != FORMAT || stored != epoch || !rest.is_empty() {
             return Err(foreign());
         }
-        Ok(token)
+        let mut watermarks = SmallVec::new();
+        while let (Some(lineage), Some(count)) = (numbers.next(), numbers.next()) {
+            let count = usize::try_from(count).ok().filter(|count| *count <= numbers.len()).ok_or_else(foreign)?;
+            watermarks.push(Watermark::new(Lineage(lineage), numbers.by_ref().take(count).map(Sequence)));
+        }
+        Ok(Self { epoch, watermarks, version: Version::from_bits(version) })
     }
 }
 
@@ -93,14 +109,13 @@ mod tests {
     fn tokens_are_bound_to_their_store_and_merge_to_the_later() {
         let sealer = Sealer::new(&Secret::from_bytes([7; 32]), 1);
         let version = Version::from_bits;
-        let early = Token::new(9, Sequence(3), version(40));
-        let late = Token::new(9, Sequence(8), version(90));
+        let token = |epoch, offset, bits| Token::new(epoch, Watermark::at(Sequence(offset)), version(bits));
+        let (early, late) = (token(9, 3, 40), token(9, 8, 90));
         assert_eq!(Token::decode(&early.encode(&sealer), &sealer, 9).unwrap(), early);
-        assert_eq!(early.merge(late).unwrap(), late);
-        assert_eq!(late.merge(early).unwrap(), late);
-        let crossed = Token::new(9, Sequence(2), version(99));
-        assert_eq!(late.merge(crossed).unwrap(), Token::new(9, Sequence(8), version(99)));
-        assert!(early.merge(Token::new(8, Sequence(3), version(40))).is_err());
+        assert_eq!(early.clone().merge(late.clone()).unwrap(), late);
+        assert_eq!(late.clone().merge(early.clone()).unwrap(), late);
+        assert_eq!(late.clone().merge(token(9, 2, 99)).unwrap(), token(9, 8, 99));
+        assert!(early.clone().merge(token(8, 3, 40)).is_err());
         assert!(Token::decode(&early.encode(&sealer), &sealer, 8).is_err());
         let both = format!("{}, {}", early.encode(&sealer), late.encode(&sealer));
         assert_eq!(Token::decode_all(&both, &sealer, 9).unwrap(), late);
@@ -112,5 +127,19 @@ mod tests {
         let mut text = early.encode(&sealer);
         text.insert(4, 'A');
         assert_eq!(Token::decode(&text, &sealer, 9).unwrap_err().code(), Code::InvalidToken);
+    }
+    #[test]
+    fn watermarks_of_several_lineages_are_all_kept_and_a_size_tells_nothing() {
+        let sealer = Sealer::new(&Secret::from_bytes([7; 32]), 1);
+        let of = |lineage, offsets: [u64; 3]| {
+            Token::new(9, Watermark::new(Lineage(lineage), offsets.map(Sequence)), Version::from_bits(5))
+        };
+        let merged = of(1, [1, 2, 3]).merge(of(2, [0, 0, 1])).unwrap().merge(of(1, [9, 0, 0])).unwrap();
+        let expected =
+            [Watermark::new(Lineage(1), [9, 2, 3].map(Sequence)), Watermark::new(Lineage(2), [0, 0, 1].map(Sequence))];
+        assert_eq!(merged.watermarks(), expected);
+        assert_eq!(Token::decode_all(&merged.encode(&sealer), &sealer, 9).unwrap(), merged);
+        let sizes = [of(1, [0; 3]), of(u64::MAX, [u64::MAX; 3])].map(|token| token.encode(&sealer).len());
+        assert_eq!(sizes[0], sizes[1]);
     }
 }

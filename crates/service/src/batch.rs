@@ -1,6 +1,7 @@
 //! Many follows and unfollows in one request: each atomic by itself, each with its own result.
 
 use entourage_model::{Error, Key, Operation, Overwrite, Reply, Result, Token, UserId, UserPatch, Version, Write};
+use entourage_store::StoreExt as _;
 
 use crate::{
     Call, Followed, Receipt, Service, Unfollowed,
@@ -115,10 +116,13 @@ impl Service {
                 }
             };
             let token = self.committed(&write.operation, &outcome);
-            last = Some(last.map_or(Ok(token), |last| last.merge(token))?);
             replayed |= outcome.replayed;
             let receipt =
                 Receipt { version: outcome.version, token: token.encode(&self.sealer), replayed: outcome.replayed };
+            last = Some(match last.take() {
+                Some(last) => last.merge(token)?,
+                None => token,
+            });
             *slot = Some(done(operation, outcome.reply, receipt));
         }
         let token = last.map(|token| token.encode(&self.sealer));

@@ -49,7 +49,7 @@ impl Service {
     }
 
     /// A token as clients have it.
-    pub fn show_token(&self, token: Token) -> String {
+    pub fn show_token(&self, token: &Token) -> String {
         token.encode(&self.sealer)
     }
 
@@ -95,7 +95,10 @@ impl Service {
                 };
                 let outcome = outcome?;
                 let token = self.committed(&write.operation, &outcome);
-                *last = Some(last.map_or(Ok(token), |last| last.merge(token))?);
+                *last = Some(match last.take() {
+                    Some(last) => last.merge(token)?,
+                    None => token,
+                });
                 edge_written(&outcome)
             }));
         }

@@ -4,6 +4,7 @@ use entourage_model::{
     Code, Condition, Cursor, CursorScope, Error, Key, Kind, List, Millis, Operation, Place, Record, RecordId, Refusal,
     Reply, Result, Selection, Space, State, User, UserId, Version, is_member,
 };
+use entourage_store::StoreExt as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, UserRow, ids::actor_not_found, service::unexpected};

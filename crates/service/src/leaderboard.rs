@@ -12,6 +12,7 @@ use entourage_model::{
     Change, Counts, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, User, UserId,
     Version,
 };
+use entourage_store::Writers;
 use parking_lot::Mutex;
 
 use crate::{Call, Limit, Service};
@@ -168,7 +169,7 @@ impl Service {
     async fn current_ranks(&self) -> Result<Vec<Rank>> {
         let board = &mut *self.leaderboard.board.lock().await;
         self.leaderboard.wanted.store(true, Ordering::SeqCst);
-        let is_shared = !self.store.profile().peeks;
+        let is_shared = self.store.guarantees().writers == Writers::Many;
         let is_old = board.began.is_some_and(|began| is_shared && began.elapsed() >= SHARED_MAX_AGE);
         if (is_old && matches!(board.sweep, Sweep::Done)) || self.leaderboard.touched.lock().len() >= TOUCHED_MAX {
             *board = Board::default();

@@ -5,6 +5,7 @@ use entourage_model::{
     POST_BODY_MAX_DEPTH, Place, Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version,
     external_post, post_author,
 };
+use entourage_store::StoreExt as _;
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};
 

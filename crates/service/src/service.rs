@@ -10,10 +10,10 @@ use std::{
 
 use entourage_log::EventLog;
 use entourage_model::{
-    Clock, Code, Error, IdempotencyKey, Key, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Space,
-    Token, Uptime, Version, Write,
+    Clock, Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Token,
+    Uptime, Version, Write,
 };
-use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
+use entourage_store::{Covered, Health, Maintenance, Store, StoreExt as _, SystemClock, SystemUptime, Whose};
 
 use crate::{
     Actor, Call, Caller, Credential, FeedRules, Inboxes, Limits, Retry, Standing,
@@ -96,7 +96,7 @@ impl Service {
         let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
         let (tail, auditor, healer) = (Arc::default(), Auditor::default(), Healer::default());
         let maintenance = None;
-        let feed = Arc::new(Feed::new(rules.feed, store.profile().numbered));
+        let feed = Arc::new(Feed::new(rules.feed, store.guarantees().is_alone()));
         Self {
             store,
             log,
@@ -142,7 +142,7 @@ impl Service {
     /// With inboxes that are kept elsewhere.
     #[must_use]
     pub fn with_inboxes(self, inboxes: Arc<dyn Inboxes>) -> Self {
-        let feed = Feed::new(self.rules.feed, self.store.profile().numbered).keeping(inboxes);
+        let feed = Feed::new(self.rules.feed, self.store.guarantees().is_alone()).keeping(inboxes);
         Self { feed: Arc::new(feed), ..self }
     }
 
@@ -199,12 +199,14 @@ impl Service {
 
     /// Every read starts here: it sees what its token saw, or says that it does not.
     pub(crate) async fn catch_up(&self, call: &Call) -> Result<()> {
-        match self.token(call)? {
-            Some(token) if !self.store.covers(token.watermark()).await? => {
-                Err(Error::new(Code::Stale, "this server has not seen the write that the token comes from"))
+        let Some(token) = self.token(call)? else { return Ok(()) };
+        for watermark in token.watermarks() {
+            if self.store.covers(watermark, Whose::Everybody).await? != Covered::Yes {
+                let detail = "this server has not seen the write that the token comes from";
+                return Err(Error::new(Code::Stale, detail));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// Every write ends here.
@@ -222,17 +224,12 @@ impl Service {
     /// What an earlier request with the same key was told: for requests that would be refused before they get to a
     /// commit, because of what the first one did.
     pub(crate) async fn replay(&self, call: &Call) -> Result<Option<(Reply, Receipt)>> {
-        if call.retry.is_none() {
-            return Ok(None);
-        }
-        // Nothing can be added there: whatever is answered was answered before.
-        let (owner, value) = (Key::SERVER, Box::default());
-        let nothing = Operation::AddRecord { space: Space::GroupMember, owner, value, cap: None };
-        match self.commit(call, nothing).await {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if error.code() == Code::InvalidRequest => Ok(None),
-            Err(error) => Err(error),
-        }
+        let Some(retry) = &call.retry else { return Ok(None) };
+        let key = self.retry_key(call, retry, None);
+        let _running = self.running.enter(key.scope)?;
+        let Some(outcome) = self.store.replay(key).await? else { return Ok(None) };
+        let token = Token::new(self.epoch(), outcome.watermark, outcome.version).encode(&self.sealer);
+        Ok(Some((outcome.reply, Receipt { version: outcome.version, token, replayed: true })))
     }
 
     /// What every write passes on its way to the store, alone or in a batch; `end` takes what came of it.
@@ -333,7 +330,7 @@ impl Service {
         }
         self.leaderboard.saw(outcome);
         self.tail.wake();
-        Token::new(self.epoch(), outcome.watermark, outcome.version)
+        Token::new(self.epoch(), outcome.watermark.clone(), outcome.version)
     }
 }
 

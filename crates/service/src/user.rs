@@ -3,6 +3,7 @@
 use entourage_model::{
     Code, Counts, Error, Key, Operation, Overwrite, Reply, Result, User, UserId, UserPatch, Version,
 };
+use entourage_store::StoreExt as _;
 
 use crate::{Actor, Call, Receipt, Relationship, Service, ids::user_not_found, service::unexpected};
 

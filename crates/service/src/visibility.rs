@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Place, Plane, Result, Side, State, User};
-use entourage_store::Answer;
+use entourage_store::{Answer, StoreExt as _};
 
 use crate::{Order, Service};
 

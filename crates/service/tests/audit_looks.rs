@@ -13,7 +13,7 @@ use entourage_model::{
 };
 use entourage_service::{AuditReport, Call, Rules, Service};
 use entourage_store::{
-    Identity, Store, SystemClock,
+    Identity, Store, StoreExt as _, SystemClock,
     backends::memory,
     conformance::hooked::{Hooked, Hooks},
 };

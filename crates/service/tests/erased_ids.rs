@@ -7,7 +7,7 @@ use entourage_log::backends::in_store;
 use entourage_model::{Clock as _, Code, Key, ManualClock, Millis, Space, UserId, UserPatch};
 use entourage_service::{Actor, Call, EventPage, Limit, Limits, Rules, Service};
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     disk::{Disk as _, crash::CrashDisk},
 };

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use entourage_log::{EventLog, backends::in_store};
 use entourage_model::{Event, Key, Operation, Overwrite, Result, Secret, Sequence, UserId, UserPatch, Write};
 use entourage_service::{Actor, Call, Limits, Rules, Service};
-use entourage_store::{Identity, Store, SystemClock, backends::memory};
+use entourage_store::{Identity, Store, StoreExt as _, SystemClock, backends::memory};
 
 const PEOPLE: i64 = 30_000;
 

@@ -14,7 +14,7 @@ use entourage_log::backends::in_store;
 use entourage_model::{Code, Key, Kind, List, Operation, Overwrite, UserId, UserPatch};
 use entourage_service::{Actor, Call, EdgesHealed, Limits, Rules, Service};
 use entourage_store::{
-    Store as _, SystemClock,
+    Store as _, StoreExt as _, SystemClock,
     backends::embedded::{self, Damage, Store},
     disk::RealDisk,
 };

@@ -5,6 +5,7 @@ mod import_kit;
 
 use entourage_model::{Kind, Operation, State};
 use entourage_service::import::Form;
+use entourage_store::StoreExt as _;
 
 use self::import_kit::Place;
 

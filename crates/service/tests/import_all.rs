@@ -5,7 +5,7 @@ mod import_kit;
 
 use entourage_model::{Clock, ExternalId, Kind, Millis, Space, UserId, UserPatch, Version};
 use entourage_service::{Actor, Call, Export, ExportFormat, ExportKind, Limit, NewPost, import::Form};
-use entourage_store::SystemClock;
+use entourage_store::{StoreExt as _, SystemClock};
 
 use self::import_kit::Place;
 

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Secret, Sequence,
-    Space, User, Version, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
+    RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Health, Report};
+use crate::{Guarantees, Health, Report};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,19 +25,29 @@ pub struct Identity {
     pub secret: Secret,
 }
 
-/// What a backend promises beyond the clauses; the conformance suite skips by this and by nothing else.
+/// Whose derived side a read looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Profile {
-    pub name: &'static str,
-    /// Acked writes survive the process (C14).
-    pub durable: bool,
-    /// `peek` never answers `Unknown`, and `peek_common` always can (C8).
-    pub peeks: bool,
-    /// An outcome's watermark is the sequence of its last change; otherwise the two are different numbers.
-    pub numbered: bool,
+pub enum Whose<'a> {
+    Everybody,
+    Of(&'a [Key]),
 }
 
-/// How far the events had come at one moment.
+/// Whether a read that starts now sees everything up to a watermark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Covered {
+    Yes,
+    NotYet,
+    /// The store has lost what the watermark is of, or never had it.
+    OtherLineage,
+}
+
+impl From<bool> for Covered {
+    fn from(is_covered: bool) -> Self {
+        if is_covered { Self::Yes } else { Self::NotYet }
+    }
+}
+
+/// How far the events of one partition had come at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Events up to here are listed.
@@ -52,30 +62,31 @@ pub struct Progress {
 ///
 /// # Writes
 /// - **C1** A commit is atomic: both directions, both counts, the idempotency record and the event, or nothing.
-/// - **C2** `Ok` means durable (as far as the profile says so) and visible to every read that starts afterwards.
+/// - **C2** `Ok` means durable (as far as it guarantees that) and visible to every read that starts afterwards.
 /// - **C3** [`entourage_model::resolve`] decides, against the state that the commit changes: no other commit comes
 ///   between the look and the change. A refusal changes nothing and makes no event.
 /// - **C4** Versions strictly increase for each edge and each user, and exceed the write's `floor`.
 /// - **C5** Equal concurrent writes have one effect: one is `created`, the others find it done.
-/// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts.
+/// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts. `replay_all`
+///   is what a commit with each key would replay, in the order asked, and commits nothing where there is none.
 /// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest.
 ///
 /// # Reads
-/// - **C8** `peek` is `Yes` or `No` only if an exact read at this moment says the same: an *active* edge of that kind.
-///   `peek_all` appends one answer a pair, in their order, each as `peek` would at some moment of the call, but
-///   `Yes` only if both users are there: an edge that an erased user left behind is `Unknown` to it. `peek_open` is
-///   `peek_all` of follows that are not quiet: a quiet one is none. `peek_common`
+/// - **C8** `peek_all` appends one answer a pair, in their order: `Yes` or `No` only if an exact read at some moment of
+///   the call says the same, an *active* edge of that kind, and `Yes` only if both users are there: an edge that an
+///   erased user left behind is `Unknown`. `peek_open` is `peek_all` of follows that are not quiet: a quiet one is none,
+///   or `Unknown`. `peek_common`
 ///   appends everybody both actively follow at one moment, in any order and at most `limit` of them; users who are
 ///   erased are none. It says whether it could, and appends nothing if not. `peek_id` is true only if an exact read
 ///   says at this moment that the user with this key is there and has this very id; false may also be that memory does
-///   not know, unless the profile promises peeks.
+///   not know, unless peeks are guaranteed.
 /// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
 ///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
 ///   empty list. An open list has no quiet follows, and a page of it costs the same however many were left out; in
 ///   the whole list an edge whose flag changes stays where it is.
 ///   `scan_up` runs from the least place above `after` up, and is the same otherwise.
-/// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` is `get_counts` of each
+/// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` has those of each
 ///   user in the order asked, each as of some moment of the call.
 ///
 /// # Events
@@ -99,8 +110,7 @@ pub struct Progress {
 ///   id. That of a named user is also kept in [`Space::Erased`], where events lead that have the key alone. Edges and posts
 ///   stay, and are read like others, until they are erased in chunks, each with its event. Until the last one is gone
 ///   nobody can be created under that key; whoever is created then has nothing of the one before.
-/// - **C19** `get_records` is `get_record` of each in the order asked, and `scan_each` is `scan_records` of each owner in
-///   the order asked, each as of some moment of the call.
+/// - **C19** `get_records`, `scan_each` and `count_each` answer in the order asked, each as of some moment of the call.
 /// - **C20** Reads give way: one that is answered without waiting spends its task's [share](crate::share) by the rows it
 ///   reads, so that whoever reads on and on keeps nobody waiting.
 /// - **C21** An external id names one post of its author at a time: a second post with it writes nothing and says which
@@ -108,50 +118,28 @@ pub struct Progress {
 ///   millisecond that no other post has; the same post again is the one that is there.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    fn profile(&self) -> Profile;
+    fn guarantees(&self) -> Guarantees;
 
     fn identity(&self) -> &Identity;
 
-    async fn commit(&self, write: Write) -> Result<Outcome>;
-
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>>;
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer;
+    /// What earlier writes with these keys came to, as their replays; `None` is no such write, or one that has expired.
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>>;
 
-    fn peek_all(&self, _kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|_| Answer::Unknown));
-    }
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>);
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let before = answers.len();
-        self.peek_all(Kind::Follow, pairs, answers);
-        for answer in answers.iter_mut().skip(before).filter(|answer| **answer == Answer::Yes) {
-            *answer = Answer::Unknown;
-        }
-    }
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>);
 
-    fn peek_common(&self, _one: Key, _other: Key, _limit: usize, _found: &mut Vec<Key>) -> bool {
-        false
-    }
+    fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool;
 
-    fn peek_id(&self, _key: Key, _id: &[u8]) -> bool {
-        false
-    }
+    fn peek_id(&self, key: Key, id: &[u8]) -> bool;
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>>;
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>>;
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>>;
-
-    /// In one go where each would be a round trip.
-    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
-        let mut counts = Vec::with_capacity(users.len());
-        for &user in users {
-            counts.push(self.get_counts(user).await?);
-        }
-        Ok(counts)
-    }
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>>;
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
 
@@ -161,51 +149,31 @@ pub trait Store: Send + Sync + 'static {
     /// Users in the order of their keys, above `after`.
     async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>>;
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>>;
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>>;
 
-    /// Records with ids above `after`, which need not be one, in the order of their ids.
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>>;
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64>;
-
-    /// In one go where each would be a round trip.
-    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
-        let mut records = Vec::with_capacity(ids.len());
-        for (owner, id) in ids {
-            records.push(self.get_record(space, *owner, id).await?);
-        }
-        Ok(records)
-    }
-
-    /// As [`Self::scan_records`] for each owner, in one go where each would be a round trip.
+    /// For each owner the records with ids above `after`, which need not be one, in the order of their ids.
     async fn scan_each(
         &self,
         space: Space,
         owners: &[Key],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Vec<Record>>> {
-        let mut lists = Vec::with_capacity(owners.len());
-        for owner in owners {
-            lists.push(self.scan_records(space, *owner, after, limit).await?);
-        }
-        Ok(lists)
-    }
+    ) -> Result<Vec<Vec<Record>>>;
+
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>>;
 
     /// What a follower's edges left behind, newest first, below `before`.
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>>;
 
-    /// Events above `after`, oldest first, at most `limit`.
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>>;
+    /// Events of a partition above `after`, oldest first, at most `limit`.
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>>;
 
-    /// The last event that is listed: [`Self::events`] after it has none yet.
-    async fn last_event(&self) -> Result<Sequence>;
+    /// Lists what can be listed of a partition, and says how far that is. Does not wait for writers.
+    async fn progress(&self, partition: u16) -> Result<Progress>;
 
-    /// Lists what can be listed, and says how far that is. Does not wait for writers.
-    async fn progress(&self) -> Result<Progress>;
-
-    /// Whether a read that starts now sees everything up to this watermark of an [`Outcome`].
-    async fn covers(&self, watermark: Sequence) -> Result<bool>;
+    /// Whether a read that starts now sees everything up to this watermark of an [`Outcome`], and of the derived side
+    /// at least what is about these users.
+    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered>;
 
     async fn verify(&self) -> Result<Report>;
 

@@ -23,7 +23,7 @@ use std::{
 use embedded_kit::{TemporaryFolder, identity, open_on, portrait::portrait};
 use entourage_model::{Event, EventBody, Key, Kind, Operation, Overwrite, Sequence, UserId, UserPatch};
 use entourage_store::{
-    Store as _, SystemClock,
+    Store as _, StoreExt as _, SystemClock,
     backends::embedded::{Fault, Options, Store, restore},
     conformance::block_on,
     disk::{
@@ -73,7 +73,7 @@ async fn write(store: Arc<Store>, seed: u64, acked: Arc<AtomicU64>, over: Arc<At
     let mut random = StdRng::seed_from_u64(seed);
     while !over.load(Ordering::Relaxed) {
         match store.commit(draw(&mut random).into()).await {
-            Ok(outcome) => drop(acked.fetch_max(outcome.watermark.0, Ordering::SeqCst)),
+            Ok(outcome) => drop(acked.fetch_max(outcome.watermark.sequence().0, Ordering::SeqCst)),
             Err(error) => assert!(error.code().http_status() < 500, "{error}"),
         }
     }
@@ -82,7 +82,7 @@ async fn write(store: Arc<Store>, seed: u64, acked: Arc<AtomicU64>, over: Arc<At
 async fn all_events(store: &Store) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     loop {
-        let page = store.events(events.last().map_or(Sequence::ZERO, |event| event.sequence), 500).await.unwrap();
+        let page = store.events_after(events.last().map_or(Sequence::ZERO, |event| event.sequence), 500).await.unwrap();
         if page.is_empty() {
             return events;
         }
@@ -139,7 +139,7 @@ async fn back_up_under_load(
         assert_eq!(kept, events[..kept.len()], "backup {number} is not a prefix");
         is_what_its_events_say(&restored, &kept).await;
         let outcome = restored.commit(user(USERS, "new").into()).await.unwrap();
-        assert_eq!(outcome.watermark, Sequence(kept.len() as u64 + 1));
+        assert_eq!(outcome.watermark.sequence(), Sequence(kept.len() as u64 + 1));
         lengths.push(kept.len());
     }
     let checkpoints = taken.iter().filter(|taken| has_checkpoint(&*taken.disk)).count();

@@ -10,7 +10,9 @@ use std::{
 
 use cached_kit::*;
 use entourage_model::{Key, Operation};
-use entourage_store::{Answer, Store, conformance::block_on, disk::crash::CrashDisk, layers::cached::Options};
+use entourage_store::{
+    Answer, Store, StoreExt as _, conformance::block_on, disk::crash::CrashDisk, layers::cached::Options,
+};
 
 /// Whom both follow, in order; `None` if memory does not know.
 fn common(store: &dyn Store, one: i64, other: i64) -> Option<Vec<i64>> {
@@ -120,7 +122,7 @@ fn a_shut_gate_rows_past_their_time_and_rows_too_large_are_unknown() {
         store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
         let outcome = done(&*store, follow(1, 7)).await;
         assert_eq!(common(&layer, 1, 2), Some(vec![5, 6]), "without a token it may be two seconds old");
-        assert!(layer.covers(outcome.watermark).await.unwrap());
+        assert!(layer.has_seen(&outcome.watermark).await.unwrap());
         assert_eq!(common(&layer, 1, 2), None, "somebody has a token for more than memory knows");
         store.hooks.listed_to.store(u64::MAX, Ordering::SeqCst);
         layer.catch_up().await.unwrap();

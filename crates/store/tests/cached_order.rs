@@ -10,7 +10,7 @@ use std::{
 
 use cached_kit::*;
 use entourage_model::{Key, Kind, Operation};
-use entourage_store::{Answer, Store, conformance::block_on, layers::cached::Options};
+use entourage_store::{Answer, Store, StoreExt as _, conformance::block_on, layers::cached::Options};
 
 #[test]
 fn late_and_early_outcomes_of_one_edge_end_as_the_last_one() {

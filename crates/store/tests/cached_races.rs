@@ -15,11 +15,11 @@ use std::{
 use async_trait::async_trait;
 use cached_kit::*;
 use entourage_model::{
-    EdgeValue, Event, Key, Kind, List, Operation, Outcome, Overwrite, Page, Place, Result, Sequence, User, UserId,
-    UserPatch, Write,
+    EdgeValue, Event, EventPosition, Key, Kind, List, Operation, Outcome, Overwrite, Page, Place, Result, User, UserId,
+    UserPatch, Watermark, Write,
 };
 use entourage_store::{
-    Answer, Progress, Store,
+    Answer, Progress, Store, StoreExt as _,
     conformance::{
         block_on,
         hooked::{Hooked, Hooks},
@@ -161,14 +161,17 @@ fn a_token_that_memory_does_not_cover_sends_reads_to_the_store() {
         store.hooks.listed_to.store(stuck, Ordering::SeqCst);
         let outcome = done(&*store, follow(1, 2)).await;
         assert_eq!(peek(&layer, 1, 2), Answer::No, "without a token it may be two seconds old");
-        assert!(layer.covers(outcome.watermark).await.unwrap());
+        assert!(layer.has_seen(&outcome.watermark).await.unwrap());
         assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
         assert!(follows(&layer, 1, 2).await);
         store.hooks.listed_to.store(u64::MAX, Ordering::SeqCst);
         layer.catch_up().await.unwrap();
         assert_eq!(peek(&layer, 1, 2), Answer::Yes);
-        assert!(layer.covers(outcome.watermark).await.unwrap());
-        assert!(!layer.covers(outcome.watermark.plus(5)).await.unwrap(), "nobody has written that");
+        assert!(layer.has_seen(&outcome.watermark).await.unwrap());
+        assert!(
+            !layer.has_seen(&Watermark::at(outcome.watermark.sequence().plus(5))).await.unwrap(),
+            "nobody has written that"
+        );
     });
 }
 
@@ -188,7 +191,7 @@ fn two_servers_see_each_others_writes_within_an_interval_and_at_once_with_the_to
             let outcome = done(&one, operation).await;
             assert_ne!(peek(&one, 1, 2), wrong, "the writing server sees it at once");
             if round % 3 == 0 {
-                assert!(other.covers(outcome.watermark).await.unwrap());
+                assert!(other.has_seen(&outcome.watermark).await.unwrap());
                 assert_ne!(peek(&other, 1, 2), wrong, "with the token so does every other");
                 assert_eq!(follows(&other, 1, 2).await, now == Answer::Yes);
             } else {
@@ -363,12 +366,12 @@ impl Hooks for Restored {
         self.choose(inner).scan(list, after, limit).await
     }
 
-    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.choose(inner).events(after, limit).await
     }
 
     async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
-        self.choose(inner).progress().await
+        self.choose(inner).progress(0).await
     }
 }
 
@@ -388,13 +391,13 @@ fn a_store_that_went_back_is_believed_again() {
         }
         let outcome = done(&layer, follow(1, 3)).await;
         layer.catch_up().await.unwrap();
-        assert!(follows(&layer, 1, 3).await && layer.covers(outcome.watermark).await.unwrap());
+        assert!(follows(&layer, 1, 3).await && layer.has_seen(&outcome.watermark).await.unwrap());
         store.hooks.is_restored.store(true, Ordering::SeqCst);
         layer.catch_up().await.unwrap();
         assert!(!follows(&layer, 1, 3).await && !follows(&layer, 1, 2).await, "the store is asked");
         assert_eq!((peek(&layer, 1, 3), peek(&layer, 1, 2)), (Answer::No, Answer::No), "and believed");
         // Its watermarks are below what was covered before.
-        assert!(done(&layer, follow(1, 2)).await.watermark < outcome.watermark);
+        assert!(done(&layer, follow(1, 2)).await.watermark.sequence() < outcome.watermark.sequence());
         assert_eq!(peek(&layer, 1, 2), Answer::Yes, "a write is seen at once");
         layer.catch_up().await.unwrap();
         assert_eq!((peek(&layer, 1, 3), peek(&layer, 1, 2)), (Answer::No, Answer::Yes));

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use cached_kit::*;
 use entourage_model::{Clock, Key, Kind, ManualClock, Operation, Secret};
 use entourage_store::{
-    Answer, Identity, Store,
+    Answer, Identity, Store, StoreExt as _,
     backends::memory,
     conformance::{block_on, hooked::Hooked},
     disk::{

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use embedded_kit::{TemporaryFolder, open_on, open_real};
 use entourage_store::{
-    Store as _,
+    StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::{
         Fixture, block_on,

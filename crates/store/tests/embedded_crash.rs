@@ -19,7 +19,7 @@ use entourage_model::{
     Condition, IdempotencyKey, Key, Millis, Operation, Overwrite, RecordId, Space, UserId, UserPatch, Write,
 };
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::Options,
     conformance::block_on,
     disk::crash::{CrashDisk, FailedSync, Image},
@@ -370,7 +370,7 @@ fn a_torn_first_frame_of_a_segment_and_an_orderly_stop_lose_no_count() {
     let mut acked = 0;
     block_on(async {
         for number in 1.. {
-            let last = store.commit(user(number, false).into()).await.expect("the disk is fine").watermark.0;
+            let last = store.commit(user(number, false).into()).await.expect("the disk is fine").watermark.sequence().0;
             if disk.names().iter().any(|name| name == second) {
                 break;
             }
@@ -389,7 +389,7 @@ fn a_torn_first_frame_of_a_segment_and_an_orderly_stop_lose_no_count() {
         for round in 1..4 {
             let store = open_on(&torn, options()).expect("the store opens");
             let outcome = store.commit(user(1_000 + round as i64, false).into()).await.expect("writes go on");
-            assert_eq!(outcome.watermark.0, acked + round);
+            assert_eq!(outcome.watermark.sequence().0, acked + round);
             assert!(store.verify().await.expect("verify runs").is_clean());
             store.close().await.expect("the store closes");
         }

@@ -11,7 +11,7 @@ use entourage_model::{
     Write,
 };
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store, restore},
     conformance::block_on,
     disk::{
@@ -123,16 +123,16 @@ fn blocks_forget_with_a_checkpoint_and_the_log_when_it_is_told_to() {
         assert_eq!(on_disk(&disk), Vec::<String>::new());
         assert_eq!(graph(&store).await.unwrap(), known);
         assert_clean(&store).await;
-        let gone = store.events(Sequence::ZERO, 10).await.unwrap_err();
+        let gone = store.events_after(Sequence::ZERO, 10).await.unwrap_err();
         assert_eq!(gone.code(), Code::EventsExpired);
         let resume = Sequence(gone.resume().unwrap().parse().unwrap());
-        assert!(store.events(resume, 10).await.unwrap().is_empty());
+        assert!(store.events_after(resume, 10).await.unwrap().is_empty());
         let made = store.commit(user(50, "somebody new").into()).await.unwrap();
-        assert_eq!(store.events(resume, 10).await.unwrap()[0].sequence, made.watermark);
+        assert_eq!(store.events_after(resume, 10).await.unwrap()[0].sequence, made.watermark.sequence());
         drop(store);
         let store = open_on(&disk, Options::tiny()).unwrap();
         assert_clean(&store).await;
-        assert_eq!(store.events(resume, 10).await.unwrap().len(), 1);
+        assert_eq!(store.events_after(resume, 10).await.unwrap().len(), 1);
         assert_eq!(store.count_records(Space::Notification, Key(50)).await.unwrap(), 0);
         assert_eq!(store.count_records(Space::Notification, Key(51)).await.unwrap(), 8);
         assert_eq!(store.count_records(Space::Post, Key(50)).await.unwrap(), 0);

@@ -14,7 +14,7 @@ use std::{
 use embedded_kit::{identity, open_on, still_clock};
 use entourage_model::{Key, Operation, Overwrite, Sequence, UserId, UserPatch};
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{Disk, DiskFile, crash::CrashDisk},
@@ -119,7 +119,7 @@ fn pages_after_a_restart_do_not_begin_at_the_beginning() {
         counting.read.store(0, Ordering::Relaxed);
         let (mut after, mut pages) = (Sequence::ZERO, 0);
         loop {
-            let events = store.events(after, PAGE).await.unwrap();
+            let events = store.events_after(after, PAGE).await.unwrap();
             let Some(last) = events.last() else { break };
             assert_eq!(last.sequence.0, after.0 + events.len() as u64, "none is left out");
             (after, pages) = (last.sequence, pages + 1);

@@ -12,7 +12,7 @@ use std::{
 use embedded_kit::{identity, open_at, open_on, still_clock};
 use entourage_model::{Condition, Key, Operation, Overwrite, RecordId, Space, UserId, UserPatch};
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{

@@ -11,7 +11,7 @@ use entourage_model::{
     Version, Write,
 };
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::crash::CrashDisk,
@@ -160,7 +160,7 @@ fn a_clock_that_jumps_an_hour_either_way_reorders_nothing() {
         }
         let expected: Vec<Key> = (1..40).rev().map(Key).collect();
         assert_eq!(all(&store, List::followers(Key(0)), 7).await, expected, "the order of writing");
-        let events = store.events(Sequence(40), 100).await.expect("events can be read");
+        let events = store.events_after(Sequence(40), 100).await.expect("events can be read");
         assert!(events.is_sorted_by_key(|event| event.version));
         assert_eq!(events.len(), 39);
         let edge = store.get_edges(Kind::Follow, &[(Key(39), Key(0))]).await.unwrap()[0].unwrap();

@@ -21,7 +21,7 @@ use std::{
 use embedded_kit::{TemporaryFolder, identity, open_real, still_clock};
 use entourage_model::{Clock, Code, Key, Operation, Overwrite, UserId, UserPatch, Write};
 use entourage_store::{
-    Health, Store as _, Unhealthy,
+    Health, Store as _, StoreExt as _, Unhealthy,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{Disk, DiskFile, crash::CrashDisk},

@@ -8,7 +8,7 @@ use std::{io, time::Duration};
 use embedded_kit::{open_at, open_on, portrait::graph, still_clock};
 use entourage_model::{Code, Key, Operation, Overwrite, Sequence, UserId, UserPatch};
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{
@@ -48,7 +48,7 @@ async fn change_edges(store: &Store, count: usize) {
 
 /// Where a reader that begins at the beginning is told to resume; 0 if everything is kept.
 async fn first_kept(store: &Store) -> u64 {
-    match store.events(Sequence::ZERO, 1).await {
+    match store.events_after(Sequence::ZERO, 1).await {
         Ok(events) => {
             assert_eq!(events.first().unwrap().sequence, Sequence(1));
             0
@@ -64,12 +64,12 @@ async fn first_kept(store: &Store) -> u64 {
 async fn assert_resumes(store: &Store, last: u64) -> u64 {
     let resume = first_kept(store).await;
     for after in [0, 1, resume / 2, resume.saturating_sub(1)].into_iter().filter(|after| *after < resume) {
-        let error = store.events(Sequence(after), 10).await.unwrap_err();
+        let error = store.events_after(Sequence(after), 10).await.unwrap_err();
         assert_eq!((error.code(), error.resume()), (Code::EventsExpired, Some(resume.to_string().as_str())));
     }
     let mut next = resume;
     loop {
-        let events = store.events(Sequence(next), 7).await.unwrap();
+        let events = store.events_after(Sequence(next), 7).await.unwrap();
         if events.is_empty() {
             break;
         }
@@ -216,7 +216,7 @@ fn the_segment_of_the_checkpoint_stays() {
         assert!(many.iter().all(Result::is_ok));
         assert_eq!(segments(&disk), 2);
         let known = graph(&store).await.unwrap();
-        let last = store.events(Sequence::ZERO, usize::MAX).await.unwrap().len() as u64;
+        let last = store.events_after(Sequence::ZERO, usize::MAX).await.unwrap().len() as u64;
         for _ in 0..1_000 {
             if disk.names().iter().any(is_checkpoint) {
                 break;

@@ -15,7 +15,7 @@ use entourage_model::{
     Event, EventBody, IdempotencyKey, Key, Kind, Operation, Overwrite, Sequence, UserId, UserPatch, Write,
 };
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::Options,
     conformance::block_on,
     disk::crash::{CrashDisk, Image},
@@ -72,7 +72,7 @@ async fn judge(disk: &CrashDisk, acked: i64) {
             Err(error) => assert!(!there && error.code().http_status() == 404, "{error}"),
         }
     }
-    let events = store.events(Sequence::ZERO, 1_000).await.expect("events");
+    let events = store.events_after(Sequence::ZERO, 1_000).await.expect("events");
     for number in 1..=FOLLOWS {
         let is_of_edge =
             |event: &&Event| matches!(event.body, EventBody::Edge { follower, .. } if follower == Key(number));
@@ -86,7 +86,7 @@ async fn compare_with_events(disk: &CrashDisk) {
     let store = open_on(disk, options()).expect("the store opens");
     let pairs: Vec<_> = (1..=FOLLOWS).map(|number| (Key(number), Key(0))).collect();
     let edges = store.get_edges(Kind::Follow, &pairs).await.expect("an answer");
-    let events = store.events(Sequence::ZERO, 1_000).await.expect("events");
+    let events = store.events_after(Sequence::ZERO, 1_000).await.expect("events");
     let told = events.iter().filter_map(|event| match event.body {
         EventBody::Edge { follower, .. } => Some((follower, event.version)),
         _ => None,

@@ -18,7 +18,7 @@ use std::{
 use embedded_kit::{open_on, portrait::portrait};
 use entourage_model::{Condition, Key, List, Operation, Overwrite, RecordId, Space, UserId, UserPatch, Write};
 use entourage_store::{
-    Health, Store as _,
+    Health, Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{

@@ -18,7 +18,7 @@ use entourage_model::{
     Write,
 };
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Fault, Options, Store},
     conformance::block_on,
     disk::{

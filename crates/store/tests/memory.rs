@@ -6,7 +6,7 @@ use entourage_model::{
     Clock, IdempotencyKey, Key, ManualClock, Millis, Operation, Outcome, Overwrite, Secret, UserId, UserPatch, Write,
 };
 use entourage_store::{
-    Identity, Store, SystemClock,
+    Identity, Store, StoreExt as _, SystemClock,
     backends::memory::{self, Graph},
     conformance::{block_on, random},
 };

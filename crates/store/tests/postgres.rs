@@ -7,9 +7,9 @@ mod postgres_kit;
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Code, Key, Kind, ManualClock, Millis, Operation, Sequence};
+use entourage_model::{Code, Key, Kind, ManualClock, Millis, Operation, Sequence, Watermark};
 use entourage_store::{
-    Health, Maintenance, Recounted, Store, SystemClock,
+    Health, Maintenance, Recounted, Store, StoreExt as _, SystemClock,
     backends::postgres::{self, Options},
 };
 use postgres_kit::{connect, fresh_schema, fresh_store, url, words::*};
@@ -28,7 +28,7 @@ async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
     // Once with the last version in the outbox, once with it among the events; once closed, once just left.
     for relayed in [false, true] {
         if relayed {
-            store.events(Sequence::ZERO, 1).await.unwrap();
+            store.events_after(Sequence::ZERO, 1).await.unwrap();
             store.close().await.unwrap();
             assert!(store.commit(follow(2, 1).into()).await.is_err());
         }
@@ -44,15 +44,15 @@ async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
 async fn a_watermark_is_covered_when_its_transaction_is_seen() {
     let store = fresh_store().await;
     let outcome = store.commit(put(1).into()).await.unwrap();
-    assert!(store.covers(outcome.watermark).await.unwrap());
-    assert!(!store.covers(Sequence(u64::MAX)).await.unwrap());
+    assert!(store.has_seen(&outcome.watermark).await.unwrap());
+    assert!(!store.has_seen(&Watermark::at(Sequence(u64::MAX))).await.unwrap());
     let mut other = raw().await;
     let open = other.transaction().await.unwrap();
     let number: String = open.query_one("SELECT pg_current_xact_id()::text", &[]).await.unwrap().get(0);
-    let number = Sequence(number.parse().unwrap());
-    assert!(!store.covers(number).await.unwrap());
+    let number = Watermark::at(Sequence(number.parse().unwrap()));
+    assert!(!store.has_seen(&number).await.unwrap());
     open.commit().await.unwrap();
-    assert!(store.covers(number).await.unwrap());
+    assert!(store.has_seen(&number).await.unwrap());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
 
 use cached_kit::{a_write_between_read_and_fill, follows, over, over_with_disk, peek, slow, tiny};
 use entourage_store::{
-    Answer, Store, SystemClock,
+    Answer, Store, StoreExt as _, SystemClock,
     conformance::{Fixture, block_on, random},
     disk::{Disk as _, crash::CrashDisk},
     layers::cached::Options,
@@ -120,7 +120,7 @@ fn two_servers_see_each_others_writes_in_time_and_at_once_with_the_token() {
             let outcome = one.commit(operation.into()).await.unwrap();
             assert_ne!(peek(&one, 1, 2), wrong, "the writing server sees it at once");
             if round % 3 == 0 {
-                assert!(other.covers(outcome.watermark).await.unwrap());
+                assert!(other.has_seen(&outcome.watermark).await.unwrap());
                 assert_ne!(peek(&other, 1, 2), wrong, "with the token so does every other");
                 assert_eq!(follows(&other, 1, 2).await, now == Answer::Yes);
             } else {
@@ -147,7 +147,7 @@ fn behind_an_open_transaction_the_store_answers() {
         let foreign = raw().await;
         foreign.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
         let outcome = one.commit(follow(1, 2).into()).await.unwrap();
-        assert!(other.covers(outcome.watermark).await.unwrap());
+        assert!(other.has_seen(&outcome.watermark).await.unwrap());
         assert_eq!(peek(&other, 1, 2), Answer::Unknown, "the event waits behind the open transaction");
         assert!(follows(&other, 1, 2).await);
         tokio::time::sleep(Duration::from_millis(2_300)).await;

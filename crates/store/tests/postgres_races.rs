@@ -11,7 +11,7 @@ use entourage_model::{
     Code, Event, EventBody, IdempotencyKey, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Place, Reply,
     Result, Sequence, State, Version, Write,
 };
-use entourage_store::{Store, SystemClock};
+use entourage_store::{Store, StoreExt as _, SystemClock};
 use postgres_kit::{connect, fresh_schema, fresh_store, words::*};
 use tokio::task::JoinSet;
 
@@ -147,7 +147,7 @@ async fn events_are_gapless_and_in_order_while_an_older_transaction_stays_open()
     for outcome in race(&[Arc::clone(&store)], (1..=TASKS as i64).map(|a| follow(a, 0).into()).collect()).await {
         outcome.unwrap();
     }
-    let listed = store.events(Sequence::ZERO, usize::MAX).await.unwrap();
+    let listed = store.events_after(Sequence::ZERO, usize::MAX).await.unwrap();
     assert_eq!(listed.len(), users, "what is younger than an open transaction waits");
     held.commit().await.unwrap();
     // The slow writer's row began first, so it is numbered first.
@@ -182,7 +182,7 @@ async fn readers_of_events_during_writes_never_see_a_gap_or_a_change_of_mind() {
     let mut turn = 0;
     while !tasks.is_empty() {
         let after = seen.last().map_or(Sequence::ZERO, |event| event.sequence);
-        let fresh = stores[turn % 2].events(after, 5).await.unwrap();
+        let fresh = stores[turn % 2].events_after(after, 5).await.unwrap();
         for (index, event) in fresh.iter().enumerate() {
             assert_eq!(event.sequence, after.plus(index as u64 + 1));
         }
@@ -192,7 +192,7 @@ async fn readers_of_events_during_writes_never_see_a_gap_or_a_change_of_mind() {
             done.unwrap();
         }
     }
-    let all = stores[0].events(Sequence::ZERO, usize::MAX).await.unwrap();
+    let all = stores[0].events_after(Sequence::ZERO, usize::MAX).await.unwrap();
     assert_eq!(all[..seen.len()], seen[..]);
     assert_clean(&*stores[1]).await;
 }
@@ -217,7 +217,7 @@ async fn two_stores_with_clocks_ten_minutes_apart_never_write_an_older_version()
         last = outcome.version;
         servers.insert(last.server());
         for store in &stores {
-            assert!(store.covers(outcome.watermark).await.unwrap());
+            assert!(store.has_seen(&outcome.watermark).await.unwrap());
             let value = store.get_edges(Kind::Follow, &[(Key(1), Key(2))]).await.unwrap()[0];
             assert_eq!(value.is_some(), round % 2 == 0);
         }

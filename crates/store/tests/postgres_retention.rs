@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use entourage_model::{Code, IdempotencyKey, Key, Kind, ManualClock, Millis, Sequence, Version, Write};
 use entourage_store::{
-    Store,
+    Store, StoreExt as _,
     backends::postgres::{self, Options},
 };
 use postgres_kit::{connect_with, fresh_schema, words::*};
@@ -93,15 +93,15 @@ async fn events_past_retention_are_gone_and_say_where_to_resume() {
     let store = six_hours(&schema, &clock).await;
     // Kept is what came in the last three hours: follows 4 to 6, which are events 11 to 13.
     for after in [0, 1, 9] {
-        let error = store.events(Sequence(after), 100).await.unwrap_err();
+        let error = store.events_after(Sequence(after), 100).await.unwrap_err();
         assert_eq!((error.code(), error.resume()), (Code::EventsExpired, Some("10")), "{after}");
     }
-    assert_eq!(store.events(Sequence(0), 0).await.unwrap(), []);
+    assert_eq!(store.events_after(Sequence(0), 0).await.unwrap(), []);
     let sequences =
         |events: Vec<entourage_model::Event>| events.iter().map(|event| event.sequence.0).collect::<Vec<_>>();
-    assert_eq!(sequences(store.events(Sequence(10), 100).await.unwrap()), [11, 12, 13]);
-    assert_eq!(sequences(store.events(Sequence(11), 1).await.unwrap()), [12]);
-    assert_eq!(store.events(Sequence(13), 100).await.unwrap(), []);
+    assert_eq!(sequences(store.events_after(Sequence(10), 100).await.unwrap()), [11, 12, 13]);
+    assert_eq!(sequences(store.events_after(Sequence(11), 1).await.unwrap()), [12]);
+    assert_eq!(store.events_after(Sequence(13), 100).await.unwrap(), []);
     assert_eq!(rows(&schema, "events").await, 3);
     // The graph has forgotten nothing.
     assert_eq!(counts(&store, 0).await, (6, 0));
@@ -110,9 +110,9 @@ async fn events_past_retention_are_gone_and_say_where_to_resume() {
     // Nor has another process, which does not see the same hours pass.
     store.close().await.unwrap();
     let store = connect_with(&schema, Options::default(), turned_clock()).await;
-    assert_eq!(store.events(Sequence(0), 100).await.unwrap_err().resume(), Some("10"));
+    assert_eq!(store.events_after(Sequence(0), 100).await.unwrap_err().resume(), Some("10"));
     store.commit(unfollow(1, 0).into()).await.unwrap();
-    assert_eq!(sequences(store.events(Sequence(10), 100).await.unwrap()), [11, 12, 13, 14]);
+    assert_eq!(sequences(store.events_after(Sequence(10), 100).await.unwrap()), [11, 12, 13, 14]);
     assert_clean(&store).await;
 }
 
@@ -121,12 +121,12 @@ async fn all_events_may_go_and_the_next_ones_count_on() {
     let (schema, clock) = (fresh_schema(), turned_clock());
     let store = six_hours(&schema, &clock).await;
     clock.advance(4 * HOUR_MILLIS);
-    assert_eq!(store.events(Sequence(12), 100).await.unwrap_err().resume(), Some("13"));
-    assert_eq!(store.events(Sequence(13), 100).await.unwrap(), []);
+    assert_eq!(store.events_after(Sequence(12), 100).await.unwrap_err().resume(), Some("13"));
+    assert_eq!(store.events_after(Sequence(13), 100).await.unwrap(), []);
     assert_eq!(rows(&schema, "events").await, 0);
     assert_clean(&store).await;
     store.commit(unfollow(6, 0).into()).await.unwrap();
-    let events = store.events(Sequence(13), 100).await.unwrap();
+    let events = store.events_after(Sequence(13), 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.sequence.0).collect::<Vec<_>>(), [14]);
     assert_clean(&store).await;
 }
@@ -143,8 +143,8 @@ async fn events_go_from_the_front_only() {
     people(&ahead, 3..=4).await;
     people(&behind, 5..=6).await;
     late.advance(2 * HOUR_MILLIS);
-    assert_eq!(ahead.events(Sequence(0), 100).await.unwrap_err().resume(), Some("2"));
-    assert_eq!(ahead.events(Sequence(2), 100).await.unwrap().len(), 4);
+    assert_eq!(ahead.events_after(Sequence(0), 100).await.unwrap_err().resume(), Some("2"));
+    assert_eq!(ahead.events_after(Sequence(2), 100).await.unwrap().len(), 4);
     assert_clean(&ahead).await;
 }
 
@@ -177,7 +177,7 @@ async fn verify_misses_an_event_that_retention_cannot_explain() {
     ] {
         let (schema, clock) = (fresh_schema(), turned_clock());
         let store = six_hours(&schema, &clock).await;
-        assert_eq!(store.events(Sequence(0), 1).await.unwrap_err().resume(), Some("10"));
+        assert_eq!(store.events_after(Sequence(0), 1).await.unwrap_err().resume(), Some("10"));
         assert_clean(&store).await;
         raw().await.batch_execute(&format!("SET search_path TO {schema}; {sabotage}")).await.unwrap();
         let report = store.verify().await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entourage_model::{Event, Result, Sequence};
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 
 use crate::EventLog;
 
@@ -19,7 +19,7 @@ impl Log {
 #[async_trait]
 impl EventLog for Log {
     async fn read(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        self.0.events(after, limit).await
+        self.0.events_after(after, limit).await
     }
 
     async fn last(&self) -> Result<Sequence> {

@@ -2,6 +2,7 @@
 
 use entourage_model::{Key, Operation, UserId, UserPatch};
 use entourage_service::Rules;
+use entourage_store::StoreExt as _;
 
 use super::{
     recorded::{Lie, Recorded},

@@ -10,10 +10,12 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Code, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
-    Sequence, Space, User, Version, Write,
+    Code, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
+    Record, RecordId, Result, Space, User, Version, Watermark, Write,
 };
-use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store, Unhealthy};
+use entourage_store::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Unhealthy, Whose,
+};
 use tokio::sync::Semaphore;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,17 +74,8 @@ impl Faulty {
     }
 }
 
-#[async_trait]
-impl Store for Faulty {
-    fn profile(&self) -> Profile {
-        self.inner.profile()
-    }
-
-    fn identity(&self) -> &Identity {
-        self.inner.identity()
-    }
-
-    async fn commit(&self, write: Write) -> Result<Outcome> {
+impl Faulty {
+    async fn commit_one(&self, write: Write) -> Result<Outcome> {
         match self.fault() {
             Fault::Hang => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -94,18 +87,45 @@ impl Store for Faulty {
         }
         self.inner.commit(write).await
     }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.inner.identity()
+    }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         let mut outcomes = Vec::with_capacity(writes.len());
         for write in writes {
-            outcomes.push(self.commit(write).await);
+            outcomes.push(self.commit_one(write).await);
         }
         outcomes
     }
 
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        self.inner.replay_all(keys).await
+    }
+
     /// Memory that knows nothing: every check must end at the store.
-    fn peek(&self, _: Kind, _: Key, _: Key) -> Answer {
-        Answer::Unknown
+    fn peek_all(&self, _: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
+
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
+
+    fn peek_common(&self, _: Key, _: Key, _: usize, _: &mut Vec<Key>) -> bool {
+        false
+    }
+
+    fn peek_id(&self, _: Key, _: &[u8]) -> bool {
+        false
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
@@ -116,8 +136,8 @@ impl Store for Faulty {
         self.inner.get_users(keys).await
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        self.inner.get_counts(user).await
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        self.inner.get_all_counts(users).await
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -132,16 +152,8 @@ impl Store for Faulty {
         self.inner.sweep_users(after, limit).await
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        self.inner.get_record(space, owner, id).await
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        self.inner.scan_records(space, owner, after, limit).await
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        self.inner.count_records(space, owner).await
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        self.inner.count_each(space, owners).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -162,25 +174,24 @@ impl Store for Faulty {
         self.inner.scan_history(follower, before, limit).await
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         match self.fault() {
-            Fault::Expired(first) if after.0 < first => {
+            Fault::Expired(first) if after.offset.0 < first => {
                 Err(Error::new(Code::EventsExpired, "told to").resume_from(first.to_string()))
             }
             _ => self.inner.events(after, limit).await,
         }
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        self.inner.last_event().await
+    async fn progress(&self, partition: u16) -> Result<Progress> {
+        self.inner.progress(partition).await
     }
 
-    async fn progress(&self) -> Result<Progress> {
-        self.inner.progress().await
-    }
-
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        Ok(self.fault() != Fault::Behind && self.inner.covers(watermark).await?)
+    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+        match self.fault() {
+            Fault::Behind => Ok(Covered::NotYet),
+            _ => self.inner.covers(watermark, whose).await,
+        }
     }
 
     async fn verify(&self) -> Result<Report> {

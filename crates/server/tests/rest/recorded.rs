@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence, Space,
-    User, Version, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
+    RecordId, Result, Space, User, Version, Watermark, Write,
 };
-use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store};
+use entourage_store::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, Whose};
 
 type Commit = (Write, Result<Outcome>);
 
@@ -43,26 +43,23 @@ impl Recorded {
 
 #[async_trait]
 impl Store for Recorded {
-    fn profile(&self) -> Profile {
-        self.inner.profile()
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
     }
 
     fn identity(&self) -> &Identity {
         self.inner.identity()
     }
 
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        let result = self.inner.commit(write.clone()).await;
-        *self.last.lock().unwrap() = Some((write, result.clone()));
-        result
-    }
-
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        self.inner.commit_all(writes).await
+        let last = writes.last().cloned();
+        let results = self.inner.commit_all(writes).await;
+        *self.last.lock().unwrap() = last.zip(results.last().cloned());
+        results
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        self.inner.peek(kind, follower, target)
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        self.inner.replay_all(keys).await
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
@@ -73,6 +70,14 @@ impl Store for Recorded {
             if *answer == Answer::Yes && (is_gone(follower) || is_gone(target)) {
                 *answer = Answer::Unknown;
             }
+        }
+    }
+
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let first = answers.len();
+        self.peek_all(Kind::Follow, pairs, answers);
+        for answer in answers.iter_mut().skip(first).filter(|answer| **answer == Answer::Yes) {
+            *answer = Answer::Unknown;
         }
     }
 
@@ -100,10 +105,12 @@ impl Store for Recorded {
         Ok(users)
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        let counts = self.inner.get_counts(user).await?;
-        let more = u64::from(self.lie == Some(Lie::Counts));
-        Ok(counts.map(|counts| Counts { following: counts.following + more, ..counts }))
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        let mut all = self.inner.get_all_counts(users).await?;
+        for counts in all.iter_mut().flatten() {
+            counts.following += u64::from(self.lie == Some(Lie::Counts));
+        }
+        Ok(all)
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -122,16 +129,8 @@ impl Store for Recorded {
         self.inner.sweep_users(after, limit).await
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        self.inner.get_record(space, owner, id).await
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        self.inner.scan_records(space, owner, after, limit).await
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        self.inner.count_records(space, owner).await
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        self.inner.count_each(space, owners).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -152,20 +151,16 @@ impl Store for Recorded {
         self.inner.scan_history(follower, before, limit).await
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.inner.events(after, limit).await
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        self.inner.last_event().await
+    async fn progress(&self, partition: u16) -> Result<Progress> {
+        self.inner.progress(partition).await
     }
 
-    async fn progress(&self) -> Result<Progress> {
-        self.inner.progress().await
-    }
-
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        self.inner.covers(watermark).await
+    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+        self.inner.covers(watermark, whose).await
     }
 
     async fn verify(&self) -> Result<Report> {

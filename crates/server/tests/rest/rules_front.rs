@@ -219,7 +219,7 @@ impl Front for RestFront {
                     None => Err(refused(&reply)),
                 }
             }
-            Read::Profile(user) => get(format!("/users/{user}")).map(|reply| {
+            Read::Guarantees(user) => get(format!("/users/{user}")).map(|reply| {
                 let words = reply.body.get("relationship").map(relation).unwrap_or_default();
                 let counts = &reply.body["counts"];
                 format!("200 {} {} {words}", counts["followers"], counts["following"])

@@ -8,13 +8,15 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, Edge, EdgeValue, Ended, Event, Key, KeyHasher, Kind, List, Millis, Operation, Outcome, Overwrite, Page,
-    Place, Plane, Record, RecordId, Reply as Said, Result, Sequence, Side, Space, State, User, UserId, UserPatch,
-    Version, Write,
+    Counts, Edge, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, KeyHasher, Kind, List, Millis,
+    Operation, Outcome, Overwrite, Page, Place, Plane, Record, RecordId, Reply as Said, Result, Sequence, Side, Space,
+    State, User, UserId, UserPatch, Version, Watermark, Write,
 };
 use entourage_server::Stopped;
 use entourage_service::{Limits, Rules};
-use entourage_store::{Answer, Health, Identity, Profile, Progress, Report, Store, conformance::Fixture};
+use entourage_store::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose, conformance::Fixture,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -42,6 +44,9 @@ where
         async move { Arc::new(RestStore::serve(open().await, None, ids)) as Arc<dyn Store> }
     })
 }
+
+/// Of many pairs that are asked for at once so many are asked for over REST as well.
+const CHECKS_COMPARED: usize = 200;
 
 pub(crate) struct RestStore {
     server: Mutex<Server>,
@@ -184,17 +189,8 @@ impl RestStore {
     }
 }
 
-#[async_trait]
-impl Store for RestStore {
-    fn profile(&self) -> Profile {
-        self.store.profile()
-    }
-
-    fn identity(&self) -> &Identity {
-        self.store.identity()
-    }
-
-    async fn commit(&self, write: Write) -> Result<Outcome> {
+impl RestStore {
+    async fn commit_one(&self, write: Write) -> Result<Outcome> {
         if let Operation::Erase { key, .. } = write.operation {
             let result = self.store.commit(write).await;
             if result.is_ok() {
@@ -224,30 +220,48 @@ impl Store for RestStore {
         result
     }
 
+    fn compare_check(&self, follower: Key, target: Key, answer: Answer) {
+        let (Some(a), Some(b)) = (self.path_id(follower), self.path_id(target)) else { return };
+        let reply = self.get(&format!("/users/{a}/is-following/{b}"));
+        match answer {
+            // Edges of the erased are forgotten at once, though stores may have them for a while.
+            _ if !self.exist(follower, target) => assert_eq!(reply.body["following"], false),
+            Answer::Unknown => assert!(reply.body["following"].is_boolean(), "{follower} → {target}"),
+            known => assert_eq!(reply.body["following"], known == Answer::Yes, "{follower} → {target}"),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for RestStore {
+    fn guarantees(&self) -> Guarantees {
+        self.store.guarantees()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.store.identity()
+    }
+
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         let mut results = Vec::new();
         for write in writes {
-            results.push(self.commit(write).await);
+            results.push(self.commit_one(write).await);
         }
         results
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        let answer = self.store.peek(kind, follower, target);
-        if let (Kind::Follow, Some(a), Some(b)) = (kind, self.path_id(follower), self.path_id(target)) {
-            let reply = self.get(&format!("/users/{a}/is-following/{b}"));
-            match answer {
-                // Edges of the erased are forgotten at once, though stores may have them for a while.
-                _ if !self.exist(follower, target) => assert_eq!(reply.body["following"], false),
-                Answer::Unknown => assert!(reply.body["following"].is_boolean(), "{follower} → {target}"),
-                known => assert_eq!(reply.body["following"], known == Answer::Yes, "{follower} → {target}"),
-            }
-        }
-        answer
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        self.store.replay_all(keys).await
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let first = answers.len();
         self.store.peek_all(kind, pairs, answers);
+        for (&(follower, target), answer) in pairs.iter().zip(answers.iter().skip(first)).take(CHECKS_COMPARED) {
+            if kind == Kind::Follow {
+                self.compare_check(follower, target, *answer);
+            }
+        }
     }
 
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
@@ -292,13 +306,15 @@ impl Store for RestStore {
         Ok(users)
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        let counts = self.store.get_counts(user).await?;
-        if let (Some(counts), Some(id)) = (counts, self.path_id(user)) {
-            let reply = self.get(&format!("/users/{id}"));
-            assert_eq!(reply.body["counts"], serde_json::to_value(counts).unwrap());
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        let all = self.store.get_all_counts(users).await?;
+        for (&user, counts) in users.iter().zip(&all) {
+            if let (Some(counts), Some(id)) = (counts, self.path_id(user)) {
+                let reply = self.get(&format!("/users/{id}"));
+                assert_eq!(reply.body["counts"], serde_json::to_value(counts).unwrap());
+            }
         }
-        Ok(counts)
+        Ok(all)
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -318,16 +334,8 @@ impl Store for RestStore {
         self.store.sweep_users(after, limit).await
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        self.store.get_record(space, owner, id).await
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        self.store.scan_records(space, owner, after, limit).await
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        self.store.count_records(space, owner).await
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        self.store.count_each(space, owners).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -348,9 +356,9 @@ impl Store for RestStore {
         self.store.scan_history(follower, before, limit).await
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         let events = self.store.events(after, limit).await?;
-        if after == Sequence::ZERO {
+        if after.offset == Sequence::ZERO {
             let reply = self.get(&format!("/events?limit={}", limit.min(200)));
             // What tells of a mute's end is the server's own.
             let public = events.iter().filter(|event| event.name() != "record.changed");
@@ -363,16 +371,12 @@ impl Store for RestStore {
         Ok(events)
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        self.store.last_event().await
+    async fn progress(&self, partition: u16) -> Result<Progress> {
+        self.store.progress(partition).await
     }
 
-    async fn progress(&self) -> Result<Progress> {
-        self.store.progress().await
-    }
-
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        self.store.covers(watermark).await
+    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+        self.store.covers(watermark, whose).await
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use entourage_log::backends::in_store;
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch};
 use entourage_service::{AuditReport, Call, Rules, Service};
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 
 use super::{
     recorded::{Lie, Recorded},

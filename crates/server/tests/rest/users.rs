@@ -1,4 +1,5 @@
 use super::server::{Server, memory_store};
+use entourage_store::StoreExt as _;
 
 #[test]
 fn users_are_created_replaced_merged_and_shown() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use entourage_model::{Edge, EdgeValue, Key, Kind, List, Place, Plane, Result, Side, UserId, Version};
-use entourage_store::EdgeName;
+use entourage_store::{EdgeName, Mirrors};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Drift, pace::Pace};
@@ -129,8 +129,7 @@ impl Service {
                 let pairs: Vec<(Key, Key)> = edges.iter().map(|edge| (edge.follower, edge.target)).collect();
                 self.store.get_edges(list.plane.kind(), &pairs).await?
             }
-            // A question for each edge: only where none goes over a network. There, one row is both directions.
-            Side::Following if !self.store.profile().peeks => return Ok(Vec::new()),
+            Side::Following if self.store.guarantees().mirrors == Mirrors::OneRow => return Ok(Vec::new()),
             Side::Following => {
                 let mut mirrors = Vec::with_capacity(edges.len());
                 for edge in edges {

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use entourage_model::{
     Code, Condition, Error, Key, Operation, Overwrite, Post, RecordId, Result, Space, UserId, UserPatch, Write,
 };
+use entourage_store::StoreExt as _;
 
 pub use self::posts::DemoTraffic;
 use self::{graph::Graph, people::people};

@@ -11,6 +11,7 @@ use std::{
 use entourage_model::{
     Edge, Error, Key, Kind, List, Plane, Record, RecordId, Result, Side, Space, State, User, is_member,
 };
+use entourage_store::StoreExt as _;
 use serde::Serialize;
 
 pub use self::packed::{Packed, Packing};

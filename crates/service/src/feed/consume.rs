@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use entourage_model::{
     Code, Error, Event, EventBody, Key, Kind, Post, RecordId, Result, Sequence, Space, State, Version,
 };
+use entourage_store::StoreExt as _;
 
 use super::queue::Lane;
 use crate::{Call, Service};
@@ -122,7 +123,7 @@ impl Service {
         }
         loop {
             let asked = Instant::now();
-            let progress = if self.feed.is_alone { None } else { Some(self.store.progress().await?) };
+            let progress = if self.feed.is_alone { None } else { Some(self.store.progress(0).await?) };
             let events = match self.log.read(position.at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     return self.start_over(position).await;
@@ -287,7 +288,9 @@ impl Service {
     pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
         let Some(token) = self.token(call)? else { return Ok(()) };
         let mut covered = self.feed.covered.subscribe();
-        let is_covered = |covered: &Option<Sequence>| covered.is_some_and(|covered| covered >= token.watermark());
+        let is_covered = |covered: &Option<Sequence>| {
+            covered.is_some_and(|covered| token.watermarks().iter().all(|wanted| covered >= wanted.sequence()))
+        };
         // Without a reader of the log this process knows of nothing but its own writes, and keeps nothing of others'.
         if self.feed.is_alone || !*self.feed.is_running.borrow() || is_covered(&covered.borrow()) {
             return Ok(());

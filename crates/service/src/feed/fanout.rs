@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use entourage_model::{Condition, Counts, Error, Key, List, Operation, Place, RecordId, Result, Space, Version, Write};
+use entourage_store::StoreExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::queue::{Delivery, Lane};

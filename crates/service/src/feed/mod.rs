@@ -196,7 +196,7 @@ impl Feed {
             }
             (None, Some(value)) => {
                 self.timelines.posted(record.owner, post);
-                let before = Sequence(outcome.watermark.0.saturating_sub(outcome.changes.len() as u64));
+                let before = Sequence(outcome.watermark.sequence().0.saturating_sub(outcome.changes.len() as u64));
                 if Post::decode(value).is_ok_and(|post| post.pushed) {
                     // Whoever is not expected is taken for a large one, behind whom no small one waits.
                     let followers = self.expected.lock().get(&record.owner).copied().unwrap_or(u64::MAX);

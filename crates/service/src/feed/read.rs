@@ -10,6 +10,7 @@ use entourage_model::{
     Cursor, CursorScope, Key, Kind, List, Place, Plane, Record, RecordId, Result, Selection, Side, Space, State, User,
     UserId, Version,
 };
+use entourage_store::StoreExt as _;
 
 use super::{Entry, merge::Merge};
 use crate::{Call, Limit, PostView, Service, group::group_not_found, ids::user_not_found};

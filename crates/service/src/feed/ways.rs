@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use entourage_model::{Code, Condition, Error, Key, Operation, RecordId, Result, Space, UserId, Version};
+use entourage_store::StoreExt as _;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 

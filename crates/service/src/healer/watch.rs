@@ -6,7 +6,7 @@ use std::{
 };
 
 use entourage_model::{Code, EdgeChange, Result, Sequence};
-use entourage_store::{EdgeName, Maintenance};
+use entourage_store::{EdgeName, Maintenance, StoreExt as _};
 use metrics::{counter, histogram};
 
 use super::ROUND;

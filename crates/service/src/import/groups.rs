@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use entourage_model::{Key, Result, Space, Version};
+use entourage_store::StoreExt as _;
 
 use crate::{
     Service,

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use entourage_model::{Key, Kind, Result};
+use entourage_store::StoreExt as _;
 
 use super::row::Row;
 use crate::Service;

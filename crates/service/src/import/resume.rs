@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use entourage_model::{
     Cause, Code, EventBody, Key, Kind, Millis, Post, RecordId, Result, Sequence, Space, User, UserPatch,
 };
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::tally::Done;
@@ -40,7 +40,7 @@ impl Resumed {
         let nothing = Self { last: noted, ..Self::default() };
         let mut resumed = Self { last: noted, ..Self::default() };
         loop {
-            let events = match store.events(resumed.last, EVENTS_AT_ONCE).await {
+            let events = match store.events_after(resumed.last, EVENTS_AT_ONCE).await {
                 Err(error) if error.code() == Code::EventsExpired => return Ok(nothing),
                 other => other?,
             };
@@ -156,7 +156,7 @@ pub(super) async fn last_sequence(store: &dyn Store, from: Sequence) -> Result<S
 }
 
 async fn is_below_end(store: &dyn Store, sequence: u64) -> Result<bool> {
-    match store.events(Sequence(sequence), 1).await {
+    match store.events_after(Sequence(sequence), 1).await {
         Ok(events) => Ok(!events.is_empty()),
         Err(error) if error.code() == Code::EventsExpired => Ok(true),
         Err(error) => Err(error),

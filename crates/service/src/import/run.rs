@@ -13,7 +13,7 @@ use std::{
 use entourage_model::{
     Clock, Condition, Error, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret, Sequence, Space,
 };
-use entourage_store::Store;
+use entourage_store::{CommitOrder, Store, StoreExt as _};
 
 use super::{
     Form, ProgressFile, Rejects, Source, Tally,
@@ -191,7 +191,10 @@ impl<'a> Work<'a> {
             }
         }
         // Where a store takes one write after the other, or the cap looks at what is stored, order needs waiting.
-        let on_their_way = if store.profile().peeks && import.following_max.is_none() { ON_THEIR_WAY } else { 1 };
+        let on_their_way = match store.guarantees().order {
+            CommitOrder::Known if import.following_max.is_none() => ON_THEIR_WAY,
+            _ => 1,
+        };
         let planner = Planner {
             service: Arc::clone(service),
             known: Known::default(),
@@ -218,9 +221,9 @@ impl<'a> Work<'a> {
     /// Counts a chunk that is durable, and notes it from time to time.
     async fn settle(&mut self, file: usize, plan: Plan, results: Vec<Result<Outcome>>, is_end: bool) -> Result<()> {
         let store = Arc::clone(&self.planner.service.store);
-        let is_numbered = store.profile().numbered;
+        let is_numbered = store.guarantees().order == CommitOrder::Known;
         if is_numbered {
-            let last = results.iter().rev().find_map(|result| Some(result.as_ref().ok()?.watermark));
+            let last = results.iter().rev().find_map(|result| Some(result.as_ref().ok()?.watermark.sequence()));
             self.sequence = self.sequence.max(last.unwrap_or_default());
         }
         let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);

@@ -3,6 +3,7 @@
 use entourage_model::{
     CHUNK_MAX, Code, Edge, Key, List, Operation, Place, Plane, RecordId, Result, Side, User, UserId, Version, Write,
 };
+use entourage_store::StoreExt as _;
 
 use super::{
     JobKind, JobStarted,

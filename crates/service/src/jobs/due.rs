@@ -4,6 +4,7 @@
 use entourage_model::{
     CHUNK_MAX, Condition, EdgeValue, Expiry, Key, Kind, Operation, Record, RecordId, Result, Space, Write,
 };
+use entourage_store::StoreExt as _;
 
 use crate::{Call, Service};
 

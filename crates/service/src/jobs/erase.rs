@@ -4,6 +4,7 @@ use entourage_model::{
     CHUNK_MAX, Code, Condition, Error, Key, Operation, Record, RecordId, Reply, Result, Space, UserId, Version, Write,
     is_member,
 };
+use entourage_store::StoreExt as _;
 
 use super::{
     JobKind, JobStarted, JobState,

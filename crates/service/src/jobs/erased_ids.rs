@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use entourage_model::{CHUNK_MAX, Code, Condition, Key, Operation, Record, Result, Space, Version, Write};
+use entourage_store::StoreExt as _;
 
 use crate::Service;
 

@@ -15,6 +15,7 @@ use entourage_model::{
     CursorScope, Error, Key, List, Millis, Operation, Place, RecordId, Reply, Result, Selection, Space, User, UserId,
     Version,
 };
+use entourage_store::StoreExt as _;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

@@ -4,6 +4,7 @@
 use entourage_model::{
     Code, Condition, Error, Key, Operation, Outcome, RecordId, Result, Space, Version, Write, tally,
 };
+use entourage_store::StoreExt as _;
 
 use super::{
     JobKind, JobState,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use entourage_model::{Edge, Ended, Key, Kind, Millis, Place, Position, Result, State, User, Version};
-use entourage_store::Answer;
+use entourage_store::{Answer, StoreExt as _};
 
 use super::{GROUP_LOOK_MAX, GROUP_ROWS_MAX, NotificationKind, day_start};
 use crate::Service;

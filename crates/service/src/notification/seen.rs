@@ -3,6 +3,7 @@
 use entourage_model::{
     Code, Condition, Error, EventBody, Key, Operation, RecordId, Reply, Result, Space, User, UserId, Version,
 };
+use entourage_store::StoreExt as _;
 
 use super::{NotificationKind, day_start};
 use crate::{Call, Receipt, Service, service::unexpected};

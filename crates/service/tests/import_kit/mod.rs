@@ -10,7 +10,7 @@ use entourage_service::{
     Export, ExportFormat, ExportKind, Limits, Rules, Service,
     import::{Form, Import, Rejects, Source, Tally},
 };
-use entourage_store::{Identity, Store, SystemClock, backends::memory};
+use entourage_store::{Identity, Store, StoreExt as _, SystemClock, backends::memory};
 
 pub(crate) const SECRET: [u8; 32] = [3; 32];
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use entourage_log::backends::in_store;
 use entourage_model::{Key, Millis, Operation, Overwrite, Sequence, UserId, UserPatch, Write};
 use entourage_service::{Call, Limit, Limits, Rules, Service};
-use entourage_store::{Maintenance, Store};
+use entourage_store::{Maintenance, Store, StoreExt as _};
 
 /// One more than a reconciler once looked at.
 const MANY: i64 = 10_001;
@@ -99,7 +99,7 @@ impl World {
     async fn events_between(&self, follower: i64, target: i64) -> Vec<&'static str> {
         let (mut names, mut after) = (Vec::new(), Sequence::ZERO);
         loop {
-            let events = self.store.events(after, CHUNK).await.expect("events");
+            let events = self.store.events_after(after, CHUNK).await.expect("events");
             let Some(last) = events.last() else { return names };
             after = last.sequence;
             let is_between = |event: &&entourage_model::Event| {

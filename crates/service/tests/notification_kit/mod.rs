@@ -9,7 +9,7 @@ use std::{
 use entourage_log::backends::in_store;
 use entourage_model::{Clock as _, Key, ManualClock, Millis, Operation, State, UserId, UserPatch, Version};
 use entourage_service::{Call, Limit, Limits, NotificationKind, Rules, Service};
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 const PEOPLE: i64 = 7;

@@ -145,7 +145,7 @@ fn everything() -> Vec<Read> {
     let mut all = vec![Read::Leaderboard];
     for a in PEOPLE {
         all.extend([Read::Followers(a), Read::Following(a), Read::Requests(a), Read::Blocks(a), Read::Mutes(a)]);
-        all.extend([Read::Mutuals(a), Read::NotFollowingBack(a), Read::FollowersYouKnow(a), Read::Profile(a)]);
+        all.extend([Read::Mutuals(a), Read::NotFollowingBack(a), Read::FollowersYouKnow(a), Read::Guarantees(a)]);
         all.extend([Read::Relationships(a, PEOPLE.to_vec()), Read::History(a), Read::Groups(a)]);
         all.extend([Read::Members(a, 0), Read::Members(a, 1)]);
         for b in PEOPLE {

@@ -107,7 +107,7 @@ pub(crate) enum Read {
     Distance(Id, Id),
     Relationships(Id, Vec<Id>),
     /// The viewer's own, with the profile.
-    Profile(Id),
+    Guarantees(Id),
     IsFollowing(Id, Id),
     Edge(Id, Id),
     Leaderboard,

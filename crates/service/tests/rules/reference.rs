@@ -391,7 +391,7 @@ impl Reference {
                 let words: Vec<String> = others.iter().map(|other| self.relation(viewer, of, other).words()).collect();
                 Ok(format!("200 {}", words.join(" ")))
             }
-            Read::Profile(user) => {
+            Read::Guarantees(user) => {
                 self.person(user)?;
                 let relation = viewer.filter(|viewer| *viewer != user && self.people.contains_key(viewer));
                 let words = relation.map(|viewer| self.relation(Some(viewer), viewer, user).words());

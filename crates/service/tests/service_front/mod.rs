@@ -149,7 +149,7 @@ impl ServiceFront {
                 let found = service.relationships(call, &id(user), &others).await?;
                 Ok(format!("200 {}", found.iter().map(relation).collect::<Vec<_>>().join(" ")))
             }
-            Read::Profile(user) => {
+            Read::Guarantees(user) => {
                 let view = service.get_user(call, &id(user)).await?;
                 let words = view.relationship.as_ref().map(relation).unwrap_or_default();
                 Ok(format!("200 {} {} {words}", view.counts.followers, view.counts.following))

@@ -3,6 +3,7 @@
 use entourage_model::{Code, Expiry, Key, Kind, List, Millis, Operation, Plane, RecordId, Reply, Side, Space, State};
 
 use super::{follows::edge_of, operations::*, world::World};
+use crate::StoreExt as _;
 
 pub(super) async fn block_removes_follows_both_ways(world: World) {
     let [a, b, c] = world.users().await;

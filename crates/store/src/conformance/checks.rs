@@ -8,7 +8,7 @@ use std::sync::{
 use entourage_model::{EdgeValue, Key, Kind, Operation, Overwrite, State, UserId, UserPatch};
 
 use super::{operations::*, world::World};
-use crate::{Answer, Store};
+use crate::{Answer, Store, StoreExt as _};
 
 pub(super) async fn answers_come_in_the_order_asked(world: World) {
     let (a, b, private) = (world.user().await, world.user().await, world.private_user().await);
@@ -127,7 +127,7 @@ pub(super) async fn peeks_at_open_follows_take_quiet_ones_for_none(world: World)
         match answer {
             Answer::Yes => assert!(edge.is_some_and(|edge| is_open(&edge)) && !is_left, "{pair:?} {edge:?}"),
             Answer::No => assert!(!edge.is_some_and(|edge| is_open(&edge)), "{pair:?} {edge:?}"),
-            Answer::Unknown => assert!(is_left || !world.store.profile().peeks, "{pair:?} {edge:?}"),
+            Answer::Unknown => assert!(is_left || !world.store.guarantees().peeks, "{pair:?} {edge:?}"),
         }
     }
 }
@@ -184,7 +184,7 @@ pub(super) async fn common_follows_are_in_both_lists(world: World) {
     let common = |a, b, limit| {
         let mut found = vec![gone];
         let knows = world.store.peek_common(a, b, limit, &mut found);
-        assert!(knows || !world.store.profile().peeks);
+        assert!(knows || !world.store.guarantees().peeks);
         assert!(found[0] == gone && (knows || found.len() == 1), "found is appended to, by who knows");
         knows.then(|| found.split_off(1))
     };
@@ -217,7 +217,7 @@ pub(super) async fn common_follows_are_in_both_lists(world: World) {
 
 /// Also when another id has the same key, as a hash may.
 pub(super) async fn peeks_at_ids_know_the_very_id(world: World) {
-    let peeks = world.store.profile().peeks;
+    let peeks = world.store.guarantees().peeks;
     for (key, first) in [world.own_id(), world.own_id()] {
         let knows = |id: &UserId| world.store.peek_id(key, id.as_str().as_bytes());
         assert!(!knows(&first), "nobody was created yet");
@@ -299,7 +299,7 @@ async fn look_at_common(store: &dyn Store, one: Key, other: Key, always: Key) {
         }
         tokio::task::yield_now().await;
     }
-    assert!(known > 0 || !store.profile().peeks);
+    assert!(known > 0 || !store.guarantees().peeks);
 }
 
 /// Readers fill what caches there are while a writer changes what they read; what memory says afterwards stays.

@@ -3,6 +3,7 @@
 use entourage_model::{Counts, List};
 
 use super::{operations::*, world::World};
+use crate::StoreExt as _;
 
 pub(super) async fn counts_follow_every_change(world: World) {
     let (a, b, private) = (world.user().await, world.user().await, world.private_user().await);

@@ -5,6 +5,7 @@ use entourage_model::{
 };
 
 use super::{operations::*, pages, world::World};
+use crate::StoreExt as _;
 
 /// Somebody with an edge of every kind and direction to and from others, with records and a past.
 async fn well_connected(world: &World) -> (Key, Operation, Vec<Key>) {

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use entourage_model::{Cause, EventBody, Key, Kind, Millis, Operation, Overwrite, Sequence, State, UserPatch, Version};
+use entourage_model::{
+    Cause, EventBody, Key, Kind, Millis, Operation, Overwrite, Sequence, State, UserPatch, Version, Watermark,
+};
 
 use super::{
     operations::*,
     pages,
     world::{World, own_request},
 };
+use crate::{CommitOrder, StoreExt as _};
 
 pub(super) async fn the_last_event_is_the_end(world: World) {
     let (a, b) = (world.user().await, world.user().await);
@@ -17,7 +20,7 @@ pub(super) async fn the_last_event_is_the_end(world: World) {
     world.done(follow(a, b)).await;
     let last = world.store.last_event().await.unwrap();
     assert!(last > before);
-    let events = world.store.events(before, usize::MAX).await.unwrap();
+    let events = world.store.events_after(before, usize::MAX).await.unwrap();
     assert!(events.iter().any(|event| event.sequence == last), "{last} {events:?}");
 }
 
@@ -109,7 +112,7 @@ pub(super) async fn events_are_gapless_under_concurrent_writes(world: World) {
                     let outcome = store.commit(operation.into()).await.expect("the write is taken");
                     changes += outcome.changes.len();
                     // Readers in between: what is listed goes on without a gap at any moment.
-                    for event in store.events(last, 40).await.expect("events can be read") {
+                    for event in store.events_after(last, 40).await.expect("events can be read") {
                         assert_eq!(event.sequence, last.next(), "an event is listed before an earlier one");
                         last = event.sequence;
                         seen += 1;
@@ -161,7 +164,7 @@ pub(super) async fn pages_of_events_go_on_where_they_ended(world: World) {
     for size in [1, 7, 64] {
         let (mut paged, mut after) = (Vec::new(), mark);
         while paged.len() < all.len() {
-            let page = world.store.events(after, size).await.expect("events can be read");
+            let page = world.store.events_after(after, size).await.expect("events can be read");
             assert!(!page.is_empty() && page.len() <= size);
             after = page.last().map_or(after, |event| event.sequence);
             paged.extend(page);
@@ -169,7 +172,7 @@ pub(super) async fn pages_of_events_go_on_where_they_ended(world: World) {
         assert_eq!(paged[..all.len()], all[..]);
     }
     let end = Sequence(all.last().map_or(mark.0, |event| event.sequence.0) + 1_000_000);
-    assert!(world.store.events(end, 10).await.expect("events can be read").is_empty(), "nothing yet after {end}");
+    assert!(world.store.events_after(end, 10).await.expect("events can be read").is_empty(), "nothing yet after {end}");
 }
 
 pub(super) async fn watermarks_cover_their_outcome(world: World) {
@@ -185,19 +188,19 @@ pub(super) async fn watermarks_cover_their_outcome(world: World) {
     ];
     for operation in steps {
         let outcome = world.done(operation).await;
-        assert!(world.store.covers(outcome.watermark).await.expect("watermarks can be compared"));
-        if !world.store.profile().numbered {
+        assert!(world.store.has_seen(&outcome.watermark).await.expect("watermarks can be compared"));
+        if world.store.guarantees().order == CommitOrder::Unknown {
             continue;
         }
-        let events = world.store.events(Sequence::ZERO.max(Sequence(outcome.watermark.0 - 1)), 1).await;
+        let events = world.store.events_after(Sequence(outcome.watermark.sequence().0 - 1), 1).await;
         let event = events.expect("events can be read").remove(0);
-        assert_eq!(event.sequence, outcome.watermark);
+        assert_eq!(event.sequence, outcome.watermark.sequence());
         if !outcome.changes.is_empty() {
             assert_eq!(event.version, outcome.version, "the watermark is that of the last change");
         }
     }
-    let far = Sequence(u64::MAX >> 2);
-    assert!(!world.store.covers(far).await.expect("watermarks can be compared"), "nobody has written that far");
+    let far = Watermark::at(Sequence(u64::MAX >> 2));
+    assert!(!world.store.has_seen(&far).await.expect("watermarks can be compared"), "nobody has written that far");
 }
 
 pub(super) async fn progress_tells_which_outcomes_are_listed(world: World) {
@@ -210,7 +213,7 @@ pub(super) async fn progress_tells_which_outcomes_are_listed(world: World) {
                 for round in 0..12 {
                     let operation = if round % 2 == 0 { follow(a, b) } else { unfollow(a, b) };
                     let outcome = store.commit(operation.into()).await.expect("the write is taken");
-                    let progress = store.progress().await.expect("progress can be asked for");
+                    let progress = store.progress(0).await.expect("progress can be asked for");
                     seen.push((outcome, progress));
                 }
                 seen
@@ -222,21 +225,24 @@ pub(super) async fn progress_tells_which_outcomes_are_listed(world: World) {
     let sequences: HashMap<Version, Sequence> = events.iter().map(|event| (event.version, event.sequence)).collect();
     for (acked, progress) in &seen {
         let is_listed = sequences.get(&acked.version).is_some_and(|last| *last <= progress.listed);
-        assert!(is_listed || acked.watermark <= progress.newest, "C13: {progress:?} forgets {acked:?}");
-        for (outcome, _) in seen.iter().filter(|(outcome, _)| outcome.watermark <= progress.covered) {
+        assert!(is_listed || acked.watermark.sequence() <= progress.newest, "C13: {progress:?} forgets {acked:?}");
+        for (outcome, _) in seen.iter().filter(|(outcome, _)| outcome.watermark.sequence() <= progress.covered) {
             let listed = sequences.get(&outcome.version).is_some_and(|last| *last <= progress.listed);
             assert!(listed, "C13: {progress:?} covers {outcome:?}");
         }
     }
-    let mut last = world.store.progress().await.expect("progress can be asked for");
+    let mut last = world.store.progress(0).await.expect("progress can be asked for");
     // Somebody else's transaction may hold the end back for a moment.
     for _ in 0..200 {
-        if seen.iter().all(|(outcome, _)| outcome.watermark <= last.covered) {
+        if seen.iter().all(|(outcome, _)| outcome.watermark.sequence() <= last.covered) {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        last = world.store.progress().await.expect("progress can be asked for");
+        last = world.store.progress(0).await.expect("progress can be asked for");
     }
-    assert!(seen.iter().all(|(outcome, _)| outcome.watermark <= last.covered), "C13: never covered by {last:?}");
+    assert!(
+        seen.iter().all(|(outcome, _)| outcome.watermark.sequence() <= last.covered),
+        "C13: never covered by {last:?}"
+    );
     assert!(events.last().is_some_and(|event| event.sequence <= last.listed));
 }

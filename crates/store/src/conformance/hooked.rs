@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence, Space,
-    User, Version, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
+    RecordId, Result, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Answer, Health, Identity, Profile, Progress, Report, Store};
+use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose};
 
 /// Where a test comes between; whatever it leaves out goes straight through.
 #[async_trait]
 pub trait Hooks: Send + Sync + 'static {
-    fn peek(&self, inner: &dyn Store, kind: Kind, follower: Key, target: Key) -> Answer {
-        inner.peek(kind, follower, target)
-    }
-
     fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
         inner.peek_all(kind, pairs, answers);
     }
@@ -49,12 +45,12 @@ pub trait Hooks: Send + Sync + 'static {
         inner.scan(list, after, limit).await
     }
 
-    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         inner.events(after, limit).await
     }
 
     async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
-        inner.progress().await
+        inner.progress(0).await
     }
 }
 
@@ -71,28 +67,24 @@ impl<H> Hooked<H> {
 
 #[async_trait]
 impl<H: Hooks> Store for Hooked<H> {
-    fn profile(&self) -> Profile {
-        Profile { peeks: false, ..self.inner.profile() }
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { peeks: false, ..self.inner.guarantees() }
     }
 
     fn identity(&self) -> &Identity {
         self.inner.identity()
     }
 
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        self.hooks.commit(&*self.inner, write).await
-    }
-
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         let mut outcomes = Vec::with_capacity(writes.len());
         for write in writes {
-            outcomes.push(self.commit(write).await);
+            outcomes.push(self.hooks.commit(&*self.inner, write).await);
         }
         outcomes
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        self.hooks.peek(&*self.inner, kind, follower, target)
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        self.inner.replay_all(keys).await
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
@@ -119,10 +111,6 @@ impl<H: Hooks> Store for Hooked<H> {
         self.hooks.get_users(&*self.inner, keys).await
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        self.inner.get_counts(user).await
-    }
-
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
         self.inner.get_all_counts(users).await
     }
@@ -139,16 +127,8 @@ impl<H: Hooks> Store for Hooked<H> {
         self.inner.sweep_users(after, limit).await
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        self.inner.get_record(space, owner, id).await
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        self.inner.scan_records(space, owner, after, limit).await
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        self.inner.count_records(space, owner).await
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        self.inner.count_each(space, owners).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -169,20 +149,16 @@ impl<H: Hooks> Store for Hooked<H> {
         self.inner.scan_history(follower, before, limit).await
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.hooks.events(&*self.inner, after, limit).await
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        self.inner.last_event().await
-    }
-
-    async fn progress(&self) -> Result<Progress> {
+    async fn progress(&self, _partition: u16) -> Result<Progress> {
         self.hooks.progress(&*self.inner).await
     }
 
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        self.inner.covers(watermark).await
+    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+        self.inner.covers(watermark, whose).await
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -1,12 +1,13 @@
 //! A retry is recognised, and has no effect of its own.
 
-use entourage_model::{Code, IdempotencyKey, Kind, Reply};
+use entourage_model::{Code, IdempotencyKey, Kind, Outcome, Reply};
 
 use super::{
     follows::edge_of,
     operations::*,
     world::{World, own_request},
 };
+use crate::StoreExt as _;
 
 pub(super) async fn a_retry_replays_the_first_reply(world: World) {
     let [a, b] = world.users().await;
@@ -87,4 +88,25 @@ pub(super) async fn equal_keys_at_once_have_one_effect(world: World) {
         assert!(outcomes.iter().all(|outcome| outcome.reply == outcomes[0].reply), "all hear the same");
         assert!(world.totals(a).await.1 <= round as u64 + 1, "one effect for each key");
     }
+}
+
+pub(super) async fn what_a_key_came_to_can_be_looked_up(world: World) {
+    let [a, b] = world.users().await;
+    let [first, unused, refused] = [own_request(), own_request(), own_request()];
+    let done = world.done(keyed(follow(a, b), first)).await;
+    world.refused(keyed(follow(a, a), refused), Code::SelfFollow).await;
+    let other = IdempotencyKey { request: first.request + 1, ..first };
+    let mark = world.end_of(&done).await;
+    let found = world.store.replay_all(&[unused, first, refused, other, first]).await;
+    let reply = |found: &entourage_model::Result<Option<Outcome>>| match found {
+        Ok(found) => Ok(found.as_ref().map(|outcome| outcome.reply)),
+        Err(error) => Err(error.code()),
+    };
+    let replies: Vec<_> = found.iter().map(reply).collect();
+    let replayed = Ok(Some(done.reply));
+    assert_eq!(replies, [Ok(None), replayed, Ok(None), Err(Code::IdempotencyMismatch), replayed]);
+    let found = found.into_iter().nth(1).expect("five were asked for").expect("it is known").expect("it is there");
+    assert_eq!((found.replayed, found.version, found.changes.len()), (true, done.version, 0));
+    assert!(world.store.has_seen(&found.watermark).await.expect("watermarks can be compared"));
+    assert!(world.events(mark, &[a, b]).await.is_empty(), "looking changes nothing");
 }

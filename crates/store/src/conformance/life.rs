@@ -1,5 +1,6 @@
 //! Verifying, closing, and opening again.
 
+use crate::{Health, StoreExt as _};
 use entourage_model::{Key, Kind, List, Sequence};
 
 use super::{
@@ -7,7 +8,6 @@ use super::{
     pages,
     world::{World, own_request},
 };
-use crate::Health;
 
 pub(super) async fn verify_is_clean_while_others_write(world: World) {
     let users = world.many_users(12).await;
@@ -114,9 +114,9 @@ pub(super) async fn versions_and_sequences_go_on_after_reopening(world: World) {
     let world = world.reopened().await;
     let next = world.done(follow(a, b)).await;
     assert!(next.version > last.version, "{} after {}", next.version, last.version);
-    assert!(world.store.covers(last.watermark).await.expect("watermarks can be compared"));
+    assert!(world.store.has_seen(&last.watermark).await.expect("watermarks can be compared"));
     let (end, next_end) = (world.end_of(&last).await, world.end_of(&next).await);
-    let between = world.store.events(end, 100).await.expect("events can be read");
+    let between = world.store.events_after(end, 100).await.expect("events can be read");
     assert!(between.iter().any(|event| event.sequence == next_end && event.version == next.version));
     assert_eq!(between[0].sequence, end.next());
     world.assert_sound().await;

@@ -107,6 +107,7 @@ macro_rules! conformance_cases {
                 a_late_retry_does_not_undo_an_unfollow [C6];
                 a_success_without_change_is_recorded [C6];
                 equal_keys_at_once_have_one_effect [C5 C6];
+                what_a_key_came_to_can_be_looked_up [C6];
             }
             events {
                 each_change_has_its_event_in_order [C12];

@@ -13,7 +13,7 @@ use std::{
 use entourage_model::{Key, Kind, List, Millis, Plane, Sequence, Side, Space};
 
 use super::{operations::*, world::World};
-use crate::Store;
+use crate::{Store, StoreExt as _};
 
 const SIZES: [usize; 6] = [1, 2, 5, 16, 53, 100];
 
@@ -254,7 +254,7 @@ pub(super) async fn whoever_reads_on_and_on_gives_way(world: World) {
     };
     let events = async {
         for _ in 0..READS {
-            store.events(Sequence(0), 100).await.expect("events can be read");
+            store.events_after(Sequence(0), 100).await.expect("events can be read");
         }
     };
     assert!(turns(scans).await > 1, "scan");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The macro makes one `#[test]` for each case of [`CASES`], so none can be forgotten, and one that compares the
-//! skipped cases with `skips`. Only the store's [`crate::Profile`] skips a case. `fresh` may make a new store each
+//! skipped cases with `skips`. Only the store's [`crate::Guarantees`] skip a case. `fresh` may make a new store each
 //! time or open a shared place again: cases make their own users and look at nobody else's. (Cases of durable stores
 //! close what `fresh` opened, so only a store that is not durable can be shared itself.) All run on one runtime that
 //! outlives them, so a shared pool of connections does too. Each case names the clauses of [`crate::Store`] it shows
@@ -65,7 +65,7 @@ use std::{future::Future, pin::Pin};
 
 use self::world::World;
 pub use self::{list::CASES, runtime::block_on, world::Fixture};
-use crate::Profile;
+use crate::Guarantees;
 
 type Run = fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -75,8 +75,8 @@ pub struct Case {
     pub name: &'static str,
     /// The clauses of the store's contract that it shows.
     pub clauses: &'static [&'static str],
-    /// Whether a store of this profile promises it.
-    applies: fn(&Profile) -> bool,
+    /// Whether a store with these guarantees promises it.
+    applies: fn(&Guarantees) -> bool,
     run: Run,
 }
 
@@ -88,22 +88,22 @@ impl Case {
     /// Panics if the store does not behave; says so if the case is none of its promises.
     pub async fn run(&self, fixture: impl Into<Fixture>) {
         let world = World::new(fixture.into());
-        let profile = world.store.profile();
-        if !(self.applies)(&profile) {
-            println!("skipped on {}: {} ({})", profile.name, self.name, self.clauses.join(" "));
+        let guarantees = world.store.guarantees();
+        if !(self.applies)(&guarantees) {
+            println!("skipped on {}: {} ({})", guarantees.name, self.name, self.clauses.join(" "));
             return;
         }
         (self.run)(world).await;
     }
 }
 
-/// The names of the cases that a store of this profile skips.
-pub fn skipped(profile: &Profile) -> Vec<&'static str> {
-    CASES.iter().filter(|case| !(case.applies)(profile)).map(|case| case.name).collect()
+/// The names of the cases that a store with these guarantees skips.
+pub fn skipped(guarantees: &Guarantees) -> Vec<&'static str> {
+    CASES.iter().filter(|case| !(case.applies)(guarantees)).map(|case| case.name).collect()
 }
 
 /// Stamps every case on a store: `fresh` is an async function without arguments that returns an `Arc<dyn Store>` or
-/// a [`Fixture`], `skips` the names of the cases that its profile leaves out.
+/// a [`Fixture`], `skips` the names of the cases that its guarantees leave out.
 #[macro_export]
 macro_rules! conformance {
     (fresh = $fresh:path, skips = [$($skip:literal),* $(,)?]) => {
@@ -112,7 +112,7 @@ macro_rules! conformance {
             $crate::conformance::block_on(async {
                 let fixture = $crate::conformance::Fixture::from($fresh().await);
                 let expected: &[&str] = &[$($skip),*];
-                assert_eq!($crate::conformance::skipped(&fixture.profile()), expected);
+                assert_eq!($crate::conformance::skipped(&fixture.guarantees()), expected);
             });
         }
         $crate::conformance_cases! { conformance_stamp($fresh) }

@@ -1,8 +1,7 @@
 //! Reads whole lists and whole logs page by page, and says what is wrong with the pages.
 
+use crate::{Store, StoreExt as _};
 use entourage_model::{Edge, Ended, Event, Key, List, Record, Sequence, Side, Space};
-
-use crate::Store;
 
 /// Every edge of a list that stands still meanwhile.
 pub(super) async fn read_list(store: &dyn Store, list: List, size: usize) -> Result<Vec<Edge>, String> {
@@ -71,7 +70,8 @@ pub(super) async fn read_events(store: &dyn Store, mark: Sequence) -> Result<Vec
     let mut events: Vec<Event> = Vec::new();
     let mut last = mark;
     loop {
-        let page = store.events(last, PAGE).await.map_err(|error| format!("C12: events after {last}: {error}"))?;
+        let page =
+            store.events_after(last, PAGE).await.map_err(|error| format!("C12: events after {last}: {error}"))?;
         let full = page.len() == PAGE;
         if page.len() > PAGE {
             return Err(format!("C12: {} events where {PAGE} were asked for", page.len()));

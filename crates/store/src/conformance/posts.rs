@@ -12,6 +12,7 @@ use super::{
     pages,
     world::{World, own_request},
 };
+use crate::StoreExt as _;
 
 async fn listed(world: &World, author: Key) -> Vec<Record> {
     pages::read_records(&*world.store, Space::Post, author, 3).await.unwrap_or_else(|wrong| panic!("{wrong}"))

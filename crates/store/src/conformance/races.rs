@@ -9,6 +9,7 @@ use super::{
     operations::*,
     world::World,
 };
+use crate::StoreExt as _;
 
 const WRITERS: usize = 64;
 const ROUNDS: usize = 10;

@@ -7,6 +7,7 @@ use super::{
     pages,
     world::{World, own_request},
 };
+use crate::StoreExt as _;
 
 pub(super) async fn written_read_back_and_removed(world: World) {
     let (owner, mark) = world.user_at_mark().await;

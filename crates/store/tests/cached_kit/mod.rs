@@ -15,11 +15,11 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Code, Error, Event, EventBody, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Overwrite, Page,
-    Place, Result, Secret, Sequence, State, User, UserId, UserPatch, Write,
+    Clock, Code, Error, Event, EventBody, EventPosition, Key, Kind, List, ManualClock, Millis, Operation, Outcome,
+    Overwrite, Page, Place, Result, Secret, Sequence, State, User, UserId, UserPatch, Write,
 };
 use entourage_store::{
-    Answer, Identity, Progress, Store, SystemClock,
+    Answer, Identity, Progress, Store, StoreExt as _, SystemClock,
     backends::memory,
     conformance::hooked::{Hooked, Hooks},
     disk::Disk,
@@ -128,8 +128,8 @@ impl Between {
 
 #[async_trait]
 impl Hooks for Between {
-    fn peek(&self, _: &dyn Store, _: Kind, _: Key, _: Key) -> Answer {
-        Answer::Unknown
+    fn peek_all(&self, _: &dyn Store, _: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
     }
 
     fn peek_id(&self, _: &dyn Store, _: Key, _: &[u8]) -> bool {
@@ -175,12 +175,12 @@ impl Hooks for Between {
         page
     }
 
-    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         if self.events_fail.load(Ordering::SeqCst) {
             return Err(Error::unavailable("no events today"));
         }
         let dropped = self.dropped.load(Ordering::SeqCst);
-        if after.0 < dropped {
+        if after.offset.0 < dropped {
             return Err(Error::new(Code::EventsExpired, "gone").resume_from(dropped.to_string()));
         }
         let mut events = inner.events(after, limit).await?;
@@ -198,7 +198,7 @@ impl Hooks for Between {
         if self.events_fail.load(Ordering::SeqCst) {
             return Err(Error::unavailable("no events today"));
         }
-        let Progress { listed, covered, newest } = inner.progress().await?;
+        let Progress { listed, covered, newest } = inner.progress(0).await?;
         let most = Sequence(self.listed_to.load(Ordering::SeqCst));
         Ok(Progress { listed: listed.min(most), covered: covered.min(most), newest })
     }
@@ -255,10 +255,11 @@ impl Witness {
 }
 
 impl Hooks for Witness {
-    fn peek(&self, inner: &dyn Store, kind: Kind, follower: Key, target: Key) -> Answer {
-        let answer = inner.peek(kind, follower, target);
-        self.checks.fetch_add(u64::from(answer != Answer::Unknown), Ordering::SeqCst);
-        answer
+    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let before = answers.len();
+        inner.peek_all(kind, pairs, answers);
+        let known = answers.iter().skip(before).filter(|answer| **answer != Answer::Unknown).count();
+        self.checks.fetch_add(known as u64, Ordering::SeqCst);
     }
 
     fn peek_common(&self, inner: &dyn Store, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
@@ -302,7 +303,7 @@ pub async fn a_write_between_read_and_fill(store: Arc<dyn Store>, through_layer:
         done(&*store, follow(1, 2)).await;
         let outcome = done(&*store, unfollow(1, 3)).await;
         // The tail hears of it before the row comes.
-        assert!(layer.covers(outcome.watermark).await.unwrap());
+        assert!(layer.has_seen(&outcome.watermark).await.unwrap());
     }
     store.hooks.release_scans();
     assert!(reader.await.unwrap(), "the read ends after the write, and asks the store");

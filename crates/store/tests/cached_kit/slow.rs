@@ -10,10 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    EdgeValue, Event, Key, Kind, List, Operation, Outcome, Page, Place, Result, Sequence, User, Write,
+    EdgeValue, Event, EventPosition, Key, Kind, List, Operation, Outcome, Page, Place, Result, User, Write,
 };
 use entourage_store::{
-    Answer, Progress, Store,
+    Answer, Progress, Store, StoreExt as _,
     conformance::hooked::{Hooked, Hooks},
     layers::cached::{self, Options},
 };
@@ -44,8 +44,8 @@ impl Slow {
 
 #[async_trait]
 impl Hooks for Slow {
-    fn peek(&self, _: &dyn Store, _: Kind, _: Key, _: Key) -> Answer {
-        Answer::Unknown
+    fn peek_all(&self, _: &dyn Store, _: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
     }
 
     fn peek_id(&self, _: &dyn Store, _: Key, _: &[u8]) -> bool {
@@ -81,7 +81,7 @@ impl Hooks for Slow {
         page
     }
 
-    async fn events(&self, inner: &dyn Store, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.pause().await;
         let events = inner.events(after, limit).await;
         self.pause().await;
@@ -90,7 +90,7 @@ impl Hooks for Slow {
 
     async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
         self.pause().await;
-        let progress = inner.progress().await;
+        let progress = inner.progress(0).await;
         self.pause().await;
         progress
     }
@@ -160,7 +160,7 @@ async fn write_and_look(servers: &[Arc<cached::Store>; 2], writer: i64, round: u
         }
     };
     look(mine, "where it was written").await;
-    assert!(other.covers(outcome.watermark).await.unwrap());
+    assert!(other.has_seen(&outcome.watermark).await.unwrap());
     look(other, "with the token").await;
     // Somebody else's row is brought in while they write.
     let neighbour = (Key(1 + (writer + round as i64) % WRITERS), Key(target));

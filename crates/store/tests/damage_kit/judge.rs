@@ -1,7 +1,9 @@
 //! Right, or refused with the name of the file: everything else is a verdict.
 
 use entourage_model::{Key, Kind};
-use entourage_store::{Store as _, backends::embedded::Store, conformance::block_on, disk::crash::CrashDisk};
+use entourage_store::{
+    Store as _, StoreExt as _, backends::embedded::Store, conformance::block_on, disk::crash::CrashDisk,
+};
 
 use super::{
     harm::Harm,

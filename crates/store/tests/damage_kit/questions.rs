@@ -1,7 +1,7 @@
 //! Everything that can be asked of a store, one question at a time: damage may cost an answer, and only that one.
 
 use entourage_model::{Error, Event, Key, Kind, List, Place, Plane, Result, Sequence, Side, Space};
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 
 use super::world::USERS;
 
@@ -66,7 +66,7 @@ async fn events(store: &dyn Store, note: &mut impl FnMut(String, Result<String>)
     let end = last.as_ref().map_or(0, |last| last.0);
     note("last event".into(), last.map(|last| last.to_string()));
     for start in (0..=end).step_by(53) {
-        let mut page = store.events(Sequence(start), PAGE).await;
+        let mut page = store.events_after(Sequence(start), PAGE).await;
         let is_gapless =
             |events: &Vec<Event>| (start + 1..).zip(events).all(|(wanted, e)| e.sequence == Sequence(wanted));
         if page.as_ref().is_ok_and(|events| !is_gapless(events)) {

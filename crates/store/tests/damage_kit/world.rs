@@ -6,7 +6,7 @@ use entourage_model::{
     Condition, IdempotencyKey, Key, Operation, Overwrite, RecordId, Reply, Space, UserId, UserPatch, Write,
 };
 use entourage_store::{
-    Store as _,
+    Store as _, StoreExt as _,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::{

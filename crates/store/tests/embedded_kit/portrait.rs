@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use entourage_model::{Key, Kind, List, Place, Plane, Result, Sequence, Side, Space};
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 
 pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
     let mut text = graph(store).await?;
@@ -39,7 +39,7 @@ async fn events(store: &dyn Store) -> Result<String> {
     let mut text = String::new();
     let mut after = Sequence::ZERO;
     loop {
-        let events = store.events(after, 7).await?;
+        let events = store.events_after(after, 7).await?;
         let Some(last) = events.last() else { return Ok(text) };
         after = last.sequence;
         for event in &events {

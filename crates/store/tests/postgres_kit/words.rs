@@ -5,7 +5,7 @@ use std::sync::Arc;
 use entourage_model::{
     Code, Event, Key, Operation, Outcome, Overwrite, Reply, Result, Sequence, UserId, UserPatch, Write,
 };
-use entourage_store::{Health, Store};
+use entourage_store::{Health, Store, StoreExt as _};
 use tokio::{sync::Barrier, task::JoinSet};
 use tokio_postgres::NoTls;
 
@@ -70,7 +70,7 @@ pub fn refused(outcomes: &[Result<Outcome>], code: Code) -> usize {
 /// Waits until `wanted` events are listed; another test may hold the horizon back for a while.
 pub async fn events(store: &dyn Store, wanted: usize) -> Vec<Event> {
     for _ in 0..20 {
-        let listed = store.events(Sequence::ZERO, usize::MAX).await.unwrap();
+        let listed = store.events_after(Sequence::ZERO, usize::MAX).await.unwrap();
         assert!(listed.len() <= wanted, "{} events of {wanted}", listed.len());
         for (index, event) in listed.iter().enumerate() {
             assert_eq!(event.sequence, Sequence(index as u64 + 1));

@@ -121,7 +121,7 @@ impl Session {
 
     pub(super) fn token(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         match args.len() {
-            1 => match self.last_token {
+            1 => match &self.last_token {
                 Some(token) => out.text(&self.service().show_token(token)),
                 None => out.null(),
             },

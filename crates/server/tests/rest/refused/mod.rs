@@ -17,7 +17,7 @@ use std::{
 
 use entourage_model::{Event, EventBody, Key, RecordId, Sequence, Space};
 use entourage_service::{Limits, Rules};
-use entourage_store::Store;
+use entourage_store::{Store, StoreExt as _};
 use serde_json::Value;
 
 use super::{
@@ -186,7 +186,7 @@ fn described(id: &str) -> (&'static str, &'static str, &'static Value) {
 fn wait_for_deliveries(store: &dyn Store) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let events = store.events(Sequence::ZERO, 10_000).await.unwrap();
+        let events = store.events_after(Sequence::ZERO, 10_000).await.unwrap();
         let is_post = |event: &&Event| matches!(event.body, EventBody::Record { space: Space::Post, .. });
         let last = events.iter().rfind(is_post).unwrap().sequence.0;
         let offset = RecordId::new(b"offset").unwrap();

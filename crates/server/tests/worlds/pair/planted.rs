@@ -8,6 +8,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use entourage_model::{KeyHasher, Millis};
+use entourage_store::StoreExt as _;
 use serde_json::{Value, json};
 
 use super::{

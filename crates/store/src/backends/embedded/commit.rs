@@ -60,14 +60,10 @@ impl Batch {
     }
 }
 
-pub(super) enum Reply {
-    One(oneshot::Sender<Result<Outcome>>),
-    Many(oneshot::Sender<Vec<Result<Outcome>>>, usize),
-}
-
 /// Who waits for a batch.
 pub(super) enum Replies {
-    Each(Vec<Reply>),
+    /// Each for so many of its results.
+    Each(Vec<(oneshot::Sender<Vec<Result<Outcome>>>, usize)>),
     Whole(oneshot::Sender<Vec<Result<Outcome>>>),
 }
 
@@ -79,15 +75,8 @@ impl Replies {
             Self::Each(replies) => replies,
         };
         let mut results = results.into_iter();
-        for reply in replies {
-            match reply {
-                Reply::One(reply) => {
-                    if let Some(result) = results.next() {
-                        let _ = reply.send(result);
-                    }
-                }
-                Reply::Many(reply, count) => drop(reply.send(results.by_ref().take(count).collect())),
-            }
+        for (reply, count) in replies {
+            let _ = reply.send(results.by_ref().take(count).collect());
         }
     }
 }

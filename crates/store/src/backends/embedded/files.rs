@@ -299,7 +299,7 @@ mod tests {
         super::{Options, Store, random_identity, restore},
         *,
     };
-    use crate::{Store as _, conformance::block_on, disk::crash::CrashDisk};
+    use crate::{Store as _, StoreExt as _, conformance::block_on, disk::crash::CrashDisk};
 
     #[test]
     fn numbers_go_round_and_pass_over_those_in_use() {

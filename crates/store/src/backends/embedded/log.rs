@@ -109,7 +109,7 @@ impl Frame {
         let mut outcomes = Vec::with_capacity(self.records as usize);
         for _ in 0..self.records {
             let outcome = record::decode(&mut reader, base, last)?;
-            last = outcome.watermark;
+            last = outcome.watermark.sequence();
             outcomes.push(outcome);
         }
         reader.end()?;

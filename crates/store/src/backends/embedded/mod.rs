@@ -67,8 +67,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
-    Sequence, Space, User, Version, Write,
+    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
+    Place, Record, RecordId, Result, Space, User, Version, Watermark, Write, replay,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -87,7 +87,7 @@ pub use self::{
     left_out::{Check, leave_out},
     planted::Damage,
 };
-use crate::{Answer, Health, Identity, Profile, Progress, Report, Unhealthy, disk::Disk, share};
+use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Unhealthy, Whose, disk::Disk, share};
 
 /// Edges that are looked up before others get their turn: each may be in a block of its own.
 const EDGES_AT_ONCE: usize = 16;
@@ -301,24 +301,18 @@ fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
 
 #[async_trait]
 impl crate::Store for Store {
-    fn profile(&self) -> Profile {
-        Profile { name: "embedded", durable: true, peeks: true, numbered: true }
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { durable: true, ..Guarantees::in_one_process("embedded") }
     }
 
     fn identity(&self) -> &Identity {
         &self.engine.identity
     }
 
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        let (reply, answer) = oneshot::channel();
-        self.push(Job::One { write, reply }, self.engine.options.queue_limit)?;
-        answer.await.map_err(|_| self.gone())?
-    }
-
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         let count = writes.len();
         let (reply, answer) = oneshot::channel();
-        let refused = match self.push(Job::Many { writes, reply }, self.engine.options.queue_limit) {
+        let refused = match self.push(Job::Commit { writes, reply }, self.engine.options.queue_limit) {
             Ok(()) => match answer.await {
                 Ok(results) => return results,
                 Err(_) => self.gone(),
@@ -328,8 +322,14 @@ impl crate::Store for Store {
         vec![Err(refused); count]
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        if self.engine.state.has_active(StoredPlane::of_row(kind), follower, target) { Answer::Yes } else { Answer::No }
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        let (now, ttl) = (Version::of_millis(self.engine.clock.now()), self.engine.options.idempotency_millis());
+        let outcome = |key: &IdempotencyKey| {
+            let record = self.engine.idempotency.get(&key.scope, now, ttl)?;
+            let watermark = Watermark::at(self.engine.state.published());
+            Ok(record.map(|record| replay(record, *key, watermark)).transpose()?)
+        };
+        keys.iter().map(outcome).collect()
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
@@ -376,8 +376,13 @@ impl crate::Store for Store {
         Ok(users)
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        Ok(self.engine.state.counts(user))
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        let mut counts = Vec::with_capacity(users.len());
+        for users in users.chunks(share::CHUNK) {
+            counts.extend(users.iter().map(|&user| self.engine.state.counts(user)));
+            share::spend_rows(users.len()).await;
+        }
+        Ok(counts)
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -397,25 +402,40 @@ impl crate::Store for Store {
         self.beside(move |engine| Ok(read::sweep(&engine.state, after, limit))).await
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        let key = ShelfKey { owner, shelf: Shelf::Records(space) };
-        let found = self.engine.state.documents.get(&self.engine.files, key, id.as_bytes())?;
-        share::spend(1).await;
-        Ok(found.map(|found| Record { id: id.clone(), version: found.version, value: found.value }))
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        let mut records = Vec::with_capacity(ids.len());
+        for (owner, id) in ids {
+            let key = ShelfKey { owner: *owner, shelf: Shelf::Records(space) };
+            let found = self.engine.state.documents.get(&self.engine.files, key, id.as_bytes())?;
+            share::spend(1).await;
+            records.push(found.map(|found| Record { id: id.clone(), version: found.version, value: found.value }));
+        }
+        Ok(records)
     }
 
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        let key = ShelfKey { owner, shelf: Shelf::Records(space) };
-        let found = self.engine.state.documents.scan(&self.engine.files, key, after.unwrap_or_default(), limit)?;
-        share::spend(1 + found.len() / DOCUMENTS_A_UNIT).await;
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
         let record = |(id, document): Named| {
             Ok(Record { id: RecordId::new(&id)?, version: document.version, value: document.value })
         };
-        found.into_iter().map(record).collect()
+        let mut lists = Vec::with_capacity(owners.len());
+        for &owner in owners {
+            let key = ShelfKey { owner, shelf: Shelf::Records(space) };
+            let found = self.engine.state.documents.scan(&self.engine.files, key, after.unwrap_or_default(), limit)?;
+            share::spend(1 + found.len() / DOCUMENTS_A_UNIT).await;
+            lists.push(found.into_iter().map(record).collect::<Result<_>>()?);
+        }
+        Ok(lists)
     }
 
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        Ok(self.engine.state.documents.count(ShelfKey { owner, shelf: Shelf::Records(space) }))
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        let count = |&owner: &Key| self.engine.state.documents.count(ShelfKey { owner, shelf: Shelf::Records(space) });
+        Ok(owners.iter().map(count).collect())
     }
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
@@ -426,7 +446,8 @@ impl crate::Store for Store {
         Ok(ended)
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
+        let after = after.offset;
         if after >= self.engine.state.published() {
             return Ok(Vec::new());
         }
@@ -434,17 +455,13 @@ impl crate::Store for Store {
         self.beside(move |engine| events::read(engine, after, limit)).await
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        Ok(self.engine.state.published())
-    }
-
-    async fn progress(&self) -> Result<Progress> {
+    async fn progress(&self, _partition: u16) -> Result<Progress> {
         let published = self.engine.state.published();
         Ok(Progress { listed: published, covered: published, newest: published })
     }
 
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        Ok(watermark <= self.engine.state.published())
+    async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
+        Ok((watermark.sequence() <= self.engine.state.published()).into())
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -2,7 +2,7 @@
 
 use entourage_model::{
     Cause, Change, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Outcome,
-    RecordChange, RecordId, Reply, Sequence, Space, State, User, UserChange, UserId, Version,
+    RecordChange, RecordId, Reply, Sequence, Space, State, User, UserChange, UserId, Version, Watermark,
 };
 use serde::Deserialize;
 use smallvec::SmallVec;
@@ -62,7 +62,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, base: Version, last: Sequence) -> 
             _ => return Err(Corrupt("unknown change")),
         }
     }
-    let watermark = last.plus(changes.len() as u64);
+    let watermark = Watermark::at(last.plus(changes.len() as u64));
     // Nobody is told the reply of a recovered outcome; a retry reads it from the idempotency record.
     let reply =
         idempotency.as_deref().map_or(Reply::Gone { changed: false }, |record: &IdempotencyRecord| record.reply);

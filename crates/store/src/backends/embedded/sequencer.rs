@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::{
-    commit::{Batch, Committer, Flight, Replies, Reply},
+    commit::{Batch, Committer, Flight, Replies},
     engine::{Engine, Frozen},
     fault::Fault,
     overlay::{Look, Overlay},
@@ -26,11 +26,7 @@ const SEAL_EVERY: Duration = Duration::from_secs(1);
 const MANY: usize = 64;
 
 pub(super) enum Job {
-    One {
-        write: Write,
-        reply: oneshot::Sender<Result<Outcome>>,
-    },
-    Many {
+    Commit {
         writes: Vec<Write>,
         reply: oneshot::Sender<Vec<Result<Outcome>>>,
     },
@@ -45,8 +41,7 @@ pub(super) enum Job {
 impl Job {
     const fn writes(&self) -> usize {
         match self {
-            Self::One { .. } => 1,
-            Self::Many { writes, .. } => writes.len(),
+            Self::Commit { writes, .. } => writes.len(),
             Self::Freeze { .. } => 0,
         }
     }
@@ -208,22 +203,17 @@ impl Sequencer {
         let mut batch = Batch::new(writes, self.last);
         for job in jobs.drain(..) {
             match job {
-                Job::One { write, reply } => {
-                    let parties = parties(&write).map(|key| (key, self.engine.state.ordinal(key)));
-                    self.decide(&write, parties, None, &mut batch);
-                    replies.push(Reply::One(reply));
-                }
                 // A batch of its own: its results are handed over as they are, not copied out of others.
-                Job::Many { writes, reply } if writes.len() >= large => {
+                Job::Commit { writes, reply } if writes.len() >= large => {
                     self.finish(batch, Replies::Each(std::mem::take(&mut replies)));
                     batch = Batch::new(writes.len(), self.last);
                     self.decide_all(&writes, &mut batch);
                     self.finish(batch, Replies::Whole(reply));
                     batch = Batch::new(0, self.last);
                 }
-                Job::Many { writes, reply } => {
+                Job::Commit { writes, reply } => {
                     self.decide_all(&writes, &mut batch);
-                    replies.push(Reply::Many(reply, writes.len()));
+                    replies.push((reply, writes.len()));
                 }
                 Job::Freeze { drop_log, reply } => {
                     self.flush(&mut batch);

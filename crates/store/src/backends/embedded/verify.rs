@@ -292,7 +292,7 @@ mod tests {
 
     use entourage_model::{
         Cause, Change, EdgeChange, EdgeValue, ManualClock, Millis, Operation, Outcome, Overwrite, Reply, Secret,
-        UserId, UserPatch,
+        UserId, UserPatch, Watermark,
     };
 
     use super::{
@@ -304,7 +304,7 @@ mod tests {
         },
         *,
     };
-    use crate::{Identity, Recounted, Store as _, conformance::block_on, disk::crash::CrashDisk};
+    use crate::{Identity, Recounted, Store as _, StoreExt as _, conformance::block_on, disk::crash::CrashDisk};
 
     fn follow(follower: i64, target: i64, quiet: bool) -> Operation {
         Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(quiet), cap: None }
@@ -377,7 +377,7 @@ mod tests {
         engine.state.apply_logged(&[Outcome {
             reply: Reply::Gone { changed: true },
             version,
-            watermark: Sequence::ZERO,
+            watermark: Watermark::at(Sequence::ZERO),
             changes: vec![Change::Edge(change)].into(),
             idempotency: None,
             replayed: false,

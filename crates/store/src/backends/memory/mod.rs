@@ -8,13 +8,14 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence,
-    Space, State, User, Version, VersionClock, View, Write, resolve,
+    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
+    Record, RecordId, Result, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write, replay,
+    resolve,
 };
 use parking_lot::RwLock;
 
 pub use self::graph::Graph;
-use crate::{Answer, Health, Identity, Profile, Progress, Report, retention, share};
+use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Whose, retention, share};
 
 /// Everything behind one lock; gone with the process.
 pub struct Store {
@@ -57,27 +58,26 @@ impl Store {
 
 #[async_trait]
 impl crate::Store for Store {
-    fn profile(&self) -> Profile {
-        Profile { name: "memory", durable: false, peeks: true, numbered: true }
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::in_one_process("memory")
     }
 
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        self.commit_now(&write)
-    }
-
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         writes.iter().map(|write| self.commit_now(write)).collect()
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        match self.inner.read().graph.edge(kind, follower, target) {
-            Some(value) if value.state == State::Active => Answer::Yes,
-            _ => Answer::No,
-        }
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        let inner = self.inner.read();
+        let (now, last) = (Version::of_millis(self.clock.now()), Sequence(inner.events.len() as u64));
+        let outcome = |key: &IdempotencyKey| {
+            let record = inner.graph.idempotency(&key.scope, now);
+            Ok(record.map(|record| replay(record, *key, Watermark::at(last))).transpose()?)
+        };
+        keys.iter().map(outcome).collect()
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
@@ -144,8 +144,9 @@ impl crate::Store for Store {
         Ok(users)
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        Ok(self.inner.read().graph.counts(user))
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        let graph = &self.inner.read().graph;
+        Ok(users.iter().map(|&user| graph.counts(user)).collect())
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -162,18 +163,35 @@ impl crate::Store for Store {
         Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        Ok(self.inner.read().graph.record(space, owner, id))
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        let records: Vec<Record> = self.inner.read().graph.documents().scan(space, owner, after).take(limit).collect();
-        share::spend_rows(records.len()).await;
+    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
+        let records = {
+            let graph = &self.inner.read().graph;
+            ids.iter().map(|(owner, id)| graph.record(space, *owner, id)).collect()
+        };
+        share::spend_rows(ids.len()).await;
         Ok(records)
     }
 
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        Ok(self.inner.read().graph.record_count(space, owner))
+    async fn scan_each(
+        &self,
+        space: Space,
+        owners: &[Key],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Vec<Record>>> {
+        let mut lists = Vec::with_capacity(owners.len());
+        for &owner in owners {
+            let records: Vec<Record> =
+                self.inner.read().graph.documents().scan(space, owner, after).take(limit).collect();
+            share::spend_rows(records.len()).await;
+            lists.push(records);
+        }
+        Ok(lists)
+    }
+
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        let graph = &self.inner.read().graph;
+        Ok(owners.iter().map(|&owner| graph.record_count(space, owner)).collect())
     }
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
@@ -181,24 +199,20 @@ impl crate::Store for Store {
         Ok(self.inner.read().graph.history(follower, before, oldest).take(limit).collect())
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        let from = usize::try_from(after.0).unwrap_or(usize::MAX);
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
+        let from = usize::try_from(after.offset.0).unwrap_or(usize::MAX);
         let events: Vec<Event> = self.inner.read().events.iter().skip(from).take(limit).cloned().collect();
         share::spend_rows(events.len()).await;
         Ok(events)
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        Ok(Sequence(self.inner.read().events.len() as u64))
-    }
-
-    async fn progress(&self) -> Result<Progress> {
+    async fn progress(&self, _partition: u16) -> Result<Progress> {
         let last = Sequence(self.inner.read().events.len() as u64);
         Ok(Progress { listed: last, covered: last, newest: last })
     }
 
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        Ok(watermark.0 <= self.inner.read().events.len() as u64)
+    async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
+        Ok((watermark.sequence().0 <= self.inner.read().events.len() as u64).into())
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -2,8 +2,8 @@
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
-    Change, EdgeChange, Error, Expiry, Operation, Outcome, RecordChange, Result, Sequence, User, Version, Write,
-    resolve,
+    Change, EdgeChange, Error, Expiry, Operation, Outcome, RecordChange, Result, Sequence, User, Version, Watermark,
+    Write, resolve,
 };
 use parking_lot::Mutex;
 
@@ -59,7 +59,7 @@ impl Store {
         let version = self.version_above(floor, &mut version.lock());
         let mut outcome = resolve(&view, write, version, Sequence::ZERO)?;
         let deltas = counts::deltas(&outcome.changes);
-        outcome.watermark = put(&transaction, &outcome, &deltas).await?;
+        outcome.watermark = Watermark::at(put(&transaction, &outcome, &deltas).await?);
         transaction.commit().await.map_err(Failure::of_commit)?;
         Ok((outcome, deltas.len() as u64))
     }

@@ -32,8 +32,8 @@ use std::{
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result,
-    Sequence, Space, User, Version, VersionClock, Write,
+    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
+    Place, Record, RecordId, Result, Space, User, Version, VersionClock, Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -45,7 +45,10 @@ use self::{
     lock::Locks,
 };
 pub use self::{look::look, options::Options};
-use crate::{Answer, Health, Identity, Profile, Progress, Report, Unhealthy};
+use crate::{
+    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, Unhealthy, Whose,
+    Writers,
+};
 
 const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
@@ -135,16 +138,21 @@ impl Store {
 
 #[async_trait]
 impl crate::Store for Store {
-    fn profile(&self) -> Profile {
-        Profile { name: "postgres", durable: true, peeks: false, numbered: false }
+    fn guarantees(&self) -> Guarantees {
+        Guarantees {
+            name: "postgres",
+            durable: true,
+            peeks: false,
+            writers: Writers::Many,
+            order: CommitOrder::Unknown,
+            derived: Derived::InCommit,
+            mirrors: Mirrors::OneRow,
+            partitions: 1,
+        }
     }
 
     fn identity(&self) -> &Identity {
         &self.identity
-    }
-
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        self.commit_one(&write).await
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
@@ -155,9 +163,28 @@ impl crate::Store for Store {
         outcomes
     }
 
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        match answering(retrying(|| self.read_replies(keys))).await {
+            Ok(replies) => replies,
+            Err(error) => vec![Err(error.into()); keys.len()],
+        }
+    }
+
     /// Nothing is kept in memory, so nothing is known without asking.
-    fn peek(&self, _kind: Kind, _follower: Key, _target: Key) -> Answer {
-        Answer::Unknown
+    fn peek_all(&self, _kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
+
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    }
+
+    fn peek_common(&self, _one: Key, _other: Key, _limit: usize, _found: &mut Vec<Key>) -> bool {
+        false
+    }
+
+    fn peek_id(&self, _key: Key, _id: &[u8]) -> bool {
+        false
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
@@ -166,11 +193,6 @@ impl crate::Store for Store {
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
         Ok(answering(retrying(|| self.read_users(keys))).await?)
-    }
-
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        let users = [user];
-        Ok(answering(retrying(|| self.read_counts(&users))).await?.pop().flatten())
     }
 
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
@@ -189,16 +211,8 @@ impl crate::Store for Store {
         Ok(answering(retrying(|| self.read_users_above(after, limit))).await?)
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        Ok(answering(retrying(|| self.read_record(space, owner, id))).await?)
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        Ok(answering(retrying(|| self.read_records(space, owner, after, limit))).await?)
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        Ok(answering(retrying(|| self.read_record_count(space, owner))).await?)
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        Ok(answering(retrying(|| self.read_record_counts(space, owners))).await?)
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -219,24 +233,19 @@ impl crate::Store for Store {
         Ok(answering(retrying(|| self.read_history(follower, before, limit))).await?)
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         answering(retrying(|| self.relay())).await?;
         self.tidy_sometimes().await;
-        Ok(answering(retrying(|| self.read_events(after, limit))).await?)
+        Ok(answering(retrying(|| self.read_events(after.offset, limit))).await?)
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        answering(retrying(|| self.relay())).await?;
-        Ok(answering(retrying(|| self.read_last_event())).await?)
-    }
-
-    async fn progress(&self) -> Result<Progress> {
+    async fn progress(&self, _partition: u16) -> Result<Progress> {
         Ok(answering(retrying(|| self.read_progress())).await?)
     }
 
     /// The watermark is a transaction's number: it is covered when a snapshot taken now sees that transaction.
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        Ok(answering(retrying(|| self.sees(watermark.0))).await?)
+    async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
+        Ok(answering(retrying(|| self.sees(watermark.sequence().0))).await?.into())
     }
 
     async fn verify(&self) -> Result<Report> {

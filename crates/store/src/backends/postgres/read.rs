@@ -1,6 +1,9 @@
 //! Reads: each is one statement, so each sees one moment.
 
-use entourage_model::{Counts, EdgeValue, Key, Kind, List, Page, Place, Plane, Side, User};
+use entourage_model::{
+    Counts, EdgeValue, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Plane, Sequence, Side, User, Version,
+    Watermark, replay,
+};
 use tokio_postgres::Row;
 
 use super::{
@@ -18,6 +21,8 @@ const COUNTS: &str = "SELECT u.key, c.plane, c.side, c.total, c.quiet FROM users
      LEFT JOIN LATERAL (SELECT plane, side, sum(total)::bigint AS total, sum(quiet)::bigint AS quiet \
          FROM count_parts WHERE user_key = u.key GROUP BY plane, side) c ON true \
      WHERE u.key = ANY($1)";
+const REPLIES: &str = "SELECT i.request, i.version, i.reply::text, pg_current_xact_id()::text, asked.place \
+     FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (scope, place) JOIN idempotency i ON i.scope = asked.scope";
 const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
 
 /// A page and the totals of its list. Without edges there is one row that has only the totals. Quiet edges and the others
@@ -133,6 +138,30 @@ impl Store {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = client.query(&statement, &[&from.0, &limit]).await?;
         Ok(rows.iter().map(row::user).collect::<Result<_, _>>()?)
+    }
+
+    /// With a transaction number of its own: whoever sees that one sees the earlier write.
+    pub(super) async fn read_replies(
+        &self,
+        keys: &[IdempotencyKey],
+    ) -> Result<Vec<entourage_model::Result<Option<Outcome>>>, Failure> {
+        let scopes: Vec<&[u8]> = keys.iter().map(|key| key.scope.as_slice()).collect();
+        let client = self.client().await?;
+        let statement = client.prepare_cached(REPLIES).await?;
+        let now = Version::of_millis(self.clock.now());
+        let mut replies: Vec<entourage_model::Result<Option<Outcome>>> = keys.iter().map(|_| Ok(None)).collect();
+        for found in client.query(&statement, &[&scopes]).await? {
+            let place = usize::try_from(found.get::<_, i64>(4) - 1).ok();
+            let asked = place.and_then(|place| Some((keys.get(place)?, replies.get_mut(place)?)));
+            let (key, reply) = asked.ok_or_else(|| unreadable("place"))?;
+            let record = row::idempotency(&found, key.scope)?;
+            if record.version.millis().plus(self.options.idempotency_millis()) > now.millis() {
+                let number: &str = found.get(3);
+                let number = Sequence(number.parse().map_err(|_| unreadable("transaction number"))?);
+                *reply = replay(record, *key, Watermark::at(number)).map(Some).map_err(Into::into);
+            }
+        }
+        Ok(replies)
     }
 
     pub(super) async fn sees(&self, transaction_number: u64) -> Result<bool, Failure> {

@@ -34,8 +34,8 @@ const ERASED: &str = "INSERT INTO erased (key, version) VALUES ($1, $2) \
      ON CONFLICT (key) DO UPDATE SET version = greatest(erased.version, excluded.version)";
 pub(super) const GET: &str = "SELECT id, version, value FROM records WHERE owner = $1 AND space = $2 AND id = $3";
 pub(super) const COUNT: &str = "SELECT count(*) FROM records WHERE owner = $1 AND space = $2";
-const SCAN: &str = "SELECT id, version, value FROM records WHERE owner = $1 AND space = $2 AND id > $3 \
-     ORDER BY id LIMIT $4";
+const COUNT_EACH: &str = "SELECT (SELECT count(*) FROM records WHERE owner = asked.owner AND space = $1) \
+     FROM unnest($2::bigint[]) WITH ORDINALITY AS asked (owner, place) ORDER BY asked.place";
 const GET_ALL: &str = "SELECT r.id, r.version, r.value \
      FROM unnest($2::bigint[], $3::bytea[]) WITH ORDINALITY AS asked (owner, id, place) \
      LEFT JOIN records r ON r.owner = asked.owner AND r.space = $1 AND r.id = asked.id ORDER BY asked.place";
@@ -121,34 +121,12 @@ pub(super) async fn erase(transaction: &Transaction<'_>, key: Key, version: Vers
 }
 
 impl Store {
-    pub(super) async fn read_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>, Failure> {
+    pub(super) async fn read_record_counts(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>, Failure> {
+        let owners: Vec<i64> = owners.iter().map(|owner| owner.0).collect();
         let client = self.client().await?;
-        let statement = client.prepare_cached(GET).await?;
-        let found = client.query_opt(&statement, &[&owner.0, &(space as i16), &id.as_bytes()]).await?;
-        Ok(found.map(|found| row::record(&found)).transpose()?)
-    }
-
-    pub(super) async fn read_records(
-        &self,
-        space: Space,
-        owner: Key,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<Record>, Failure> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let client = self.client().await?;
-        let statement = client.prepare_cached(SCAN).await?;
-        // No id is empty, so all are above nothing.
-        let after = after.unwrap_or_default();
-        let rows = client.query(&statement, &[&owner.0, &(space as i16), &after, &limit]).await?;
-        Ok(rows.iter().map(row::record).collect::<Result<_, _>>()?)
-    }
-
-    pub(super) async fn read_record_count(&self, space: Space, owner: Key) -> Result<u64, Failure> {
-        let client = self.client().await?;
-        let statement = client.prepare_cached(COUNT).await?;
-        let count: i64 = client.query_one(&statement, &[&owner.0, &(space as i16)]).await?.get(0);
-        Ok(count.unsigned_abs())
+        let statement = client.prepare_cached(COUNT_EACH).await?;
+        let rows = client.query(&statement, &[&(space as i16), &owners]).await?;
+        Ok(rows.iter().map(|row| row.get::<_, i64>(0).unsigned_abs()).collect())
     }
 
     pub(super) async fn read_all_records(

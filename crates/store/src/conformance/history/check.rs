@@ -8,7 +8,7 @@ use super::{
     Ending, Record, Verb,
     timeline::{Bounds, Link, Moment, Timeline},
 };
-use crate::{Store, conformance::pages};
+use crate::{Store, StoreExt as _, conformance::pages};
 
 /// What is wrong with a history, given the store as it ended up; nothing, if nothing is. `mark` is a watermark from
 /// before the first record; nobody but the recorded clients wrote to these users, who had no edges before.

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::sync::Barrier;
 
 use super::{Action, Ending, Record, Verb};
-use crate::Store;
+use crate::{CommitOrder, Store, StoreExt as _};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -72,7 +72,10 @@ pub async fn drive(store: &Arc<dyn Store>, users: &[Key], load: Load) -> Vec<Rec
             for _ in 0..load.requests {
                 let action = Action::draw(&mut rng, &users);
                 let invoked = ticks.next();
-                let ending = Ending::of(&store.commit(Write::from(action.operation())).await, store.profile().numbered);
+                let ending = Ending::of(
+                    &store.commit(Write::from(action.operation())).await,
+                    store.guarantees().order == CommitOrder::Known,
+                );
                 let completed = (ending != Ending::Info).then(|| ticks.next());
                 records.push(Record { client, action, invoked, completed, ending });
                 tokio::task::yield_now().await;

@@ -68,13 +68,13 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// `numbered`: as the store's [`crate::Profile`] says.
+    /// `numbered`: as the store's [`crate::Guarantees`] says.
     pub fn of(result: &Result<Outcome, Error>, numbered: bool) -> Self {
         match result {
             Ok(outcome) => Self::Ok {
                 changed: outcome.reply.changed(),
                 version: Some(outcome.version),
-                watermark: numbered.then_some(outcome.watermark),
+                watermark: numbered.then_some(outcome.watermark.sequence()),
             },
             Err(error) if error.code().http_status() >= 500 => Self::Info,
             Err(error) => Self::Fail(error.code().as_str().to_owned()),

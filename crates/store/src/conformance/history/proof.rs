@@ -6,7 +6,7 @@ use entourage_model::{Key, KeyHasher, Operation, Overwrite, Secret, Sequence, Us
 
 use super::{Ending, Load, Record, Verb, check, drive};
 use crate::{
-    Identity, Store, SystemClock,
+    Identity, Store, StoreExt as _, SystemClock,
     backends::memory,
     conformance::{block_on, world::own_id},
 };

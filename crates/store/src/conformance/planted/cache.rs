@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::passes;
 use crate::{
-    Answer, Identity, Store, SystemClock,
+    Answer, Identity, Store, StoreExt as _, SystemClock,
     backends::memory,
     conformance::{
         block_on,
@@ -97,21 +97,20 @@ impl Cache {
 
 #[async_trait]
 impl Hooks for Cache {
-    fn peek(&self, inner: &dyn Store, kind: Kind, follower: Key, target: Key) -> Answer {
+    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
         if kind != Kind::Follow {
-            return inner.peek(kind, follower, target);
+            return inner.peek_all(kind, pairs, answers);
         }
-        match self.rows.lock().get(&follower) {
+        answers.extend(pairs.iter().map(|&(follower, target)| match self.rows.lock().get(&follower) {
+            // A row does not tell who is erased.
+            Some(row) if row.contains(&target) && inner.peek(kind, follower, target) == Answer::Unknown => {
+                Answer::Unknown
+            }
             Some(row) if row.contains(&target) => Answer::Yes,
             Some(_) => Answer::No,
             None if self.mistake == Mistake::MissingIsNo => Answer::No,
             None => Answer::Unknown,
-        }
-    }
-
-    /// Pairs would need to know who is erased.
-    fn peek_all(&self, _: &dyn Store, _: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+        }));
     }
 
     fn peek_common(&self, _: &dyn Store, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {

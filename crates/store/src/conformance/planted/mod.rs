@@ -109,6 +109,8 @@ enum Bug {
     ErasesOneDirection,
     /// Progress covers one outcome more than is listed.
     ProgressRunsAhead,
+    /// Replies are found by commits alone.
+    LooksUpNoReply,
 }
 
 /// Which case notices which bug.
@@ -128,6 +130,7 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::IgnoresCap, "follows::cap_below_at_and_above"),
     (Bug::CapForgetsRequests, "requests::requests_count_towards_the_cap"),
     (Bug::RetriesTwice, "idempotency::a_late_retry_does_not_undo_an_unfollow"),
+    (Bug::LooksUpNoReply, "idempotency::what_a_key_came_to_can_be_looked_up"),
     (Bug::RecordsRefusals, "idempotency::only_success_is_recorded"),
     (Bug::PeekLags, "checks::peek_agrees_with_the_exact_read"),
     (Bug::PeekLags, "checks::peek_agrees_while_others_write"),

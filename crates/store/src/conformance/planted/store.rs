@@ -7,14 +7,16 @@ use std::sync::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, IdempotencyKey, IdempotencyRecord, Key,
-    Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place, Record, RecordId, Reply, Result, Secret, Sequence,
-    Space, State, User, Version, VersionClock, View, Write, resolve,
+    Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey,
+    IdempotencyRecord, Key, Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place, Record, RecordId, Reply,
+    Result, Secret, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write, replay, resolve,
 };
 use parking_lot::RwLock;
 
 use super::Bug;
-use crate::{Answer, Health, Identity, Profile, Progress, Report, Store, SystemClock, backends::memory::Graph};
+use crate::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, SystemClock, Whose, backends::memory::Graph,
+};
 
 pub(super) struct Planted {
     pub(super) bug: Bug,
@@ -135,7 +137,7 @@ impl Planted {
                     let record = IdempotencyRecord { key, version, reply: Reply::Gone { changed: false } };
                     let (reply, changes) = (record.reply, Default::default());
                     let kept = Outcome {
-                        watermark: last,
+                        watermark: Watermark::at(last),
                         version,
                         reply,
                         changes,
@@ -149,7 +151,7 @@ impl Planted {
         };
         self.distort(inner, &write, &mut outcome);
         inner.changes += outcome.changes.len() as u64;
-        outcome.watermark = Sequence(inner.changes);
+        outcome.watermark = Watermark::at(Sequence(inner.changes));
         if !(bug == Bug::LosesWrites && nth.is_multiple_of(50)) {
             inner.graph.apply(&outcome);
         }
@@ -204,7 +206,7 @@ impl Planted {
         }
         let pending = edge.is_some_and(|value| value.state == State::Pending);
         (self.bug == Bug::KeepsRequests && pending).then(|| Outcome {
-            watermark: Sequence(inner.changes),
+            watermark: Watermark::at(Sequence(inner.changes)),
             version: Version::ZERO,
             reply: Reply::Gone { changed: false },
             changes: Default::default(),
@@ -298,18 +300,38 @@ impl Seen<'_> {
     }
 }
 
+impl Planted {
+    fn look(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        let inner = self.inner.read();
+        let yes = inner.graph.edge(kind, follower, target).is_some_and(|value| match self.bug {
+            Bug::PeekLags if inner.last == Some(value.version) => false,
+            Bug::PeekTakesRequests => true,
+            _ => value.state == State::Active,
+        });
+        if yes { Answer::Yes } else { Answer::No }
+    }
+
+    fn list(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Vec<Record> {
+        let inner = self.inner.read();
+        let repeats = self.bug == Bug::RepeatsRecordOfCursor;
+        let above = |id: &RecordId| match after {
+            Some(after) if repeats => id.as_bytes() >= after,
+            Some(after) => id.as_bytes() > after,
+            None => true,
+        };
+        let ids = inner.graph.records(space, owner, &[], usize::MAX).into_iter().map(|(id, _)| id).filter(above);
+        ids.filter_map(|id| inner.graph.record(space, owner, &id)).take(limit).collect()
+    }
+}
+
 #[async_trait]
 impl Store for Planted {
-    fn profile(&self) -> Profile {
-        Profile { name: "planted", durable: self.durable, peeks: true, numbered: true }
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { durable: self.durable, ..Guarantees::in_one_process("planted") }
     }
 
     fn identity(&self) -> &Identity {
         &self.identity
-    }
-
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        self.commit_one(write).await
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
@@ -321,19 +343,19 @@ impl Store for Planted {
         results
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
         let inner = self.inner.read();
-        let yes = inner.graph.edge(kind, follower, target).is_some_and(|value| match self.bug {
-            Bug::PeekLags if inner.last == Some(value.version) => false,
-            Bug::PeekTakesRequests => true,
-            _ => value.state == State::Active,
-        });
-        if yes { Answer::Yes } else { Answer::No }
+        let (now, last) = (Version::of_millis(SystemClock.now()), Sequence(inner.changes));
+        let outcome = |key: &IdempotencyKey| {
+            let record = inner.graph.idempotency(&key.scope, now).filter(|_| self.bug != Bug::LooksUpNoReply);
+            Ok(record.map(|record| replay(record, *key, Watermark::at(last))).transpose()?)
+        };
+        keys.iter().map(outcome).collect()
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
         let is_there = |key| self.bug == Bug::PeeksAtTheErased || self.inner.read().graph.user(key).is_some();
-        answers.extend(pairs.iter().map(|&(follower, target)| match self.peek(kind, follower, target) {
+        answers.extend(pairs.iter().map(|&(follower, target)| match self.look(kind, follower, target) {
             Answer::Yes if !is_there(follower) || !is_there(target) => Answer::Unknown,
             answer => answer,
         }));
@@ -382,11 +404,14 @@ impl Store for Planted {
         Ok(keys.iter().map(|&key| inner.graph.user(key)).collect())
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
+    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
         let inner = self.inner.read();
-        let taken = inner.absent_unfollows.iter().filter(|(_, target)| *target == user).count() as u64;
-        let lessen = |counts: Counts| Counts { followers: counts.followers.saturating_sub(taken), ..counts };
-        Ok(inner.graph.counts(user).map(lessen))
+        let counts = |&user: &Key| {
+            let taken = inner.absent_unfollows.iter().filter(|(_, target)| *target == user).count() as u64;
+            let lessen = |counts: Counts| Counts { followers: counts.followers.saturating_sub(taken), ..counts };
+            inner.graph.counts(user).map(lessen)
+        };
+        Ok(users.iter().map(counts).collect())
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -410,24 +435,9 @@ impl Store for Planted {
         Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        Ok(self.inner.read().graph.record(space, owner, id))
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        let inner = self.inner.read();
-        let repeats = self.bug == Bug::RepeatsRecordOfCursor;
-        let above = |id: &RecordId| match after {
-            Some(after) if repeats => id.as_bytes() >= after,
-            Some(after) => id.as_bytes() > after,
-            None => true,
-        };
-        let ids = inner.graph.records(space, owner, &[], usize::MAX).into_iter().map(|(id, _)| id).filter(above);
-        Ok(ids.filter_map(|id| inner.graph.record(space, owner, &id)).take(limit).collect())
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        Ok(self.inner.read().graph.record_count(space, owner))
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        let graph = &self.inner.read().graph;
+        Ok(owners.iter().map(|&owner| graph.record_count(space, owner)).collect())
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -448,7 +458,7 @@ impl Store for Planted {
     ) -> Result<Vec<Vec<Record>>> {
         let mut lists = Vec::with_capacity(owners.len());
         for owner in owners {
-            lists.push(self.scan_records(space, *owner, after, limit).await?);
+            lists.push(self.list(space, *owner, after, limit));
         }
         if self.bug == Bug::LimitsAllListsTogether {
             let mut left = limit;
@@ -466,24 +476,20 @@ impl Store for Planted {
         Ok(inner.graph.history(follower, before, Version::ZERO).filter(kept).take(limit).collect())
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        let from = usize::try_from(after.0).unwrap_or(usize::MAX);
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
+        let from = usize::try_from(after.offset.0).unwrap_or(usize::MAX);
         Ok(self.inner.read().events.iter().skip(from).take(limit).cloned().collect())
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        Ok(Sequence(self.inner.read().events.len() as u64))
-    }
-
-    async fn progress(&self) -> Result<Progress> {
+    async fn progress(&self, _partition: u16) -> Result<Progress> {
         let inner = self.inner.read();
         let ahead = u64::from(self.bug == Bug::ProgressRunsAhead);
         let [listed, covered] = [inner.events.len() as u64, inner.changes + ahead].map(Sequence);
         Ok(Progress { listed, covered, newest: covered })
     }
 
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
-        Ok(watermark.0 <= self.inner.read().changes)
+    async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
+        Ok((watermark.sequence().0 <= self.inner.read().changes).into())
     }
 
     /// Always content: it is for the checkers to notice.

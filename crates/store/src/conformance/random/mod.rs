@@ -18,7 +18,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use self::{compare::Comparison, draw::Draw};
 use super::{Fixture, block_on, reference::Reference};
-use crate::Store;
+use crate::{CommitOrder, Store, StoreExt as _};
 
 /// One run. The store must not have seen this seed before.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub async fn run(
     mut between: impl AsyncFnMut(usize, Arc<dyn Store>) -> Arc<dyn Store>,
 ) -> Result<Run, Failure> {
     let mut draw = Draw::new(plan.seed, &store.identity().secret, plan.beyond_graph);
-    let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.profile().numbered);
+    let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.guarantees().order == CommitOrder::Known);
     let (mut reference, mut met, mut recent) = (Reference::default(), Run::default(), VecDeque::new());
     let mut store = store;
     for step in 0..plan.steps {

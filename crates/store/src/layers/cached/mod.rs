@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Event, Key, Kind, List, Outcome, Page, Place, Record, RecordId, Result, Sequence,
-    Space, Uptime, User, Version, Write,
+    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
+    Record, RecordId, Result, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
@@ -35,7 +35,10 @@ use tokio::{
 
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
-use crate::{Answer, Health, Identity, Profile, Progress, Report, SystemClock, SystemUptime, Unhealthy, disk::Disk};
+use crate::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SystemClock, SystemUptime, Unhealthy, Whose,
+    disk::Disk,
+};
 
 /// What a layer needs besides the store it stands around.
 pub struct Surroundings {
@@ -127,18 +130,12 @@ fn answer(look: Look) -> Answer {
 
 #[async_trait]
 impl crate::Store for Store {
-    fn profile(&self) -> Profile {
-        Profile { peeks: false, ..self.shared.inner.profile() }
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { peeks: false, ..self.shared.inner.guarantees() }
     }
 
     fn identity(&self) -> &Identity {
         self.shared.inner.identity()
-    }
-
-    async fn commit(&self, write: Write) -> Result<Outcome> {
-        let outcome = self.shared.inner.commit(write).await?;
-        self.shared.committed(&outcome);
-        Ok(outcome)
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
@@ -147,11 +144,8 @@ impl crate::Store for Store {
         outcomes
     }
 
-    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        let answer = answer(self.shared.look(kind, follower, target));
-        let hit = u64::from(answer != Answer::Unknown);
-        self.shared.measures.checked(follower, hit, 1 - hit);
-        answer
+    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
+        self.shared.inner.replay_all(keys).await
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
@@ -166,6 +160,15 @@ impl crate::Store for Store {
         let misses = answers.iter().skip(before).filter(|answer| **answer == Answer::Unknown).count() as u64;
         if let Some((first, _)) = pairs.first() {
             measures.checked(*first, pairs.len() as u64 - misses, misses);
+        }
+    }
+
+    /// Rows do not say which follows are quiet.
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+        let before = answers.len();
+        self.peek_all(Kind::Follow, pairs, answers);
+        for answer in answers.iter_mut().skip(before).filter(|answer| **answer == Answer::Yes) {
+            *answer = Answer::Unknown;
         }
     }
 
@@ -220,10 +223,6 @@ impl crate::Store for Store {
         Ok(users)
     }
 
-    async fn get_counts(&self, user: Key) -> Result<Option<Counts>> {
-        self.shared.inner.get_counts(user).await
-    }
-
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
         self.shared.inner.get_all_counts(users).await
     }
@@ -240,16 +239,8 @@ impl crate::Store for Store {
         self.shared.inner.sweep_users(after, limit).await
     }
 
-    async fn get_record(&self, space: Space, owner: Key, id: &RecordId) -> Result<Option<Record>> {
-        self.shared.inner.get_record(space, owner, id).await
-    }
-
-    async fn scan_records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Result<Vec<Record>> {
-        self.shared.inner.scan_records(space, owner, after, limit).await
-    }
-
-    async fn count_records(&self, space: Space, owner: Key) -> Result<u64> {
-        self.shared.inner.count_records(space, owner).await
+    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
+        self.shared.inner.count_each(space, owners).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
@@ -270,34 +261,29 @@ impl crate::Store for Store {
         self.shared.inner.scan_history(follower, before, limit).await
     }
 
-    async fn events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.shared.inner.events(after, limit).await
     }
 
-    async fn last_event(&self) -> Result<Sequence> {
-        self.shared.inner.last_event().await
-    }
-
-    async fn progress(&self) -> Result<Progress> {
-        self.shared.inner.progress().await
+    async fn progress(&self, partition: u16) -> Result<Progress> {
+        self.shared.inner.progress(partition).await
     }
 
     /// Memory has it, or will not be asked before it has.
-    async fn covers(&self, watermark: Sequence) -> Result<bool> {
+    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
         let Shared { inner, gate, options, wanted, .. } = &*self.shared;
-        if watermark <= gate.covered() {
-            return Ok(true);
+        let sequence = watermark.sequence();
+        if sequence <= gate.covered() {
+            return Ok(Covered::Yes);
         }
-        if !inner.covers(watermark).await? {
-            return Ok(false);
-        }
-        if !gate.is_required(watermark) {
+        let covered = inner.covers(watermark, whose).await?;
+        if covered == Covered::Yes && !gate.is_required(sequence) {
             wanted.notify_one();
-            if !gate.wait(watermark, options.patience).await {
-                gate.require(watermark);
+            if !gate.wait(sequence, options.patience).await {
+                gate.require(sequence);
             }
         }
-        Ok(true)
+        Ok(covered)
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use entourage_model::{Change as Changed, Code, Error, Event, EventBody, Outcome, Result, Sequence, State};
+use entourage_model::{
+    Change as Changed, Code, Error, Event, EventBody, EventPosition, Outcome, Result, Sequence, State,
+};
 
 use super::{Shared, gate::millis, row::Change, rows::Source};
 use crate::Progress;
@@ -51,7 +53,7 @@ impl Shared {
     pub(super) async fn pass(&self) -> Result<()> {
         let mut position = self.position.lock().await;
         let moment = self.gate.now();
-        let progress = self.inner.progress().await?;
+        let progress = self.inner.progress(0).await?;
         match self.catch_up(&mut position, progress).await {
             Ok(()) => {}
             Err(error) if error.code() == Code::EventsExpired => self.begin_anew(&mut position, progress, &error),
@@ -93,7 +95,7 @@ impl Shared {
         }
         while applied < progress.listed {
             let left = usize::try_from(progress.listed.0 - applied.0).unwrap_or(usize::MAX);
-            let events = self.inner.events(applied, left.min(self.options.batch_events)).await?;
+            let events = self.inner.events(EventPosition::at(applied), left.min(self.options.batch_events)).await?;
             let is_gapless = (applied.0 + 1..).zip(&events).all(|(next, event)| event.sequence == Sequence(next));
             let Some(last) = events.last().filter(|_| is_gapless) else {
                 return Err(Error::new(Code::EventsExpired, "events are missing"));
@@ -154,7 +156,7 @@ impl Shared {
             }
         }
         if !changes.is_empty() {
-            self.rows.apply(&changes, Source::Outcome(outcome.watermark, &self.gate));
+            self.rows.apply(&changes, Source::Outcome(outcome.watermark.sequence(), &self.gate));
             self.rows.bound_changes(&self.gate);
         }
     }

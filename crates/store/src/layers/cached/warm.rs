@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use entourage_model::Sequence;
+use entourage_model::{EventPosition, Sequence};
 
 use super::{
     Shared,
@@ -49,7 +49,7 @@ impl Shared {
     /// What the store says of this place in its events; `None` if it is not there any more, or never was.
     async fn mark_at(&self, sequence: Sequence) -> Option<Mark> {
         let before = Sequence(sequence.0.checked_sub(1)?);
-        let events = self.inner.events(before, 1).await.ok()?;
+        let events = self.inner.events(EventPosition::at(before), 1).await.ok()?;
         let event = events.first().filter(|event| event.sequence == sequence)?;
         Some(Mark { epoch: self.inner.identity().epoch, sequence, version: event.version })
     }

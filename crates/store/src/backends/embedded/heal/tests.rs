@@ -6,7 +6,7 @@ use entourage_model::{
 };
 
 use super::super::{Damage, Options, Store, plane::StoredPlane};
-use crate::{EdgeName, Identity, Store as _, conformance::block_on, disk::crash::CrashDisk};
+use crate::{EdgeName, Identity, Store as _, StoreExt as _, conformance::block_on, disk::crash::CrashDisk};
 
 /// The edge that is damaged.
 const EDGE: EdgeName = EdgeName { kind: Kind::Follow, follower: Key(1), target: Key(2) };

@@ -1,0 +1,72 @@
+//! Shorter ways to ask a store for one thing. They follow from the store's contract, and no store has its own.
+
+use entourage_model::{
+    Code, Counts, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Outcome, Record, RecordId, Result, Sequence,
+    Space, Watermark, Write,
+};
+
+use crate::{Answer, Covered, Store, Whose};
+
+pub trait StoreExt: Store {
+    fn commit(&self, write: Write) -> impl Future<Output = Result<Outcome>> + Send {
+        async move { self.commit_all(vec![write]).await.pop().unwrap_or_else(|| Err(unanswered())) }
+    }
+
+    fn replay(&self, key: IdempotencyKey) -> impl Future<Output = Result<Option<Outcome>>> + Send {
+        async move { self.replay_all(&[key]).await.pop().unwrap_or_else(|| Err(unanswered())) }
+    }
+
+    fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
+        let mut answers = Vec::with_capacity(1);
+        self.peek_all(kind, &[(follower, target)], &mut answers);
+        answers.pop().unwrap_or(Answer::Unknown)
+    }
+
+    fn get_counts(&self, user: Key) -> impl Future<Output = Result<Option<Counts>>> + Send {
+        async move { Ok(self.get_all_counts(&[user]).await?.pop().flatten()) }
+    }
+
+    fn get_record(
+        &self,
+        space: Space,
+        owner: Key,
+        id: &RecordId,
+    ) -> impl Future<Output = Result<Option<Record>>> + Send {
+        async move { Ok(self.get_records(space, &[(owner, id.clone())]).await?.pop().flatten()) }
+    }
+
+    fn scan_records(
+        &self,
+        space: Space,
+        owner: Key,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>>> + Send {
+        async move { Ok(self.scan_each(space, &[owner], after, limit).await?.pop().unwrap_or_default()) }
+    }
+
+    fn count_records(&self, space: Space, owner: Key) -> impl Future<Output = Result<u64>> + Send {
+        async move { Ok(self.count_each(space, &[owner]).await?.pop().unwrap_or_default()) }
+    }
+
+    /// Events of a store with one partition.
+    fn events_after(&self, after: Sequence, limit: usize) -> impl Future<Output = Result<Vec<Event>>> + Send {
+        async move { self.events(EventPosition::at(after), limit).await }
+    }
+
+    /// The last event that is listed by a store with one partition.
+    fn last_event(&self) -> impl Future<Output = Result<Sequence>> + Send {
+        async move { Ok(self.progress(0).await?.listed) }
+    }
+
+    /// Whether every read that starts now sees everything up to this watermark.
+    fn has_seen(&self, watermark: &Watermark) -> impl Future<Output = Result<bool>> + Send {
+        async move { Ok(self.covers(watermark, Whose::Everybody).await? == Covered::Yes) }
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+fn unanswered() -> Error {
+    Error::new(Code::Internal, "the store did not answer")
+}
