@@ -78,6 +78,12 @@ impl Planted {
                     |change: &Change| matches!(change, Change::Record(record) if record.space == Space::PostExternal);
                 outcome.changes.retain(|change| !name(change));
             }
+            (Bug::MuteEndsPileUp, Operation::Mute { .. })
+            | (Bug::MuteEndsOutliveMutes, Operation::Unmute { .. } | Operation::ExpireMute { .. })
+            | (Bug::MuteEndsOutliveTheErased, Operation::EraseEdges { .. }) => {
+                outcome.changes.retain(|change| !is_mute_end(change, false));
+            }
+            (Bug::MuteEndsAreLost, _) => outcome.changes.retain(|change| !is_mute_end(change, true)),
             (
                 Bug::ImportsMoveToNow,
                 Operation::ImportRequest { .. } | Operation::ImportBlock { .. } | Operation::ImportMute { .. },
@@ -92,4 +98,9 @@ impl Planted {
             _ => {}
         }
     }
+}
+
+/// A change of the record of when a mute ends: it comes, or goes.
+fn is_mute_end(change: &Change, comes: bool) -> bool {
+    matches!(change, Change::Record(record) if record.id.mute_end().is_some() && record.after.is_some() == comes)
 }

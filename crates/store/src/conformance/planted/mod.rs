@@ -103,6 +103,14 @@ enum Bug {
     SuspensionIsForShow,
     /// Muting again never changes when a mute ends.
     MutesKeepTheirEnd,
+    /// The record of when a mute was to end stays when it is muted again.
+    MuteEndsPileUp,
+    /// The record of when a mute ends stays when it is taken away.
+    MuteEndsOutliveMutes,
+    /// The record of when a mute ends stays when one of the two is erased.
+    MuteEndsOutliveTheErased,
+    /// No record says when a mute ends.
+    MuteEndsAreLost,
     /// A scan of records begins with the one it goes on from.
     RepeatsRecordOfCursor,
     /// Erasing edges begins with one end and forgets the other.
@@ -174,6 +182,10 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::RecreatesTooSoon, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
     (Bug::SuspensionIsForShow, "users::the_suspended_may_not_follow"),
     (Bug::MutesKeepTheirEnd, "blocks::a_mute_may_end_by_itself"),
+    (Bug::MuteEndsPileUp, "blocks::the_record_of_a_mutes_end_goes_with_it"),
+    (Bug::MuteEndsOutliveMutes, "blocks::the_record_of_a_mutes_end_goes_with_it"),
+    (Bug::MuteEndsOutliveTheErased, "blocks::the_record_of_a_mutes_end_goes_with_it"),
+    (Bug::MuteEndsAreLost, "blocks::the_record_of_a_mutes_end_goes_with_it"),
     (Bug::RepeatsRecordOfCursor, "records::listed_by_id_from_anywhere"),
     (Bug::ErasesOneDirection, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
     (Bug::ProgressRunsAhead, "events::progress_tells_which_outcomes_are_listed"),
