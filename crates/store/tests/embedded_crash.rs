@@ -14,9 +14,9 @@ use std::sync::{
     atomic::{AtomicI32, Ordering},
 };
 
-use embedded_kit::{open_on, portrait::portrait};
+use embedded_kit::{identity, open_on, portrait::portrait};
 use entourage_model::{
-    Condition, IdempotencyKey, Key, Millis, Operation, Overwrite, RecordId, Space, UserId, UserPatch, Write,
+    Condition, IdempotencyKey, Key, Millis, Operation, Overwrite, Post, RecordId, Space, UserId, UserPatch, Write,
 };
 use entourage_store::{
     Store as _, StoreExt as _,
@@ -24,6 +24,7 @@ use entourage_store::{
     conformance::block_on,
     disk::crash::{CrashDisk, FailedSync, Image},
 };
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 fn options() -> Options {
     Options { segment_bytes: 1 << 10, frame_bytes: 512, ..Options::tiny() }
@@ -393,6 +394,50 @@ fn a_torn_first_frame_of_a_segment_and_an_orderly_stop_lose_no_count() {
             assert!(store.verify().await.expect("verify runs").is_clean());
             store.close().await.expect("the store closes");
         }
+    });
+}
+
+/// A header of a frame of the first segment, all of it text, by somebody who knows the epoch and not the secret.
+fn forged_header() -> String {
+    let seed = identity().epoch ^ 0x9e37_79b9_7f4a_7c15;
+    let headers = (0..1_000_000).map(|number| format!("EGFR{number:028}"));
+    let mut signed = headers.filter_map(|header| {
+        let sum = xxh3_64_with_seed(header.as_bytes(), seed).to_le_bytes();
+        let is_text = sum.iter().all(|byte| (b' '..=b'~').contains(byte) && !b"\"\\".contains(byte));
+        is_text.then(|| header + &String::from_utf8_lossy(&sum))
+    });
+    signed.next().expect("one of some thousands is text")
+}
+
+/// The power goes in the write of a post whose body looks like the frame that would come next: a torn write is no damage,
+/// whatever stands in it.
+#[test]
+fn a_frame_in_the_body_of_a_torn_post_proves_nothing() {
+    let disk = CrashDisk::new();
+    let store = open_on(&disk, Options::tiny()).expect("the store opens");
+    let body = format!(r#"{{"text":"{}"}}"#, forged_header());
+    let acked = block_on(async {
+        let acked = store.commit(user(1, false).into()).await.expect("the disk is fine").watermark;
+        let post = Operation::Post { author: Key(1), value: Post::new(false, &body).encode() };
+        store.commit(post.into()).await.expect("it is a post as any other");
+        acked
+    });
+    let torn = disk.image(Image::Everything);
+    drop(store);
+    let segment = "log-000000000001.segment";
+    let bytes = torn.contents(segment).expect("the segment is there");
+    let frames: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"EGFR")).collect();
+    let [_, posted, forged] = frames[..] else { panic!("{frames:?}") };
+    assert!(bytes[forged..].starts_with(&body.as_bytes()[9..49]), "the body stands in the log as it was sent");
+    torn.flip_bit(segment, (posted as u64 + 8) * 8).expect("its header is there");
+    block_on(async {
+        let store = open_on(&torn, Options::tiny()).expect("a torn write is no damage");
+        assert_eq!(store.last_event().await.expect("it is known"), acked);
+        store.commit(user(2, false).into()).await.expect("writes go on");
+        assert!(store.verify().await.expect("verify runs").is_clean());
+        store.close().await.expect("the store closes");
+        drop(store);
+        open_on(&torn, Options::tiny()).expect("the store opens again");
     });
 }
 

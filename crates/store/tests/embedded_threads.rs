@@ -122,6 +122,8 @@ fn let_panic(disk: &CrashDisk, thread: &'static str) -> Arc<AtomicBool> {
     let told = Arc::clone(&has);
     let concerns = move |_: &str| {
         if thread::current().name() == Some(thread) && !told.swap(true, Ordering::SeqCst) {
+            // Others come meanwhile, if there are any, and wait for it.
+            thread::sleep(Duration::from_millis(100));
             panic!("{thread} is made to panic");
         }
         false
@@ -173,6 +175,19 @@ fn missed_thread(name: &'static str, options: Options, provoke: impl Fn(&Arc<Sto
 fn a_sequencer_that_panics_is_missed() {
     missed_thread("entourage-sequencer", Options::tiny(), |store| {
         block_on(store.commit(follow(1, 2).into())).unwrap_err();
+    });
+}
+
+/// Those whose writes it has not even taken are told, too.
+#[test]
+fn a_sequencer_that_panics_leaves_nobody_waiting() {
+    missed_thread("entourage-sequencer", Options::tiny(), |store| {
+        let write = |number| {
+            let store = Arc::clone(store);
+            thread::spawn(move || while block_on(store.commit(user(number, "waits").into())).is_ok() {})
+        };
+        let writers: Vec<_> = (100..108).map(write).collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
 }
 

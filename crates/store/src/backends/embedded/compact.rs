@@ -237,6 +237,9 @@ mod tests {
         ];
         assert_eq!(victims(&all, false, &Writers::default()), HashSet::from([2]));
         assert_eq!(victims(&all[..1], false, &Writers::default()), HashSet::new());
+        // The smallest whose product does not fit into 64 bits.
+        let all = [4, 5].map(|number| file(&disk, number, Family::Following, 1 << 32, 1 << 32));
+        assert_eq!(victims(&all, false, &Writers::default()), HashSet::new());
     }
 
     #[test]
