@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use entourage_log::backends::in_store;
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch, Write};
 use entourage_service::{Actor, Because, Call, Limit, Limits, Pin, Rules, Service};
 use entourage_store::{Store, backends::embedded};
@@ -120,9 +119,8 @@ impl Feeds {
             .chain((READER..READER + READERS).flat_map(|reader| AUTHORS.map(move |author| follow(reader, author))))
             .collect();
         commit_chunks(store, follows.chunks(CHUNK).map(<[Write]>::to_vec)).await?;
-        let log = Arc::new(in_store::Log::new(Arc::clone(store) as Arc<dyn Store>));
         let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-        let service = Arc::new(Service::new(Arc::clone(store) as Arc<dyn Store>, log, rules));
+        let service = Arc::new(Service::new(Arc::clone(store) as Arc<dyn Store>, rules));
         for author in AUTHORS.take(PULLED) {
             service.pin_fanout(&Call::default(), &UserId::from(author), Pin::Pull).await?;
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Error, Result};
 use entourage_service::{Rules, Service};
 use entourage_store::{
@@ -41,7 +40,6 @@ pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
 
 fn wire_over(settings: &Settings, opened: Opened) -> Wired {
     let Opened { store, maintenance, place, .. } = opened;
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules = Rules {
         auto_create: settings.auto_create,
         following_max: settings.following_max,
@@ -50,7 +48,7 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         audit_interval: settings.audit_interval,
         feed: settings.feed,
     };
-    let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
+    let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));
     Wired { store, service, place }
 }
 

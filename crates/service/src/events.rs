@@ -1,6 +1,7 @@
 //! Events as services read them: ids instead of keys, nothing that an erased person said of themselves, and a cursor to
 //! go on from.
 
+use entourage_store::StoreExt as _;
 use std::collections::HashMap;
 
 use entourage_model::{
@@ -69,7 +70,7 @@ impl Service {
     async fn public_events(&self, start: Sequence, limit: Limit) -> Result<(Vec<Event>, Sequence, bool)> {
         let (mut events, mut read_to, mut has_more) = (Vec::new(), start, true);
         for _ in 0..PRIVATE_PAGES_MAX {
-            let page = self.log.read(read_to, limit.get() + 1).await?;
+            let page = self.store.events_after(read_to, limit.get() + 1).await?;
             has_more = page.len() > limit.get();
             read_to = page.last().map_or(read_to, |event| event.sequence);
             events.extend(page.into_iter().filter(Event::is_public));
@@ -152,9 +153,9 @@ impl Service {
 
     /// The version of the oldest event that is kept, `None` when none is.
     pub(crate) async fn oldest_event(&self) -> Result<Option<Version>> {
-        let read = match self.log.read(Sequence::ZERO, 1).await {
+        let read = match self.store.events_after(Sequence::ZERO, 1).await {
             Err(error) if error.code() == Code::EventsExpired => {
-                self.log.read(kept_after(&error).ok_or(error)?, 1).await
+                self.store.events_after(kept_after(&error).ok_or(error)?, 1).await
             }
             other => other,
         };

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use entourage_log::EventLog;
 use entourage_model::{
     Clock, Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Token,
     Uptime, Version, Write,
@@ -68,7 +67,6 @@ pub struct Receipt {
 
 pub struct Service {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) log: Arc<dyn EventLog>,
     pub(crate) rules: Rules,
     pub(crate) sealer: Sealer,
     pub(crate) keys: KeyHasher,
@@ -86,7 +84,7 @@ pub struct Service {
 }
 
 impl Service {
-    pub fn new(store: Arc<dyn Store>, log: Arc<dyn EventLog>, rules: Rules) -> Self {
+    pub fn new(store: Arc<dyn Store>, rules: Rules) -> Self {
         let secret = &store.identity().secret;
         let (sealer, keys, retries) =
             (Sealer::new(secret, nonce_seed()), KeyHasher::new(secret), RetryHasher::new(secret));
@@ -99,7 +97,6 @@ impl Service {
         let feed = Arc::new(Feed::new(rules.feed, store.guarantees().is_alone()));
         Self {
             store,
-            log,
             rules,
             sealer,
             keys,

@@ -1,5 +1,6 @@
 //! One reader of the log for all streams: it wakes those that an event is for, and nobody else.
 
+use entourage_store::StoreExt as _;
 use std::{
     collections::HashMap,
     sync::{
@@ -245,14 +246,14 @@ impl Service {
         let mut from = match *at {
             Some(from) => from,
             None => {
-                let last = self.log.last().await?;
+                let last = self.store.last_event().await?;
                 *at = Some(last);
                 self.tail.read_to.send_replace(*at);
                 last
             }
         };
         loop {
-            let events = match self.log.read(from, CHUNK).await {
+            let events = match self.store.events_after(from, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     *at = None;
                     self.tail.tell_everybody_to_look();

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock, Key, ManualClock, Millis, Operation, Overwrite, Secret, UserId, UserPatch, Write};
 use entourage_service::{Call, JobState, Limit, Limits, Rules, Service};
 use entourage_store::{Identity, Store, backends::memory};
@@ -22,9 +21,8 @@ impl World {
         let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(START));
         let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::clone(&clock)));
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { following_max: None, limits: Limits::NONE, ..Rules::default() };
-        let world = Self { service: Service::new(Arc::clone(&store), log, rules).with_clock(clock), store };
+        let world = Self { service: Service::new(Arc::clone(&store), rules).with_clock(clock), store };
         let put = |key: Key, private| {
             let patch = UserPatch { private: Some(private), ..UserPatch::default() };
             Operation::PutUser { key, id: UserId::from(key.0), patch, overwrite: Overwrite::Keep }

@@ -6,7 +6,6 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use entourage_log::backends::in_store;
 use entourage_model::{Code, Secret, UserId, UserPatch};
 use entourage_service::{Actor, Call, Limits, Rules, Service};
 use entourage_store::{
@@ -22,8 +21,7 @@ const AUDITS: usize = 12;
 const WRITES: usize = 3_000;
 
 fn service(store: Arc<dyn Store>) -> Arc<Service> {
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-    Arc::new(Service::new(store, log, Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() }))
+    Arc::new(Service::new(store, Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() }))
 }
 
 async fn audit_beside_writers(service: &Arc<Service>) {
@@ -79,10 +77,9 @@ async fn writers_on_an_embedded_store_cause_no_alarm_and_recounts_are_no_harm() 
     let disk = Arc::new(RealDisk::new(&folder).unwrap());
     let options = embedded::Options { checkpoint_entries: 200, ..embedded::Options::default() };
     let store = Arc::new(embedded::Store::open(disk, "the test's folder", options, Arc::new(SystemClock)).unwrap());
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store) as Arc<dyn Store>));
     let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
     let service =
-        Arc::new(Service::new(Arc::clone(&store) as _, log, rules).with_maintenance(Some(Arc::clone(&store) as _)));
+        Arc::new(Service::new(Arc::clone(&store) as _, rules).with_maintenance(Some(Arc::clone(&store) as _)));
     let recounting = Arc::clone(&service);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);

@@ -7,7 +7,6 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use entourage_log::backends::in_store;
 use entourage_model::{
     EdgeValue, Key, Kind, List, Operation, Overwrite, Page, Place, Result, Secret, UserId, UserPatch,
 };
@@ -42,8 +41,7 @@ async fn audited(followers: i64, quiet: bool, hooks: impl Hooks) -> AuditReport 
         write(&*store, follow(Key(follower), FOLLOWED, quiet)).await;
     }
     let store: Arc<dyn Store> = Arc::new(Hooked::new(store, hooks));
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-    Service::new(store, log, Rules::default()).audit(&Call::default()).await.unwrap()
+    Service::new(store, Rules::default()).audit(&Call::default()).await.unwrap()
 }
 
 /// Between a list and the other direction of its edges they end, and begin again afterwards.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Key, Operation, Overwrite, Secret, UserId, UserPatch, Write};
 use entourage_service::{Call, DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance, Limits, Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
@@ -18,9 +17,8 @@ impl World {
     async fn new(people: i64) -> Self {
         let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
         let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { following_max: None, limits: Limits::NONE, ..Rules::default() };
-        let world = Self { service: Service::new(Arc::clone(&store), log, rules), store };
+        let world = Self { service: Service::new(Arc::clone(&store), rules), store };
         let put = |number| {
             let (patch, overwrite) = (UserPatch::default(), Overwrite::Keep);
             Operation::PutUser { key: Key(number), id: UserId::from(number), patch, overwrite }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock as _, Code, Key, ManualClock, Millis, Space, UserId, UserPatch};
 use entourage_service::{Actor, Call, EventPage, Limit, Limits, Rules, Service};
 use entourage_store::{
@@ -32,9 +31,8 @@ impl World {
         let options = Options { segment_bytes: 4 << 10, frame_bytes: 1 << 10, ..Options::tiny() };
         let store = Store::open(Arc::new(disk.clone()), "the test disk", options, Arc::clone(&clock) as _);
         let store = Arc::new(store.unwrap());
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store) as _));
         let rules = Rules { limits: Limits::NONE, ..Rules::default() };
-        let service = Service::new(Arc::clone(&store) as _, log, rules).with_clock(Arc::clone(&clock) as _);
+        let service = Service::new(Arc::clone(&store) as _, rules).with_clock(Arc::clone(&clock) as _);
         let service = service.with_maintenance(Some(Arc::clone(&store) as _));
         Self { disk, store, service, clock }
     }

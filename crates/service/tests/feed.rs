@@ -6,7 +6,6 @@ mod feed_kit;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock as _, ManualClock, Secret, UserId, UserPatch, Version};
 use entourage_service::{Actor, Call, FeedRules, Limits, Rules, Service};
 use entourage_store::{
@@ -115,10 +114,9 @@ async fn posts_of_one_millisecond_are_paged_one_by_one_newest_first() {
 async fn an_author_is_pulled_from_the_threshold_on_and_pushed_below_nine_tenths_of_it() {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
     let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let feed = FeedRules { celebrity_followers: 20, ..FeedRules::default() };
     let rules = Rules { limits: Limits::NONE, audit_interval: None, feed, ..Rules::default() };
-    let service = Service::new(store, log, rules);
+    let service = Service::new(store, rules);
     let (call, author) = (Call::default(), UserId::from(1_000));
     service.put_user(&call, author.clone(), UserPatch::default()).await.unwrap();
     let (mut pulls, acting) = (Vec::new(), Call { actor: Actor::User(author.clone()), ..Call::default() });

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_log::backends::in_store;
 use entourage_model::{Key, Operation, Overwrite, Secret, UserId, UserPatch, Write};
 use entourage_service::{Actor, Because, Call, Limit, Limits, Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
@@ -61,9 +60,8 @@ async fn a_small_author_does_not_wait_behind_a_large_one() {
     commit(&*store, (0..FOLLOWERS).chain([LARGE, SMALL]).map(put)).await;
     let large = (0..FOLLOWERS).map(|follower| follow(follower, LARGE));
     commit(&*store, large.chain((0..FRIENDS).map(|follower| follow(follower, SMALL)))).await;
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-    let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
+    let service = Arc::new(Service::new(Arc::clone(&store), rules));
     // Everybody has an inbox.
     let (call, limit) = (Call::default(), Limit::parse(Some("1")).unwrap());
     for reader in 0..FOLLOWERS {

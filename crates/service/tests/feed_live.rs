@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Code, Secret, UserId, UserPatch, Version};
 use entourage_service::{Actor, Call, FeedStream, FeedTold, Limits, Rules, Service};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
@@ -23,9 +22,8 @@ impl World {
     async fn new() -> Self {
         let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
         let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-        let service = Arc::new(Service::new(store, log, rules));
+        let service = Arc::new(Service::new(store, rules));
         let call = Call::default();
         for number in 1..=4 {
             service.put_user(&call, id(number), UserPatch::default()).await.unwrap();

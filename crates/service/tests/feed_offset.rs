@@ -10,26 +10,26 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_log::{EventLog, backends::in_store};
-use entourage_model::{Event, Key, Operation, Overwrite, Result, Secret, Sequence, UserId, UserPatch, Write};
+use entourage_model::{Event, EventPosition, Key, Operation, Overwrite, Result, Secret, UserId, UserPatch, Write};
 use entourage_service::{Actor, Call, Limits, Rules, Service};
-use entourage_store::{Identity, Store, StoreExt as _, SystemClock, backends::memory};
+use entourage_store::{
+    Identity, Store, StoreExt as _, SystemClock,
+    backends::memory,
+    conformance::hooked::{Hooked, Hooks},
+};
 
 const PEOPLE: i64 = 30_000;
 
-/// The store's log, which counts the events that are read.
-struct Counting(in_store::Log, AtomicUsize);
+/// Counts the events that are read.
+#[derive(Default)]
+struct Counting(AtomicUsize);
 
 #[async_trait]
-impl EventLog for Counting {
-    async fn read(&self, after: Sequence, limit: usize) -> Result<Vec<Event>> {
-        let events = self.0.read(after, limit).await?;
-        self.1.fetch_add(events.len(), Ordering::SeqCst);
+impl Hooks for Counting {
+    async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
+        let events = inner.events(after, limit).await?;
+        self.0.fetch_add(events.len(), Ordering::SeqCst);
         Ok(events)
-    }
-
-    async fn last(&self) -> Result<Sequence> {
-        self.0.last().await
     }
 }
 
@@ -42,9 +42,9 @@ enum End {
 
 /// Runs a service until `work` is done; how many events it read.
 async fn run(store: &Arc<dyn Store>, end: End, work: impl AsyncFn(&Service)) -> usize {
-    let log = Arc::new(Counting(in_store::Log::new(Arc::clone(store)), AtomicUsize::new(0)));
+    let store = Arc::new(Hooked::new(Arc::clone(store), Counting::default()));
     let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-    let service = Arc::new(Service::new(Arc::clone(store), Arc::clone(&log) as _, rules));
+    let service = Arc::new(Service::new(Arc::clone(&store) as _, rules));
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
     work(&service).await;
@@ -55,7 +55,7 @@ async fn run(store: &Arc<dyn Store>, end: End, work: impl AsyncFn(&Service)) -> 
         service.end_streams();
         background.await.unwrap();
     }
-    log.1.load(Ordering::SeqCst)
+    store.hooks.0.load(Ordering::SeqCst)
 }
 
 fn empty() -> Arc<dyn Store> {

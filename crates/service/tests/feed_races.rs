@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_log::backends::in_store;
 use entourage_model::{Secret, UserId, UserPatch, Version};
 use entourage_service::{Actor, Call, FeedRules, Limit, Limits, Rules, Service};
 use entourage_store::{
@@ -95,10 +94,9 @@ async fn plain_feed(service: &Service, reader: i64) -> Vec<Version> {
 }
 
 async fn everything_at_once(store: Arc<dyn Store>) {
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let feed_rules = FeedRules { celebrity_followers: 5, inbox_cap: 40, ..FeedRules::default() };
     let rules = Rules { limits: Limits::NONE, audit_interval: None, feed: feed_rules, ..Rules::default() };
-    let service = Arc::new(Service::new(store, log, rules));
+    let service = Arc::new(Service::new(store, rules));
     for person in 0..PEOPLE {
         service.put_user(&Call::default(), id(person), UserPatch::default()).await.unwrap();
     }

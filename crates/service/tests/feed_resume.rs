@@ -11,7 +11,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_log::backends::in_store;
 use entourage_model::{Error, Key, Millis, Operation, Overwrite, Result, Secret, UserId, UserPatch, Version, Write};
 use entourage_service::{Actor, Call, Entry, Inboxes, Limits, Rules, Service, Slice, Ticket};
 use entourage_store::{Identity, Store, SystemClock, backends::memory};
@@ -83,9 +82,8 @@ impl Inboxes for Elsewhere {
 }
 
 fn service(store: &Arc<dyn Store>, inboxes: &Arc<Elsewhere>) -> Service {
-    let log = Arc::new(in_store::Log::new(Arc::clone(store)));
     let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-    Service::new(Arc::clone(store), log, rules).with_inboxes(Arc::clone(inboxes) as _)
+    Service::new(Arc::clone(store), rules).with_inboxes(Arc::clone(inboxes) as _)
 }
 
 async fn people(store: &dyn Store) {

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use entourage_log::backends::in_store;
 use entourage_model::{Code, Error, UserId, UserPatch};
 use entourage_service::{BatchOperation, Call, Limits, Rules, Service};
 use entourage_store::{Store, SystemClock, backends::embedded, disk::crash::CrashDisk};
@@ -24,9 +23,8 @@ async fn service() -> Service {
     let disk = Arc::new(CrashDisk::new());
     let store = embedded::Store::open(disk, "the test disk", embedded::Options::default(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = Arc::new(store.unwrap());
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let limits = Limits { flips_per_day: FLIPS, ..Limits::NONE };
-    let service = Service::new(store, log, Rules { limits, ..Rules::default() });
+    let service = Service::new(store, Rules { limits, ..Rules::default() });
     for (person, private) in [("a", false), ("b", false), ("shy", true)] {
         let patch = UserPatch { private: Some(private), ..UserPatch::default() };
         service.put_user(&Call::default(), id(person), patch).await.unwrap();

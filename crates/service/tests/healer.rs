@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_log::backends::in_store;
 use entourage_model::{Code, Key, Kind, List, Operation, Overwrite, UserId, UserPatch};
 use entourage_service::{Actor, Call, EdgesHealed, Limits, Rules, Service};
 use entourage_store::{
@@ -54,9 +53,8 @@ impl World {
         let disk = Arc::new(RealDisk::new(&folder.0).unwrap());
         let options = embedded::Options { checkpoint_entries: 500, ..embedded::Options::default() };
         let store = Arc::new(Store::open(disk, "the test's folder", options, Arc::new(SystemClock)).unwrap());
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store) as _));
         let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-        let service = Service::new(Arc::clone(&store) as _, log, rules).with_maintenance(Some(Arc::clone(&store) as _));
+        let service = Service::new(Arc::clone(&store) as _, rules).with_maintenance(Some(Arc::clone(&store) as _));
         Self { store, service: Arc::new(service) }
     }
 

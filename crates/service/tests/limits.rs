@@ -4,7 +4,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Code, ManualClock, Millis, Secret, Uptime, UserId, UserPatch};
 use entourage_service::{Actor, BatchOperation, Call, Caller, Credential, Limits, Retry, Rules, Service};
 use entourage_store::{Identity, Store, backends::memory};
@@ -37,10 +36,9 @@ impl World {
         let [wall, passing] = clocks;
         let identity = Identity { epoch: 1, secret: Secret::from_bytes([1; 32]) };
         let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::clone(&wall) as _));
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { limits, ..Rules::default() };
         let uptime: Arc<dyn Uptime> = Arc::clone(&passing) as _;
-        let service = Arc::new(Service::new(store, log, rules).with_uptime(&uptime));
+        let service = Arc::new(Service::new(store, rules).with_uptime(&uptime));
         for user in ["a".to_owned(), "b".to_owned()].into_iter().chain((0..300).map(|user| user.to_string())) {
             service.put_user(&Call::default(), id(user), UserPatch::default()).await.unwrap();
         }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock, ManualClock, UserId, UserPatch};
 use entourage_service::{Call, JobState, Limit, Limits, Rules, Service};
 use entourage_store::{
@@ -16,9 +15,8 @@ const AHEAD_MILLIS: u64 = 600_000;
 async fn server(url: &str, schema: &str, clock: Arc<dyn Clock>) -> Service {
     let store = postgres::Store::connect(url, schema, Options::default(), Arc::clone(&clock)).await;
     let store: Arc<dyn Store> = Arc::new(store.expect("the store opens"));
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
     let rules = Rules { limits: Limits::NONE, ..Rules::default() };
-    Service::new(store, log, rules).with_clock(clock)
+    Service::new(store, rules).with_clock(clock)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,13 +6,9 @@ mod notification_kit;
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{ManualClock, UserId, UserPatch};
 use entourage_service::{Call, Rules, Service};
-use entourage_store::{
-    Store,
-    backends::postgres::{self, Options},
-};
+use entourage_store::backends::postgres::{self, Options};
 use tokio_postgres::NoTls;
 
 use self::notification_kit::{clock, run};
@@ -39,8 +35,7 @@ async fn runs_agree_with_the_reference() {
 #[tokio::test(flavor = "multi_thread")]
 async fn planted_drift_is_found_with_its_cause_and_set_right() {
     let (schema, store) = fresh(&clock()).await;
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store) as Arc<dyn Store>));
-    let service = Service::new(Arc::clone(&store) as _, log, Rules::default()).with_maintenance(Some(store));
+    let service = Service::new(Arc::clone(&store) as _, Rules::default()).with_maintenance(Some(store));
     let call = Call::default();
     for number in 0..5 {
         service.put_user(&call, UserId::from(number), UserPatch::default()).await.unwrap();

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Code, UserId, UserPatch};
 use entourage_service::{BatchDone, BatchOperation, Call, Limit, Limits, Rules, Service};
 use entourage_store::{Store, SystemClock, backends::embedded, disk::crash::CrashDisk};
@@ -19,8 +18,7 @@ async fn service(following_max: Option<u64>, people: &[&str]) -> Arc<Service> {
     let disk = Arc::new(CrashDisk::new());
     let store = embedded::Store::open(disk, "the test disk", embedded::Options::default(), Arc::new(SystemClock));
     let store: Arc<dyn Store> = Arc::new(store.unwrap());
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-    let service = Service::new(store, log, Rules { following_max, limits: Limits::NONE, ..Rules::default() });
+    let service = Service::new(store, Rules { following_max, limits: Limits::NONE, ..Rules::default() });
     for person in people {
         let private = Some(person.starts_with("private"));
         let patch = UserPatch { private, ..UserPatch::default() };

@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock, Secret, Uptime};
 use entourage_server::{Front, Listeners, Stopped, bind, bind_resp, serve};
 use entourage_service::{Rules, Service};
@@ -62,8 +61,7 @@ impl Server {
     fn serving(front: Front, store: Arc<dyn Store>, rules: Rules, finish: impl FnOnce(Service) -> Service) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (started, address) = std::sync::mpsc::channel();
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-        let service = Arc::new(finish(Service::new(Arc::clone(&store), log, rules)));
+        let service = Arc::new(finish(Service::new(Arc::clone(&store), rules)));
         let served = Arc::clone(&service);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch};
 use entourage_service::{AuditReport, Call, Rules, Service};
 use entourage_store::{Store, StoreExt as _};
@@ -52,8 +51,7 @@ async fn audited(lie: Option<Lie>) -> AuditReport {
         store.commit(Operation::Follow { follower, target, quiet: Some(quiet), cap: None }.into()).await.unwrap();
     }
     let store: Arc<dyn Store> = Recorded::new(store, lie);
-    let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
-    Service::new(store, log, Rules::default()).audit(&Call::default()).await.unwrap()
+    Service::new(store, Rules::default()).audit(&Call::default()).await.unwrap()
 }
 
 #[tokio::test]

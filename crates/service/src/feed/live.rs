@@ -1,6 +1,7 @@
 //! Live feeds: posts as they are written, in the order of the log, to whoever listens. A listener that is too slow is
 //! told to read anew.
 
+use entourage_store::StoreExt as _;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -165,7 +166,7 @@ impl Service {
             _ = closed.wait_for(|closed| *closed) => {}
         }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
-        let now = self.log.last().await?;
+        let now = self.store.last_event().await?;
         listening.listener.begins_after.fetch_max(now.0, Ordering::Relaxed);
         let (missed, waiting, ready) = (None, VecDeque::new(), VecDeque::new());
         let (user, created) = (id.clone(), user.created);
@@ -182,7 +183,7 @@ impl Service {
 
     /// Reads on in what was missed, a piece at a time.
     async fn read_missed(&self, stream: &mut FeedStream, from: Sequence, to: Sequence) -> Result<()> {
-        let events = match self.log.read(from, MISSED_AT_ONCE).await {
+        let events = match self.store.events_after(from, MISSED_AT_ONCE).await {
             Err(error) if error.code() == Code::EventsExpired => {
                 stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(to) });
                 return Ok(());

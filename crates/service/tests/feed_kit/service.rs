@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock, Code, Error, ExternalId, ManualClock, Millis, UserId, UserPatch, Version};
 use entourage_service::{
     Actor, Call, FeedPage, FeedRules, Limit, Limits, Pin, Rules, Service,
@@ -49,8 +48,7 @@ impl ServiceFront {
     }
 
     fn start(store: &Arc<dyn Store>, clock: &Arc<ManualClock>) -> Arc<Service> {
-        let log = Arc::new(in_store::Log::new(Arc::clone(store)));
-        Arc::new(Service::new(Arc::clone(store), log, rules()).with_clock(Arc::clone(clock) as _))
+        Arc::new(Service::new(Arc::clone(store), rules()).with_clock(Arc::clone(clock) as _))
     }
 
     fn run(&mut self) {

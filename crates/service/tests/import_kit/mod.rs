@@ -4,7 +4,6 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock, Key, KeyHasher, Operation, Outcome, Secret, UserId};
 use entourage_service::{
     Export, ExportFormat, ExportKind, Limits, Rules, Service,
@@ -38,9 +37,8 @@ impl Place {
     }
 
     pub(crate) fn on(store: Arc<dyn Store>) -> Self {
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
-        let service = Arc::new(Service::new(Arc::clone(&store), log, rules));
+        let service = Arc::new(Service::new(Arc::clone(&store), rules));
         let folder = std::env::temp_dir().join(format!("entourage-import-{:016x}", rand::random::<u64>()));
         std::fs::create_dir_all(&folder).unwrap();
         Self { store, service, folder }

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use entourage_log::backends::in_store;
 use entourage_model::{Key, Millis, Operation, Overwrite, Sequence, UserId, UserPatch, Write};
 use entourage_service::{Call, Limit, Limits, Rules, Service};
 use entourage_store::{Maintenance, Store, StoreExt as _};
@@ -31,10 +30,9 @@ fn id(number: i64) -> UserId {
 
 impl World {
     pub(crate) fn new(store: Arc<dyn Store>, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { following_max: None, limits: Limits::NONE, audit_interval: None, ..Rules::default() };
         let recounts = maintenance.is_some();
-        let service = Arc::new(Service::new(Arc::clone(&store), log, rules).with_maintenance(maintenance));
+        let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));
         Self { service, store, recounts }
     }
 

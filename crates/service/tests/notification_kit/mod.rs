@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock as _, Key, ManualClock, Millis, Operation, State, UserId, UserPatch, Version};
 use entourage_service::{Call, Limit, Limits, NotificationKind, Rules, Service};
 use entourage_store::{Store, StoreExt as _};
@@ -121,8 +120,7 @@ pub(crate) fn rules() -> Rules {
 }
 
 pub(crate) fn service(store: &Arc<dyn Store>, clock: &Arc<ManualClock>) -> Service {
-    let log = Arc::new(in_store::Log::new(Arc::clone(store)));
-    Service::new(Arc::clone(store), log, rules()).with_clock(Arc::clone(clock) as _)
+    Service::new(Arc::clone(store), rules()).with_clock(Arc::clone(clock) as _)
 }
 
 /// Everything, in pages of `limit`: kind, day, count, the actors shown, whether seen; and the unseen count.

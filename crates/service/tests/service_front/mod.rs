@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use entourage_log::backends::in_store;
 use entourage_model::{Clock, EdgeValue, ManualClock, Millis, Result, State, UserId, UserPatch, Version};
 use entourage_service::{
     Actor, BatchDone, BatchOperation, Call, Derived, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed,
@@ -21,12 +20,11 @@ const MINUTE: u64 = 60_000;
 
 impl ServiceFront {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let log = Arc::new(in_store::Log::new(Arc::clone(&store)));
         let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
         // Mutes end at whole seconds.
         let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
-        Self(Service::new(store, log, rules).with_clock(Arc::clone(&clock) as _), clock)
+        Self(Service::new(store, rules).with_clock(Arc::clone(&clock) as _), clock)
     }
 
     async fn try_write(&self, call: &Call, write: &Write) -> Result<String> {

@@ -95,6 +95,10 @@ pub async fn run(
             if wrong.is_none() {
                 wrong = reference.step(write, &result).err();
             }
+            // Through a server keys are other ones than the store's.
+            if wrong.is_none() && plan.beyond_graph {
+                wrong = look_up(&*store, write, &result).await.err();
+            }
             match result {
                 Ok(outcome) => {
                     draw.saw(&outcome);
@@ -115,6 +119,20 @@ pub async fn run(
         }
     }
     Ok(met)
+}
+
+/// What was answered can be looked up by its key.
+async fn look_up(store: &dyn Store, write: &Write, result: &Result<Outcome, Error>) -> Result<(), String> {
+    let Some(key) = write.idempotency else { return Ok(()) };
+    let told = |outcome: &Outcome| (outcome.version, outcome.reply);
+    let due = match result {
+        Ok(outcome) => Ok(Some(told(outcome))),
+        Err(error) if error.code() == Code::IdempotencyMismatch => Err(Code::IdempotencyMismatch),
+        Err(_) => Ok(None),
+    };
+    let found = store.replay(key).await;
+    let found = found.as_ref().map(|found| found.as_ref().map(told)).map_err(Error::code);
+    if found == due { Ok(()) } else { Err(format!("C6: {key:?} came to {due:?}, and {found:?} is found")) }
 }
 
 async fn commit(store: &dyn Store, writes: &[Write]) -> Vec<Result<Outcome, Error>> {

@@ -1,3 +1,0 @@
-//! What carries events.
-
-pub mod in_store;
