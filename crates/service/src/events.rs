@@ -1,12 +1,12 @@
 //! Events as services read them: ids instead of keys, nothing that an erased person said of themselves, and a cursor to
 //! go on from.
 
-use entourage_store::StoreExt as _;
 use std::collections::HashMap;
 
 use entourage_model::{
     Code, Error, Event, EventBody, EventCursor, Key, Post, RecordId, Result, Sequence, Space, User, UserId, Version,
 };
+use entourage_store::StoreExt as _;
 
 use crate::{Call, Limit, Service, group, ids::shown_id, import::Tally};
 

@@ -1,6 +1,5 @@
 //! One reader of the log for all streams: it wakes those that an event is for, and nobody else.
 
-use entourage_store::StoreExt as _;
 use std::{
     collections::HashMap,
     sync::{
@@ -11,6 +10,7 @@ use std::{
 };
 
 use entourage_model::{Cause, Code, Event, EventBody, Key, Kind, Result, Sequence, State, Version};
+use entourage_store::StoreExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 

@@ -1,7 +1,6 @@
 //! Live feeds: posts as they are written, in the order of the log, to whoever listens. A listener that is too slow is
 //! told to read anew.
 
-use entourage_store::StoreExt as _;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -13,6 +12,7 @@ use std::{
 use entourage_model::{
     Code, Event, EventBody, EventCursor, Key, Kind, List, Post, Result, Sequence, Space, UserId, Version,
 };
+use entourage_store::StoreExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
