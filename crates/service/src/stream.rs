@@ -1,7 +1,6 @@
 //! Streams: events, and one user's notifications, as they happen. Whoever asks decides when the next piece is read.
 
 use entourage_model::{Edge, Key, Kind, Result, State, User, UserId, Version};
-use entourage_store::StoreExt as _;
 
 use crate::{
     Call, EventPage, EventRow, Limit, Notification, NotificationKind, Service,
@@ -48,7 +47,7 @@ impl Service {
         let after = match after {
             Some(after) => after,
             None => {
-                now = self.event_cursor(self.store.last_event().await?);
+                now = self.event_cursor(self.store.last_event(0).await?);
                 &now
             }
         };

@@ -246,7 +246,7 @@ impl Service {
         let mut from = match *at {
             Some(from) => from,
             None => {
-                let last = self.store.last_event().await?;
+                let last = self.store.last_event(0).await?;
                 *at = Some(last);
                 self.tail.read_to.send_replace(*at);
                 last

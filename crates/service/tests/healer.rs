@@ -178,11 +178,11 @@ async fn damage_is_healed_within_30_seconds_of_the_write_while_others_write_and_
 
     let world = World::open(&folder);
     world.assert_clean().await;
-    let events = world.store.last_event().await.unwrap();
+    let events = world.store.last_event(0).await.unwrap();
     let running = world.run();
     // It looks at all of that and has nothing to change.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(world.store.last_event().await.unwrap(), events);
+    assert_eq!(world.store.last_event(0).await.unwrap(), events);
     world.stop(running).await;
 
     // The damage is in blocks, and nobody looked at it before the end.

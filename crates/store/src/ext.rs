@@ -54,11 +54,6 @@ pub trait StoreExt: Store {
         async move { self.events(EventPosition::at(after), limit).await }
     }
 
-    /// The last event that is listed by a store with one partition.
-    fn last_event(&self) -> impl Future<Output = Result<Sequence>> + Send {
-        async move { Ok(self.progress(0).await?.listed) }
-    }
-
     /// Whether every read that starts now sees everything up to this watermark.
     fn has_seen(&self, watermark: &Watermark) -> impl Future<Output = Result<bool>> + Send {
         async move { Ok(self.covers(watermark, Whose::Everybody).await? == Covered::Yes) }

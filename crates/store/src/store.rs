@@ -168,6 +168,9 @@ pub trait Store: Send + Sync + 'static {
     /// Events of a partition above `after`, oldest first, at most `limit`.
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>>;
 
+    /// The last event of a partition, once everything that was acked before the call is listed.
+    async fn last_event(&self, partition: u16) -> Result<Sequence>;
+
     /// Lists what can be listed of a partition, and says how far that is. Does not wait for writers.
     async fn progress(&self, partition: u16) -> Result<Progress>;
 

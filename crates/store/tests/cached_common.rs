@@ -119,7 +119,7 @@ fn a_shut_gate_rows_past_their_time_and_rows_too_large_are_unknown() {
         layer.catch_up().await.unwrap();
         assert_eq!(common(&layer, 1, 2), Some(vec![5, 6]));
 
-        store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+        store.hooks.listed_to.store(store.last_event(0).await.unwrap().0, Ordering::SeqCst);
         let outcome = done(&*store, follow(1, 7)).await;
         assert_eq!(common(&layer, 1, 2), Some(vec![5, 6]), "without a token it may be two seconds old");
         assert!(layer.has_seen(&outcome.watermark).await.unwrap());

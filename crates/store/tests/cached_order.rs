@@ -91,7 +91,7 @@ fn a_late_event_does_not_undo_what_came_after_it() {
         let layer = over(Arc::clone(&store) as _, by_hand()).await;
         assert!(!follows(&layer, 1, 3).await);
         done(&*store, follow(1, 2)).await;
-        store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+        store.hooks.listed_to.store(store.last_event(0).await.unwrap().0, Ordering::SeqCst);
         done(&layer, unfollow(1, 2)).await;
         assert_eq!(peek(&layer, 1, 2), Answer::No);
         layer.catch_up().await.unwrap();

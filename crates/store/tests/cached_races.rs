@@ -135,7 +135,7 @@ fn events_that_wait_behind_an_open_transaction_are_no_news() {
         people(&*store, 1..=3).await;
         let layer = on_clock(Arc::clone(&store) as _, by_hand(), &clock).await;
         assert!(!follows(&layer, 1, 2).await);
-        store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+        store.hooks.listed_to.store(store.last_event(0).await.unwrap().0, Ordering::SeqCst);
         done(&*store, follow(1, 2)).await;
         for _ in 0..5 {
             clock.advance(500);
@@ -157,7 +157,7 @@ fn a_token_that_memory_does_not_cover_sends_reads_to_the_store() {
         let options = Options { patience: Duration::from_millis(20), ..by_hand() };
         let layer = over(Arc::clone(&store) as _, options).await;
         assert!(!follows(&layer, 1, 2).await);
-        let stuck = store.last_event().await.unwrap().0;
+        let stuck = store.last_event(0).await.unwrap().0;
         store.hooks.listed_to.store(stuck, Ordering::SeqCst);
         let outcome = done(&*store, follow(1, 2)).await;
         assert_eq!(peek(&layer, 1, 2), Answer::No, "without a token it may be two seconds old");
@@ -217,7 +217,7 @@ fn lost_events_clear_everything() {
             assert!(!follows(&layer, 1, 2).await);
             done(&*store, follow(1, 2)).await;
             if lost {
-                store.hooks.dropped.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+                store.hooks.dropped.store(store.last_event(0).await.unwrap().0, Ordering::SeqCst);
             } else {
                 // More than is worth reading.
                 for _ in 0..3 {
@@ -262,7 +262,7 @@ fn changes_past_those_that_are_remembered_shut_the_gate_until_the_events_have_br
         people(&*store, 1..=3).await;
         let layer = over(Arc::clone(&store) as _, Options { changes_max: 10, ..by_hand() }).await;
         assert!(!follows(&layer, 1, 2).await);
-        store.hooks.listed_to.store(store.last_event().await.unwrap().0, Ordering::SeqCst);
+        store.hooks.listed_to.store(store.last_event(0).await.unwrap().0, Ordering::SeqCst);
         for other in 11..=20 {
             people(&*store, other..=other).await;
             done(&layer, follow(1, other)).await;

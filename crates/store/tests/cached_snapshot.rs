@@ -112,7 +112,7 @@ fn a_snapshot_from_before_the_events_that_are_kept_is_none() {
     block_on(async {
         let (store, disk) = snapshot().await;
         done(&*store, Operation::Unfollow { follower: Key(1), target: Key(2) }).await;
-        let last = store.last_event().await.unwrap();
+        let last = store.last_event(0).await.unwrap();
         store.hooks.dropped.store(last.0, std::sync::atomic::Ordering::SeqCst);
         let layer = reopened(&store, &disk).await;
         assert_eq!(peek(&layer, 1, 2), Answer::Unknown);

@@ -384,7 +384,7 @@ fn a_torn_first_frame_of_a_segment_and_an_orderly_stop_lose_no_count() {
     block_on(async {
         for round in 0..3 {
             let store = open_on(&torn, options()).expect("a torn write is no damage");
-            assert_eq!(store.last_event().await.expect("it is known").0, acked, "round {round}");
+            assert_eq!(store.last_event(0).await.expect("it is known").0, acked, "round {round}");
             store.close().await.expect("the store closes");
         }
         for round in 1..4 {
@@ -432,7 +432,7 @@ fn a_frame_in_the_body_of_a_torn_post_proves_nothing() {
     torn.flip_bit(segment, (posted as u64 + 8) * 8).expect("its header is there");
     block_on(async {
         let store = open_on(&torn, Options::tiny()).expect("a torn write is no damage");
-        assert_eq!(store.last_event().await.expect("it is known"), acked.sequence());
+        assert_eq!(store.last_event(0).await.expect("it is known"), acked.sequence());
         store.commit(user(2, false).into()).await.expect("writes go on");
         assert!(store.verify().await.expect("verify runs").is_clean());
         store.close().await.expect("the store closes");

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use entourage_model::{
     Code, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Record, RecordId, Result, Space, User, Version, Watermark, Write,
+    Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{
     Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Unhealthy, Whose,
@@ -181,6 +181,10 @@ impl Store for Faulty {
             }
             _ => self.inner.events(after, limit).await,
         }
+    }
+
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        self.inner.last_event(partition).await
     }
 
     async fn progress(&self, partition: u16) -> Result<Progress> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use entourage_model::{
     Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
-    RecordId, Result, Space, User, Version, Watermark, Write,
+    RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, Whose};
 
@@ -153,6 +153,10 @@ impl Store for Recorded {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.inner.events(after, limit).await
+    }
+
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        self.inner.last_event(partition).await
     }
 
     async fn progress(&self, partition: u16) -> Result<Progress> {

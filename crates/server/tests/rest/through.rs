@@ -371,6 +371,10 @@ impl Store for RestStore {
         Ok(events)
     }
 
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        self.store.last_event(partition).await
+    }
+
     async fn progress(&self, partition: u16) -> Result<Progress> {
         self.store.progress(partition).await
     }

@@ -102,7 +102,7 @@ impl Service {
             Some(position) => position,
             None => {
                 // What others write from here on is heard of; what was kept before may lack some of it.
-                let now = self.store.last_event().await?;
+                let now = self.store.last_event(0).await?;
                 self.read_ways().await?;
                 let (at, is_unsaved) = if self.feed.is_alone {
                     self.resume_deliveries().await?;
@@ -167,7 +167,7 @@ impl Service {
     /// next post comes or the next server starts.
     async fn is_behind_listeners(&self, position: &Position) -> Result<bool> {
         Ok(self.feed.live.streams() > 0
-            && self.store.last_event().await?.0.saturating_sub(position.at.0) >= OFFSET_EVENTS)
+            && self.store.last_event(0).await?.0.saturating_sub(position.at.0) >= OFFSET_EVENTS)
     }
 
     /// Whatever was written between posts need not be read after a restart, either.
@@ -178,7 +178,7 @@ impl Service {
             return Ok(());
         }
         // A post is heard of a moment after it is in the log, so this is about what was there one look ago.
-        let heard_to = position.heard_to.replace(self.store.last_event().await?);
+        let heard_to = position.heard_to.replace(self.store.last_event(0).await?);
         position.at = position.at.max(heard_to.unwrap_or_default());
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Service {
     /// What the log no longer tells is in the store: everything that was derived is made anew.
     async fn start_over(&self, position: &mut Position) -> Result<()> {
         tracing::warn!("feeds were behind the log's retention; inboxes are built anew");
-        position.at = self.store.last_event().await?;
+        position.at = self.store.last_event(0).await?;
         position.is_unsaved = true;
         self.read_ways().await?;
         self.feed.timelines.forget(None);

@@ -166,7 +166,7 @@ impl Service {
             _ = closed.wait_for(|closed| *closed) => {}
         }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
-        let now = self.store.last_event().await?;
+        let now = self.store.last_event(0).await?;
         listening.listener.begins_after.fetch_max(now.0, Ordering::Relaxed);
         let (missed, waiting, ready) = (None, VecDeque::new(), VecDeque::new());
         let (user, created) = (id.clone(), user.created);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use entourage_model::{Code, EdgeChange, Result, Sequence};
-use entourage_store::{EdgeName, Maintenance, StoreExt as _};
+use entourage_store::{EdgeName, Maintenance};
 use metrics::{counter, histogram};
 
 use super::ROUND;
@@ -84,7 +84,7 @@ impl Service {
             watch.doubt(began, doubted);
             return Err(error);
         }
-        let (mut at, settled) = watch.mark(began, self.store.last_event().await?);
+        let (mut at, settled) = watch.mark(began, self.store.last_event(0).await?);
         while at < settled && watch.doubted.len() < DOUBTED_MAX {
             if began.elapsed() >= ROUND {
                 return Ok(true);

@@ -15,10 +15,10 @@ use crate::{CommitOrder, StoreExt as _};
 
 pub(super) async fn the_last_event_is_the_end(world: World) {
     let (a, b) = (world.user().await, world.user().await);
-    let before = world.store.last_event().await.unwrap();
+    let before = world.store.last_event(0).await.unwrap();
     assert!(before > Sequence::ZERO);
     world.done(follow(a, b)).await;
-    let last = world.store.last_event().await.unwrap();
+    let last = world.store.last_event(0).await.unwrap();
     assert!(last > before);
     let events = world.store.events_after(before, usize::MAX).await.unwrap();
     assert!(events.iter().any(|event| event.sequence == last), "{last} {events:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entourage_model::{
     Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
-    RecordId, Result, Space, User, Version, Watermark, Write,
+    RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 
 use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose};
@@ -151,6 +151,10 @@ impl<H: Hooks> Store for Hooked<H> {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.hooks.events(&*self.inner, after, limit).await
+    }
+
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        self.inner.last_event(partition).await
     }
 
     async fn progress(&self, _partition: u16) -> Result<Progress> {

@@ -62,7 +62,7 @@ async fn whole(store: &dyn Store, list: List) -> Result<String> {
 
 /// From several places on, as consumers that come back have them: every event, each once, none left out.
 async fn events(store: &dyn Store, note: &mut impl FnMut(String, Result<String>)) {
-    let last = store.last_event().await;
+    let last = store.last_event(0).await;
     let end = last.as_ref().map_or(0, |last| last.0);
     note("last event".into(), last.map(|last| last.to_string()));
     for start in (0..=end).step_by(53) {

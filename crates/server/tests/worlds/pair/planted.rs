@@ -8,7 +8,6 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use entourage_model::{KeyHasher, Millis};
-use entourage_store::StoreExt as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -136,7 +135,7 @@ fn readable(world: &World, row: &Seen, chars: usize) -> String {
 
 fn sequence(world: &World) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(world.store().last_event()).unwrap().0
+    runtime.block_on(world.store().last_event(0)).unwrap().0
 }
 
 /// What the viewer got becomes what the server gave; `None` for a page that is not there.

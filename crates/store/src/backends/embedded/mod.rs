@@ -68,7 +68,7 @@ use std::{
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
-    Place, Record, RecordId, Result, Space, User, Version, Watermark, Write, replay,
+    Place, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write, replay,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -453,6 +453,10 @@ impl crate::Store for Store {
         }
         // A segment may have to be read from its beginning.
         self.beside(move |engine| events::read(engine, after, limit)).await
+    }
+
+    async fn last_event(&self, _partition: u16) -> Result<Sequence> {
+        Ok(self.engine.state.published())
     }
 
     async fn progress(&self, _partition: u16) -> Result<Progress> {

@@ -206,6 +206,10 @@ impl crate::Store for Store {
         Ok(events)
     }
 
+    async fn last_event(&self, _partition: u16) -> Result<Sequence> {
+        Ok(Sequence(self.inner.read().events.len() as u64))
+    }
+
     async fn progress(&self, _partition: u16) -> Result<Progress> {
         let last = Sequence(self.inner.read().events.len() as u64);
         Ok(Progress { listed: last, covered: last, newest: last })

@@ -33,7 +33,7 @@ use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
-    Place, Record, RecordId, Result, Space, User, Version, VersionClock, Watermark, Write,
+    Place, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -237,6 +237,11 @@ impl crate::Store for Store {
         answering(retrying(|| self.relay())).await?;
         self.tidy_sometimes().await;
         Ok(answering(retrying(|| self.read_events(after.offset, limit))).await?)
+    }
+
+    async fn last_event(&self, _partition: u16) -> Result<Sequence> {
+        answering(retrying(|| self.relay())).await?;
+        Ok(answering(retrying(|| self.read_last_event())).await?)
     }
 
     async fn progress(&self, _partition: u16) -> Result<Progress> {

@@ -481,6 +481,10 @@ impl Store for Planted {
         Ok(self.inner.read().events.iter().skip(from).take(limit).cloned().collect())
     }
 
+    async fn last_event(&self, _partition: u16) -> Result<Sequence> {
+        Ok(Sequence(self.inner.read().events.len() as u64))
+    }
+
     async fn progress(&self, _partition: u16) -> Result<Progress> {
         let inner = self.inner.read();
         let ahead = u64::from(self.bug == Bug::ProgressRunsAhead);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Record, RecordId, Result, Space, Uptime, User, Version, Watermark, Write,
+    Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
@@ -263,6 +263,10 @@ impl crate::Store for Store {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.shared.inner.events(after, limit).await
+    }
+
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        self.shared.inner.last_event(partition).await
     }
 
     async fn progress(&self, partition: u16) -> Result<Progress> {

@@ -101,11 +101,11 @@ fn each_damage_is_seen_healed_and_stays_healed() {
                     !seen.is_empty() && seen.iter().all(|change| EdgeName::from(change) == EDGE),
                     "{what:?}: {seen:?}"
                 );
-                let (events, truth) = (store.last_event().await.unwrap(), value(&store, EDGE).await);
+                let (events, truth) = (store.last_event(0).await.unwrap(), value(&store, EDGE).await);
                 let healed = store.heal(&[EDGE, EDGE]).await.unwrap();
                 assert_eq!((healed.looked, healed.mended, healed.unclear), (1, vec![EDGE], vec![]), "{what:?}");
                 assert_clean(&store, "after healing").await;
-                assert_eq!((store.last_event().await.unwrap(), value(&store, EDGE).await), (events, truth));
+                assert_eq!((store.last_event(0).await.unwrap(), value(&store, EDGE).await), (events, truth));
                 assert_eq!(store.differing(changes(&store).await).await.unwrap(), []);
                 // Writes go on from there.
                 write(&store, Operation::Unfollow { follower: Key(1), target: Key(2) }).await;
@@ -162,10 +162,10 @@ fn nothing_wrong_is_left_as_it_is() {
         let edges: Vec<EdgeName> = changes(&store).await.iter().map(EdgeName::from).collect();
         let absent = EdgeName { follower: Key(2), target: Key(1), ..EDGE };
         let unknown = EdgeName { target: Key(99), ..EDGE };
-        let before = (store.last_event().await.unwrap(), store.engine.state.tail_entries());
+        let before = (store.last_event(0).await.unwrap(), store.engine.state.tail_entries());
         let healed = store.heal(&[edges.as_slice(), &[absent, unknown]].concat()).await.unwrap();
         assert_eq!((healed.looked, healed.mended, healed.unclear), (8, vec![], vec![]));
-        assert_eq!((store.last_event().await.unwrap(), store.engine.state.tail_entries()), before);
+        assert_eq!((store.last_event(0).await.unwrap(), store.engine.state.tail_entries()), before);
         assert_clean(&store, "after healing nothing").await;
     });
 }
