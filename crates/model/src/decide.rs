@@ -3,6 +3,7 @@
 
 mod erase;
 mod import;
+mod limits;
 mod mutes;
 mod posts;
 mod records;
@@ -11,8 +12,8 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::{
     Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis,
-    Operation, Outcome, Overwrite, Record, RecordId, Refusal, Reply, Sequence, Space, State, User, UserChange, UserId,
-    UserPatch, Version, Watermark, Write,
+    Moments, Operation, Outcome, Overwrite, Quota, Record, RecordId, Refusal, Reply, Sequence, Space, State, User,
+    UserChange, UserId, UserPatch, Version, Watermark, Write,
 };
 
 /// What a decision may look at: the state its commit will change, held still.
@@ -30,6 +31,11 @@ pub trait View {
     fn following_load(&self, follower: Key) -> u64;
     /// What an earlier request with this key came to, unless it has expired by `now`.
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord>;
+    /// What new follows of this actor came to. Asked for when a write has limits.
+    fn quota(&self, actor: Key) -> Quota;
+    /// When follows and requests between the two ended within the last day, but for the erasure of one of them. Asked
+    /// for when a write has limits.
+    fn ends(&self, follower: Key, target: Key) -> Moments;
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record>;
     fn record_count(&self, space: Space, owner: Key) -> u64;
     /// The records whose ids begin with `prefix`, by id, at most `limit`: their ids and versions. All ids begin with
@@ -47,11 +53,13 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
     {
         return replay(record, *key, Watermark::at(last));
     }
-    let Decision { reply, mut changes } = decide(view, &write.operation, version)?;
+    let decided = decide(view, &write.operation, version);
+    let quota = limits::take(view, &write.operation, write.limits.as_ref(), &decided, version)?;
+    let Decision { reply, mut changes } = decided?;
     changes.extend(write.tally.as_ref().and_then(|id| records::count(view, id, &reply)));
     let watermark = Watermark::at(last.plus(changes.len() as u64));
     let idempotency = write.idempotency.map(|key| Box::new(IdempotencyRecord { key, version, reply }));
-    Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
+    Ok(Outcome { watermark, version, reply, changes, idempotency, quota, replayed: false })
 }
 
 /// What a request with this key hears of what an earlier one came to; who has seen `watermark` has seen that.
@@ -60,10 +68,10 @@ pub fn replay(record: IdempotencyRecord, key: IdempotencyKey, watermark: Waterma
         return Err(Refusal::IdempotencyMismatch);
     }
     let (version, reply, changes) = (record.version, record.reply, SmallVec::new());
-    Ok(Outcome { watermark, version, reply, changes, idempotency: Some(Box::new(record)), replayed: true })
+    Ok(Outcome { watermark, version, reply, changes, idempotency: Some(Box::new(record)), quota: None, replayed: true })
 }
 
-/// Decides one operation at `version`. Changes nothing.
+/// Decides one operation at `version`, whatever the limits of its write are. Changes nothing.
 pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Result<Decision, Refusal> {
     let mut decision = decide_one(view, operation, version)?;
     mutes::follow_ends(view, &mut decision);

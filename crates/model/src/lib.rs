@@ -17,6 +17,7 @@ mod list;
 mod operation;
 mod outcome;
 mod post;
+mod quota;
 mod record;
 mod retry;
 mod secret;
@@ -43,6 +44,7 @@ pub use post::{
     ImportedPost, POST_BODY_MAX_BYTES, POST_BODY_MAX_DEPTH, POSTS_AT_ONCE_MAX, Post, post_author, post_author_value,
     post_id_prefix, post_ids_at,
 };
+pub use quota::{FollowLimits, FollowsLeft, Moments, Quota, QuotaChange};
 pub use record::{
     CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,
     member_value, tally,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Condition, Key, Millis, RecordId, Space, UserId, Version};
+use crate::{Condition, FollowLimits, Key, Millis, RecordId, Space, UserId, Version};
 
 /// Why an edge changed: what tells `follow.cancelled` from `follow.rejected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -214,11 +214,13 @@ pub struct Write {
     pub floor: Version,
     /// A record of the server's in [`Space::Job`] that counts, in this very commit, the edges and posts it changes.
     pub tally: Option<RecordId>,
+    /// How often a new follow may be made; without them there is no limit but the cap. Other operations have none.
+    pub limits: Option<FollowLimits>,
 }
 
 impl From<Operation> for Write {
     fn from(operation: Operation) -> Self {
-        Self { operation, idempotency: None, floor: Version::ZERO, tally: None }
+        Self { operation, idempotency: None, floor: Version::ZERO, tally: None, limits: None }
     }
 }
 

@@ -1,10 +1,13 @@
 //! What came of an operation: the reply, the changes, and what a retry needs.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::{
-    Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, RecordChange, Sequence, User, UserId, Version, Watermark,
+    Code, EdgeChange, EdgeValue, Error, IdempotencyKey, Key, QuotaChange, RecordChange, Sequence, User, UserId,
+    Version, Watermark,
 };
 
 /// A user as it became (`None`: erased).
@@ -104,6 +107,10 @@ pub struct Outcome {
     pub changes: SmallVec<[Change; 1]>,
     /// Boxed: few writes have one, and outcomes are moved about in thousands.
     pub idempotency: Option<Box<IdempotencyRecord>>,
+    /// What the write took of its actor's quota: no change that anybody hears of, and no sequence of its own. Only with
+    /// changes: it stands in the log with them.
+    #[serde(default)]
+    pub quota: Option<QuotaChange>,
     /// The reply is that of an earlier request with the same key.
     pub replayed: bool,
 }
@@ -149,6 +156,9 @@ pub enum Refusal {
     RecordTooLarge,
     RecordNotWritable,
     RecordChanged,
+    CoolingDown { wait: Duration },
+    ChallengeRequired,
+    RateLimited { wait: Duration },
 }
 
 impl Refusal {
@@ -168,6 +178,9 @@ impl Refusal {
             Self::BeingErased | Self::GroupBeingRemoved | Self::RecordChanged => Code::RequestInProgress,
             Self::GroupNotFound => Code::GroupNotFound,
             Self::GroupLimit | Self::GroupMemberLimit => Code::GroupLimit,
+            Self::CoolingDown { .. } => Code::CoolingDown,
+            Self::ChallengeRequired => Code::ChallengeRequired,
+            Self::RateLimited { .. } => Code::RateLimited,
             Self::SelfMute
             | Self::NotConnected
             | Self::NotPrivate
@@ -205,12 +218,21 @@ impl Refusal {
             Self::RecordTooLarge => "a record has at most 65,536 bytes",
             Self::RecordNotWritable => "no record can be written under this id",
             Self::RecordChanged => "the record was changed meanwhile; read it again",
+            Self::CoolingDown { .. } => "this follow was made and ended too often within a day",
+            Self::ChallengeRequired => {
+                "after so many follows in an hour the header Entourage-Challenge must prove a solved challenge"
+            }
+            Self::RateLimited { .. } => "this user follows too fast",
         }
     }
 }
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.code(), refusal.detail())
+        let error = Self::new(refusal.code(), refusal.detail());
+        match refusal {
+            Refusal::CoolingDown { wait } | Refusal::RateLimited { wait } => error.retry_after(wait),
+            _ => error,
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use entourage_model::{Code, Error, Millis, Sequence, Version};
 
+/// As far back as ends of an edge count.
+pub(crate) const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 /// `history.retention`.
 pub(crate) const HISTORY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
-    RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Quota,
+    Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
 };
 
 use crate::{Guarantees, Health, Report};
@@ -116,6 +116,10 @@ pub struct Progress {
 /// - **C21** An external id names one post of its author at a time: a second post with it writes nothing and says which
 ///   one that is. It is free again when the post is gone. A post from a file has the id that it had, or one of its
 ///   millisecond that no other post has; the same post again is the one that is there.
+/// - **C22** What a new follow takes of its actor's quota is part of its commit: however many are under way, on whatever
+///   server, they get what the limits say and no more. Refusals, retries, imports and follows that are there take
+///   nothing. An edge that ended so often within a day is not followed again; an end by erasure is none. Whoever is
+///   erased leaves no quota. `get_quotas` is the quota of each in the order asked, each as of some moment of the call.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -164,6 +168,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// What a follower's edges left behind, newest first, below `before`.
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>>;
+
+    /// What new follows of each actor came to. Whoever has everything left may be forgotten.
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>>;
 
     /// Events of a partition above `after`, oldest first, at most `limit`.
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>>;

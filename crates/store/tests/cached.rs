@@ -29,6 +29,7 @@ mod with_room {
         skips = [
             "races::cap_is_exact_at_9_999",
             "records::a_large_group_goes_in_chunks",
+            "quotas::what_was_taken_survives_reopening",
             "records::records_survive_reopening",
             "posts::they_survive_reopening",
             "erasing::erasing_survives_reopening",
@@ -48,6 +49,7 @@ mod evicting_all_the_time {
         skips = [
             "races::cap_is_exact_at_9_999",
             "records::a_large_group_goes_in_chunks",
+            "quotas::what_was_taken_survives_reopening",
             "records::records_survive_reopening",
             "posts::they_survive_reopening",
             "erasing::erasing_survives_reopening",

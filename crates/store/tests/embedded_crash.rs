@@ -16,7 +16,8 @@ use std::sync::{
 
 use embedded_kit::{identity, open_on, portrait::portrait};
 use entourage_model::{
-    Condition, IdempotencyKey, Key, Millis, Operation, Overwrite, Post, RecordId, Space, UserId, UserPatch, Write,
+    Condition, FollowLimits, IdempotencyKey, Key, Millis, Operation, Overwrite, Post, RecordId, Space, UserId,
+    UserPatch, Write,
 };
 use entourage_store::{
     Store as _, StoreExt as _,
@@ -85,13 +86,20 @@ fn mute(actor: i64, target: i64, seconds: u64) -> Operation {
     Operation::Mute { actor: Key(actor), target: Key(target), expires_at }
 }
 
+/// Follows take of a quota that is never used up.
+fn limited(operation: Operation, challenge_after: u32) -> Write {
+    let now = Millis::from_since_2000(800_000_000_000);
+    let limits = FollowLimits { per_hour: 60, burst: 1_000, challenge_after, ..FollowLimits::none(now) };
+    Write { limits: Some(limits), ..Write::from(operation) }
+}
+
 fn one(operation: Operation) -> Step {
-    Step::One(operation.into())
+    Step::One(limited(operation, 0))
 }
 
 fn keyed(operation: Operation, scope: u8) -> Step {
     let idempotency = Some(IdempotencyKey { scope: [scope; 16], request: 9 });
-    Step::One(Write { idempotency, ..Write::from(operation) })
+    Step::One(Write { idempotency, ..limited(operation, 1_000) })
 }
 
 /// Every kind of record, several segments, checkpoints over old blocks, a restart.

@@ -14,8 +14,8 @@ use embedded_kit::{
     portrait::{first_portrait, portrait, second_portrait},
 };
 use entourage_model::{
-    Condition, ExternalId, IdempotencyKey, Key, Millis, Operation, Overwrite, Post, RecordId, Space, UserId, UserPatch,
-    Write,
+    Code, Condition, ExternalId, FollowLimits, IdempotencyKey, Key, Millis, Operation, Overwrite, Post, RecordId,
+    Space, UserId, UserPatch, Write,
 };
 use entourage_store::{
     Store as _, StoreExt as _,
@@ -27,8 +27,8 @@ use entourage_store::{
     },
 };
 
-const VERSIONS: [&str; 4] = ["v1", "v2", "v3", NEWEST];
-const NEWEST: &str = "v4";
+const VERSIONS: [&str; 5] = ["v1", "v2", "v3", "v4", NEWEST];
+const NEWEST: &str = "v5";
 /// The same writes: one was closed after them, the other one was killed, so that its last ones are in the log alone.
 const STORES: [&str; 2] = ["closed", "killed"];
 const SIZE_LIMIT_BYTES: u64 = 150_000;
@@ -65,6 +65,24 @@ fn keyed(operation: Operation, scope: u8) -> Write {
 }
 
 const KEYED: [u8; 2] = [1, 2];
+
+/// Two an hour, a challenge after two, and an edge that ends once a day: used up before a checkpoint by one, after it by
+/// another.
+fn limited(follower: i64, target: i64) -> Write {
+    let now = Millis::from_since_2000(800_000_000_000);
+    let limits = FollowLimits { per_hour: 2, challenge_after: 2, flips_per_day: 1, ..FollowLimits::none(now) };
+    Write { limits: Some(limits), ..Write::from(follow(follower, target)) }
+}
+
+const LIMITED: [i64; 2] = [10, 11];
+
+/// What the fifth format has: quotas, and how often edges ended.
+async fn write_limited(store: &Store, follower: i64) {
+    for target in [2, 3] {
+        store.commit(limited(follower, target)).await.expect("there is room for two");
+    }
+    store.commit(unfollow(follower, 3).into()).await.expect("the write is taken");
+}
 
 fn record(space: Space, owner: i64, id: &[u8], value: Option<&[u8]>) -> Operation {
     let (id, condition) = (RecordId::new(id).unwrap(), Condition::Any);
@@ -117,6 +135,7 @@ async fn write(store: &Store) {
         result.expect("the import is taken");
     }
     write_beyond(store, 0).await;
+    write_limited(store, LIMITED[0]).await;
     store.checkpoint().await.expect("a checkpoint");
     for operation in [
         Operation::Block { actor: Key(5), target: Key(1) },
@@ -141,6 +160,7 @@ async fn write(store: &Store) {
     ] {
         commit(operation.into()).await;
     }
+    write_limited(store, LIMITED[1]).await;
     write_beyond(store, 1).await;
 }
 
@@ -206,6 +226,12 @@ fn stores_of_every_version_open_and_are_what_they_were() {
                 for scope in KEYED {
                     let retried = store.commit(keyed(follow(if scope == KEYED[0] { 2 } else { 4 }, 3), scope)).await;
                     assert!(retried.unwrap().replayed, "{version} {name}: the key {scope} is forgotten");
+                }
+                for follower in LIMITED.into_iter().filter(|_| !["v1", "v2", "v3", "v4"].contains(&version)) {
+                    for (target, code) in [(3, Code::CoolingDown), (8, Code::ChallengeRequired)] {
+                        let refused = store.commit(limited(follower, target)).await.unwrap_err();
+                        assert_eq!(refused.code(), code, "{version} {name}");
+                    }
                 }
                 // What is written now and folded into the old blocks leaves the rest as it was.
                 store.commit(user(13, false).into()).await.unwrap();

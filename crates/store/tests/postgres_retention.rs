@@ -26,7 +26,7 @@ fn hours(hours: u64) -> Duration {
 
 fn with_key(follower: i64, target: i64, scope: u8) -> Write {
     let idempotency = Some(IdempotencyKey { scope: [scope; 16], request: 1 });
-    Write { operation: follow(follower, target), idempotency, floor: Version::ZERO, tally: None }
+    Write { operation: follow(follower, target), idempotency, floor: Version::ZERO, tally: None, limits: None }
 }
 
 async fn rows(schema: &str, table: &str) -> i64 {

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use entourage_model::{
     Code, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{
     Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Unhealthy, Whose,
@@ -172,6 +172,10 @@ impl Store for Faulty {
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.inner.scan_history(follower, before, limit).await
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        self.inner.get_quotas(actors).await
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

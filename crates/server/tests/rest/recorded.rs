@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
-    RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Quota,
+    Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, Whose};
 
@@ -149,6 +149,10 @@ impl Store for Recorded {
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.inner.scan_history(follower, before, limit).await
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        self.inner.get_quotas(actors).await
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use entourage_model::{
     Counts, Edge, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, KeyHasher, Kind, List, Millis,
-    Operation, Outcome, Overwrite, Page, Place, Plane, Record, RecordId, Reply as Said, Result, Sequence, Side, Space,
-    State, User, UserId, UserPatch, Version, Watermark, Write,
+    Operation, Outcome, Overwrite, Page, Place, Plane, Quota, Record, RecordId, Reply as Said, Result, Sequence, Side,
+    Space, State, User, UserId, UserPatch, Version, Watermark, Write,
 };
 use entourage_server::Stopped;
 use entourage_service::{Limits, Rules};
@@ -83,7 +83,7 @@ impl RestStore {
 
     /// The request that asks for this write, if there is one. Requests by the actor and for them take turns.
     fn request(&self, write: &Write) -> Option<String> {
-        if write.idempotency.is_some() || write.floor != Version::ZERO {
+        if write.idempotency.is_some() || write.floor != Version::ZERO || write.limits.is_some() {
             return None;
         }
         let turn = {
@@ -354,6 +354,10 @@ impl Store for RestStore {
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.store.scan_history(follower, before, limit).await
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        self.store.get_quotas(actors).await
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Record,
-    RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Quota,
+    Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 
 use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose};
@@ -147,6 +147,10 @@ impl<H: Hooks> Store for Hooked<H> {
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.inner.scan_history(follower, before, limit).await
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        self.inner.get_quotas(actors).await
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

@@ -1,8 +1,8 @@
 //! The list of all cases, with the clauses each shows. `if` names the promise of a profile that a case needs.
 
 use super::{
-    Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, posts, races, records,
-    requests, users, versions,
+    Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, posts, quotas, races,
+    records, requests, users, versions,
 };
 
 /// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
@@ -130,6 +130,18 @@ macro_rules! conformance_cases {
                 accept_against_cancel_has_one_winner [C3 C11];
                 one_id_for_one_key [C3 C5];
                 histories_are_linear [C1 C2 C3 C4 C11 C12];
+            }
+            quotas {
+                a_burst_and_then_one_at_a_time [C3 C22];
+                what_makes_no_new_follow_takes_nothing [C3 C6 C22];
+                races_of_one_actor_get_exactly_the_limit [C5 C22];
+                batches_get_exactly_the_limit_in_order [C7 C22];
+                past_so_many_follows_a_proof_is_needed [C22];
+                an_edge_that_ended_too_often_cools_down [C22];
+                an_end_by_erasure_is_no_flip [C18 C22];
+                whoever_is_created_again_has_everything_left [C18 C22];
+                of_many_they_are_those_of_each [C22];
+                what_was_taken_survives_reopening [C14 C22] if durable;
             }
             records {
                 written_read_back_and_removed [C2 C12 C16];

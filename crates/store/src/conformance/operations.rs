@@ -1,7 +1,8 @@
 //! Operations in one word each.
 
 use entourage_model::{
-    Condition, ExternalId, IdempotencyKey, Key, Millis, Operation, Post, RecordId, Space, UserPatch, Version, Write,
+    Condition, ExternalId, FollowLimits, IdempotencyKey, Key, Millis, Operation, Post, RecordId, Space, UserPatch,
+    Version, Write,
 };
 
 pub(super) fn follow(follower: Key, target: Key) -> Operation {
@@ -118,6 +119,10 @@ pub(super) fn erase_edges(key: Key, limit: usize) -> Operation {
 
 pub(super) fn keyed(operation: Operation, idempotency: IdempotencyKey) -> Write {
     Write { idempotency: Some(idempotency), ..Write::from(operation) }
+}
+
+pub(super) fn limited(operation: Operation, limits: FollowLimits) -> Write {
+    Write { limits: Some(limits), ..Write::from(operation) }
 }
 
 pub(super) fn above(operation: Operation, floor: Version) -> Write {

@@ -2,6 +2,7 @@
 //! every write must come to and what every read must show. Versions it takes from the store, after a look at them.
 
 mod imported;
+mod limits;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,6 +28,8 @@ pub struct Reference {
     posts: BTreeSet<Version>,
     /// What each follower's edges left behind, oldest first.
     past: HashMap<Key, Vec<Ended>>,
+    /// What new follows of each actor came to.
+    used: HashMap<Key, limits::Used>,
     log: Vec<Entry>,
 }
 
@@ -140,10 +143,13 @@ impl Reference {
             Operation::ImportPost { author, at, id, ref value } => self.import_post(author, at, id, value, result),
             ref operation => self.expect(operation),
         };
-        match expected.map(|expected| self.with_ends(expected)) {
+        match self.within_limits(write, expected).map(|expected| self.with_ends(expected)) {
             Err(code) => refused(code, result),
             Ok(expected) => match result {
-                Ok(outcome) => self.take(write, expected, outcome),
+                Ok(outcome) => {
+                    self.use_up(write, &expected);
+                    self.take(write, expected, outcome)
+                }
                 Err(error) => Err(format!("nothing forbids this write, yet: {error}")),
             },
         }

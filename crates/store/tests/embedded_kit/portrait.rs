@@ -2,13 +2,26 @@
 
 use std::fmt::Write as _;
 
-use entourage_model::{Key, Kind, List, Place, Plane, Result, Sequence, Side, Space};
+use entourage_model::{Key, Kind, List, Place, Plane, Quota, Result, Sequence, Side, Space};
 use entourage_store::{Store, StoreExt as _};
 
 pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
     let mut text = graph(store).await?;
     text += &beyond(store).await?;
+    text += &quotas(store).await?;
     text += &events(store).await?;
+    Ok(text)
+}
+
+/// Of whoever has not everything left.
+async fn quotas(store: &dyn Store) -> Result<String> {
+    let mut text = String::new();
+    let users: Vec<Key> = store.sweep_users(None, usize::MAX).await?.iter().map(|user| user.key).collect();
+    for (user, quota) in users.iter().zip(store.get_quotas(&users).await?) {
+        if quota != Quota::default() {
+            let _ = writeln!(text, "  {user} {quota:?}");
+        }
+    }
     Ok(text)
 }
 

@@ -9,6 +9,7 @@ use super::{
     commit::Parties,
     grouped::Grouped,
     plane::StoredPlane,
+    quotas,
     shelf::{Document, Shelf, ShelfKey},
     state::{ListKey, SHARDS, Shard, State, shard_of},
     tail::TailValue,
@@ -41,6 +42,9 @@ impl State {
     pub(super) fn apply<'a>(&self, outcomes: impl Iterator<Item = (&'a Outcome, &'a Parties)>) {
         let mut edges: Vec<(&EdgeChange, &Parties)> = Vec::with_capacity(outcomes.size_hint().1.unwrap_or_default());
         for (outcome, parties) in outcomes {
+            if let Some(quota) = &outcome.quota {
+                self.quotas.put(quota);
+            }
             for change in &outcome.changes {
                 match change {
                     Change::Edge(edge) => edges.push((edge, parties)),
@@ -88,6 +92,9 @@ impl State {
                 && self.ordinal(edge.follower).is_some()
             {
                 self.documents.remember(edge.follower, &ended);
+                if let Some(flip) = quotas::flip(edge) {
+                    self.quotas.flipped(edge.follower, &flip);
+                }
                 self.count(1, 0);
             }
         }

@@ -417,7 +417,7 @@ impl Checkpointer {
             // Apart: while the file is written, writers must not wait.
             some.drain(..).try_for_each(|entry| writer.list(&entry))?;
         }
-        writer.finish(&documents)?;
+        writer.finish(&documents, &engine.state.quotas.encode(engine.clock.now()))?;
         if self.number > 0 {
             self.obsolete.push(manifest::name(self.number));
         }

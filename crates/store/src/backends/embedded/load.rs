@@ -77,7 +77,7 @@ pub(super) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault
     let mut live: HashMap<u32, u64> = HashMap::new();
     let mut count = |block: BlockRef| *live.entry(block.file()).or_default() += u64::from(block.length());
     manifest.groups.iter().copied().for_each(&mut count);
-    let documents = manifest.lists(|list| {
+    let (documents, quotas) = manifest.lists(|list| {
         list.following.iter().chain(list.followers.iter()).for_each(&mut count);
         let sides = Side::BOTH.into_iter().zip(list.mixed).filter(|(_, mixed)| *mixed);
         mixed.extend(sides.map(|(side, _)| ListKey::new(list.plane, side, list.ordinal)));
@@ -93,6 +93,8 @@ pub(super) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault
         blocks.iter().map(|bounded| bounded.block).for_each(&mut count);
         engine.state.documents.open(key, blocks);
     }
+    let number = manifest.head.number;
+    engine.state.quotas.open(quotas).map_err(|corrupt| Fault::corrupt(manifest::name(number), 0, corrupt))?;
     engine.files.set_live(&live);
     Ok(mixed)
 }

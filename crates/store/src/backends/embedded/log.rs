@@ -27,8 +27,8 @@ use crate::{
 
 /// 2: users, replies and records have tags of their own. 3: changes of users say whether they are a suspension, and an
 /// erasure whose it is. 4: checksums of frames begin with a number out of the store's secret; seals stand in a file of
-/// their own.
-pub(super) const FORMAT: u16 = 4;
+/// their own. 5: what a follow takes of its actor's quota.
+pub(super) const FORMAT: u16 = 5;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
 pub(super) const SEGMENT_HEADER: u64 = 40;

@@ -19,7 +19,8 @@ use crate::disk::{Disk, DiskFile, read_all};
 
 /// 2: documents; users may be erased; blocks of edges have more flags. 3: quiet follows lie apart; documents with the ids
 /// of the erased. 4: sizes and checksums of all files; where the log begins; checksums of blocks depend on their file.
-pub(super) const FORMAT: u16 = 4;
+/// 5: quotas.
+pub(super) const FORMAT: u16 = 5;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";
 const UNFINISHED: &str = "unfinished-checkpoint";
@@ -150,11 +151,13 @@ impl<'a> Writer<'a> {
         if self.buffer.len() >= PIECE { self.flush() } else { Ok(()) }
     }
 
-    pub(super) fn finish(mut self, documents: &Shelves) -> Result<(), Fault> {
+    /// `quotas` are bytes that only they know.
+    pub(super) fn finish(mut self, documents: &Shelves, quotas: &[u8]) -> Result<(), Fault> {
         if self.lists > 0 {
             return Err(self.miscounted());
         }
         put_documents(&mut self.buffer, documents);
+        put_bytes(&mut self.buffer, quotas);
         self.sum.update(&self.buffer);
         self.buffer.extend_from_slice(&self.sum.digest().to_le_bytes());
         self.file.write_at(&self.buffer, self.written)?;
@@ -225,10 +228,10 @@ impl Manifest {
         Ok(Self { head, groups, format, body: bytes, lists_at })
     }
 
-    /// Gives every list to `each`, and returns the documents.
-    pub(super) fn lists(&self, each: impl FnMut(ListEntry) -> Result<(), Corrupt>) -> Result<Shelves, Fault> {
+    /// Gives every list to `each`, and returns the documents and the quotas.
+    pub(super) fn lists(&self, each: impl FnMut(ListEntry) -> Result<(), Corrupt>) -> Result<(Shelves, &[u8]), Fault> {
         if self.body.is_empty() {
-            return Ok(Shelves::new());
+            return Ok((Shelves::new(), &[]));
         }
         self.decode_lists(each).map_err(|corrupt| Fault::corrupt(name(self.head.number), 0, corrupt))
     }
@@ -238,7 +241,10 @@ impl Manifest {
         (self.head, self.groups)
     }
 
-    fn decode_lists(&self, mut each: impl FnMut(ListEntry) -> Result<(), Corrupt>) -> Result<Shelves, Corrupt> {
+    fn decode_lists(
+        &self,
+        mut each: impl FnMut(ListEntry) -> Result<(), Corrupt>,
+    ) -> Result<(Shelves, &[u8]), Corrupt> {
         let mut reader = Reader::new(self.body.get(self.lists_at..).unwrap_or_default());
         let mut cursors = [Cursor::default(), Cursor::default()];
         let mut before = 0i64;
@@ -252,8 +258,9 @@ impl Manifest {
             each(ListEntry { plane, ordinal, following, followers, mixed: [following_mixed, followers_mixed] })?;
         }
         let documents = if self.format >= 2 { take_documents(&mut reader)? } else { Shelves::new() };
+        let quotas = if self.format >= 5 { reader.bytes()? } else { &[] };
         reader.end()?;
-        Ok(documents)
+        Ok((documents, quotas))
     }
 }
 

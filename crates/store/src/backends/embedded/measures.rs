@@ -22,6 +22,7 @@ pub(super) struct Measures {
     memory_bytes: Gauge,
     users: Gauge,
     edges: Gauge,
+    quotas: Gauge,
 }
 
 impl Default for Measures {
@@ -36,6 +37,7 @@ impl Default for Measures {
             memory_bytes: gauge!("entourage_memory_bytes"),
             users: gauge!("entourage_users"),
             edges: gauge!("entourage_edges"),
+            quotas: gauge!("entourage_limiter_keys", "limit" => "follows"),
         }
     }
 }
@@ -44,6 +46,7 @@ impl Measures {
     pub(super) fn batch(&self, engine: &Engine, writes: usize, synced_in: Duration) {
         self.batch_writes.record(writes as f64);
         self.sync_seconds.record(synced_in.as_secs_f64());
+        self.quotas.set(engine.state.quotas.len() as f64);
         if self.batches.fetch_add(1, Ordering::Relaxed).is_multiple_of(BATCHES_BETWEEN_SAMPLES) {
             self.sizes(engine);
         }

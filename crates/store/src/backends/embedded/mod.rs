@@ -46,6 +46,7 @@ mod plane;
 #[cfg(any(test, feature = "planted"))]
 mod planted;
 mod profile;
+mod quotas;
 mod read;
 mod record;
 mod recount;
@@ -68,7 +69,7 @@ use std::{
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
-    Place, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write, replay,
+    Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write, replay,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -444,6 +445,11 @@ impl crate::Store for Store {
         let ended = self.engine.state.documents.history(&self.engine.files, follower, before, oldest, limit)?;
         share::spend(1 + ended.len() / DOCUMENTS_A_UNIT).await;
         Ok(ended)
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        share::spend_rows(actors.len()).await;
+        Ok(actors.iter().map(|&actor| self.engine.state.quotas.quota(actor)).collect())
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

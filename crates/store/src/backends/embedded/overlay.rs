@@ -4,8 +4,8 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
 use entourage_model::{
-    Change, Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Outcome, Plane, Record, RecordChange, RecordId, Side,
-    Space, User, Version, View,
+    Change, Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Millis, Moments, Outcome, Plane, Quota, Record,
+    RecordChange, RecordId, Side, Space, User, Version, View,
 };
 use hashbrown::HashMap;
 
@@ -13,7 +13,7 @@ use super::{
     engine::Engine,
     fault::Fault,
     plane::StoredPlane,
-    read,
+    quotas, read,
     shelf::{Shelf, ShelfKey},
     tail::Direction,
 };
@@ -35,6 +35,9 @@ struct Layer {
     idempotency: HashMap<[u8; 16], IdempotencyRecord>,
     records: HashMap<(Space, Key), BTreeMap<RecordId, Option<Record>>>,
     record_counts: HashMap<(Space, Key), i64>,
+    quotas: HashMap<Key, Quota>,
+    /// As with loads, which change with them.
+    ends: HashMap<(Key, Key), Vec<Millis>>,
     /// Whether `edges` has any of a kind: blocks are asked for with every follow and hardly ever there.
     kinds: [bool; Kind::ALL.len()],
 }
@@ -74,6 +77,10 @@ impl Overlay {
         self.current.users.get(&key).or_else(|| self.flying.users.get(&key))
     }
 
+    fn quota(&self, actor: Key) -> Option<&Quota> {
+        self.current.quotas.get(&actor).or_else(|| self.flying.quotas.get(&actor))
+    }
+
     fn idempotency(&self, scope: &[u8; 16]) -> Option<&IdempotencyRecord> {
         self.current.idempotency.get(scope).or_else(|| self.flying.idempotency.get(scope))
     }
@@ -87,6 +94,8 @@ impl Layer {
         self.idempotency.clear();
         self.records.clear();
         self.record_counts.clear();
+        self.quotas.clear();
+        self.ends.clear();
         self.kinds = Default::default();
     }
 
@@ -120,12 +129,18 @@ impl Layer {
                     if edge.kind == Kind::Follow {
                         let delta = i64::from(after.is_some()) - i64::from(edge.before.is_some());
                         *self.loads.entry(edge.follower).or_default() += delta;
+                        if let Some(flip) = quotas::flip(edge) {
+                            self.ends.entry((edge.follower, edge.target)).or_default().push(flip.ended.millis());
+                        }
                     }
                 }
             }
         }
         if let Some(record) = outcome.idempotency.as_deref() {
             self.idempotency.insert(record.key.scope, *record);
+        }
+        if let Some(change) = &outcome.quota {
+            self.quotas.insert(change.actor, change.after.clone());
         }
     }
 }
@@ -222,6 +237,17 @@ impl View for Look<'_> {
             Some(record) => Some(*record),
             None => self.keep(self.engine.idempotency.get(scope, now, ttl)),
         }
+    }
+
+    fn quota(&self, actor: Key) -> Quota {
+        self.overlay.quota(actor).cloned().unwrap_or_else(|| self.engine.state.quotas.quota(actor))
+    }
+
+    fn ends(&self, follower: Key, target: Key) -> Moments {
+        let mut ends = self.engine.state.quotas.ends(follower, target);
+        let decided = self.overlay.current.ends.get(&(follower, target));
+        decided.into_iter().flatten().for_each(|end| ends.push_end(*end));
+        ends
     }
 
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {

@@ -1,8 +1,8 @@
 //! One outcome as bytes: what the log keeps and what recovery applies.
 
 use entourage_model::{
-    Cause, Change, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Outcome,
-    RecordChange, RecordId, Reply, Sequence, Space, State, User, UserChange, UserId, Version, Watermark,
+    Cause, Change, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Outcome, Quota,
+    QuotaChange, RecordChange, RecordId, Reply, Sequence, Space, State, User, UserChange, UserId, Version, Watermark,
 };
 use serde::Deserialize;
 use smallvec::SmallVec;
@@ -18,12 +18,15 @@ const TAG_USER_1: u8 = 1;
 const TAG_IDEMPOTENCY: u8 = 2;
 const TAG_USER: u8 = 3;
 const TAG_RECORD: u8 = 4;
+/// The quota of the follower of the edge before it, since format 5.
+const TAG_QUOTA: u8 = 5;
 
-/// Appends the changes and the idempotency record. `base` is the batch's first version.
+/// Appends the changes, the idempotency record and the quota. `base` is the batch's first version.
 pub(super) fn encode(bytes: &mut Vec<u8>, outcome: &Outcome, base: Version) {
     put_signed(bytes, outcome.version.bits() as i64 - base.bits() as i64);
     let idempotency = outcome.idempotency.as_deref().filter(|_| !outcome.replayed);
-    put_varint(bytes, outcome.changes.len() as u64 + u64::from(idempotency.is_some()));
+    let others = u64::from(idempotency.is_some()) + u64::from(outcome.quota.is_some());
+    put_varint(bytes, outcome.changes.len() as u64 + others);
     for change in &outcome.changes {
         match change {
             Change::Edge(edge) => {
@@ -44,6 +47,10 @@ pub(super) fn encode(bytes: &mut Vec<u8>, outcome: &Outcome, base: Version) {
         bytes.push(TAG_IDEMPOTENCY);
         encode_idempotency(bytes, record);
     }
+    if let Some(change) = &outcome.quota {
+        bytes.push(TAG_QUOTA);
+        put_bytes(bytes, &change.after.to_bytes());
+    }
 }
 
 /// `last` is the sequence before this outcome's first change.
@@ -51,13 +58,14 @@ pub(super) fn decode(reader: &mut Reader<'_>, base: Version, last: Sequence) -> 
     let version = Version::from_bits((base.bits() as i64).wrapping_add(reader.signed()?) as u64);
     let parts = reader.length()?;
     let mut changes = SmallVec::new();
-    let mut idempotency = None;
+    let (mut idempotency, mut quota) = (None, None);
     for _ in 0..parts {
         match reader.byte()? {
             TAG_EDGE => changes.push(Change::Edge(decode_edge(reader, version)?)),
             TAG_USER => changes.push(Change::User(decode_user(reader)?)),
             TAG_RECORD => changes.push(Change::Record(decode_record(reader, version)?)),
             TAG_USER_1 => changes.push(Change::User(decode_user_1(reader)?)),
+            TAG_QUOTA => quota = Some(decode_quota(reader, &changes)?),
             TAG_IDEMPOTENCY => idempotency = Some(Box::new(decode_idempotency(reader)?)),
             _ => return Err(Corrupt("unknown change")),
         }
@@ -66,7 +74,17 @@ pub(super) fn decode(reader: &mut Reader<'_>, base: Version, last: Sequence) -> 
     // Nobody is told the reply of a recovered outcome; a retry reads it from the idempotency record.
     let reply =
         idempotency.as_deref().map_or(Reply::Gone { changed: false }, |record: &IdempotencyRecord| record.reply);
-    Ok(Outcome { watermark, version, reply, changes, idempotency, replayed: false })
+    Ok(Outcome { watermark, version, reply, changes, idempotency, quota, replayed: false })
+}
+
+fn decode_quota(reader: &mut Reader<'_>, changes: &[Change]) -> Result<QuotaChange, Corrupt> {
+    let follower = |change: &Change| match change {
+        Change::Edge(edge) => Some(edge.follower),
+        Change::User(_) | Change::Record(_) => None,
+    };
+    let actor = changes.iter().find_map(follower).ok_or(Corrupt("a quota of nobody"))?;
+    let after = Quota::from_bytes(reader.bytes()?).ok_or(Corrupt("quota"))?;
+    Ok(QuotaChange { actor, after })
 }
 
 const HAS_BEFORE: u8 = 1 << 7;

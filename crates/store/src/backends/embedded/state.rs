@@ -24,6 +24,7 @@ use super::{
     lists::{BlockId, BlockRef, Lists, Refs},
     plane::StoredPlane,
     profile::{self, Profile},
+    quotas::Quotas,
     tail::{TailList, TailValue},
 };
 use crate::adjacency::row;
@@ -200,6 +201,7 @@ pub(super) struct State {
     erased: Erased,
     keys: RwLock<Keys>,
     pub(super) documents: Documents,
+    pub(super) quotas: Quotas,
     shards: Vec<RwLock<Shard>>,
     dirty_groups: Mutex<HashSet<u32>>,
     published: AtomicU64,
@@ -218,6 +220,7 @@ impl Default for State {
             erased: Erased::default(),
             keys: RwLock::default(),
             documents: Documents::default(),
+            quotas: Quotas::default(),
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             dirty_groups: Mutex::default(),
             published: AtomicU64::new(0),
@@ -353,7 +356,8 @@ impl State {
 
     /// About how many bytes the state takes; measured factors, not a census.
     pub(super) fn memory_estimate(&self) -> u64 {
-        u64::from(self.users()) * 120 + self.edges() * 6 + self.documents.lists_estimate() + self.tails_estimate()
+        let others = self.documents.lists_estimate() + self.quotas.memory_estimate();
+        u64::from(self.users()) * 120 + self.edges() * 6 + others + self.tails_estimate()
     }
 
     /// The part of it that checkpoints give back.
@@ -425,6 +429,7 @@ impl State {
     /// The user is gone; the ordinal stays with the edges and is never given again.
     pub(super) fn erase_user(&self, key: Key, version: Version) {
         self.documents.forget(key);
+        self.quotas.erase(key);
         let Some(ordinal) = self.ordinal(key) else {
             // A checkpoint saw the end of them and not the erasure itself: blocks that it replaced may still have a name.
             self.erased.left_traces();

@@ -380,6 +380,7 @@ mod tests {
             watermark: Watermark::at(Sequence::ZERO),
             changes: vec![Change::Edge(change)].into(),
             idempotency: None,
+            quota: None,
             replayed: false,
         }]);
     }

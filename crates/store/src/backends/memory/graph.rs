@@ -7,8 +7,8 @@ use std::{
 };
 
 use entourage_model::{
-    Change, Counts, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, List, Outcome, Page, Place,
-    Plane, Record, RecordId, Side, Space, User, UserChange, Version, View,
+    Cause, Change, Counts, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, List, Moments, Outcome,
+    Page, Place, Plane, Quota, Record, RecordId, Side, Space, User, UserChange, Version, View,
 };
 
 use super::documents::Documents;
@@ -26,6 +26,7 @@ pub struct Graph {
     edges: BTreeMap<(Kind, Key, Key), EdgeValue>,
     lists: BTreeMap<(Key, Plane, Side), Rows>,
     idempotency: HashMap<[u8; 16], IdempotencyRecord>,
+    quotas: BTreeMap<Key, (Version, Quota)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,6 +70,12 @@ impl Graph {
                 *known = record;
             }
         }
+        if let Some(change) = &outcome.quota
+            && self.is_after_erasing(change.actor, outcome.version)
+            && self.quotas.get(&change.actor).is_none_or(|(known, _)| *known < outcome.version)
+        {
+            self.quotas.insert(change.actor, (outcome.version, change.after.clone()));
+        }
     }
 
     fn is_after_erasing(&self, key: Key, version: Version) -> bool {
@@ -92,6 +99,7 @@ impl Graph {
                     self.users.remove(&key);
                 }
                 self.documents.forget(key, version);
+                self.quotas.retain(|actor, (known, _)| *actor != key || *known > version);
                 if let Some(history) = self.history.get_mut(&key) {
                     history.retain(|(ended, _), _| *ended > version);
                     if history.is_empty() {
@@ -265,6 +273,18 @@ impl View for Graph {
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         let record = self.idempotency.get(scope).copied()?;
         (record.version.millis().plus(IDEMPOTENCY_TTL_MILLIS) > now.millis()).then_some(record)
+    }
+
+    fn quota(&self, actor: Key) -> Quota {
+        self.quotas.get(&actor).map(|(_, quota)| quota.clone()).unwrap_or_default()
+    }
+
+    fn ends(&self, follower: Key, target: Key) -> Moments {
+        let ends = self.history(follower, None, Version::ZERO);
+        let ends = ends.filter(|ended| ended.target == target && ended.cause != Cause::Erase);
+        let mut times: Vec<_> = ends.map(|ended| ended.ended.millis()).collect();
+        times.reverse();
+        Moments::of_ends(times)
     }
 
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {

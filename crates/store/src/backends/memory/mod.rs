@@ -9,8 +9,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Record, RecordId, Result, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write, replay,
-    resolve,
+    Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write,
+    replay, resolve,
 };
 use parking_lot::RwLock;
 
@@ -197,6 +197,11 @@ impl crate::Store for Store {
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         let oldest = retention::history_begins(self.clock.now(), self.history_retention);
         Ok(self.inner.read().graph.history(follower, before, oldest).take(limit).collect())
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        let graph = &self.inner.read().graph;
+        Ok(actors.iter().map(|&actor| graph.quota(actor)).collect())
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

@@ -33,6 +33,9 @@ const OUTBOX: &str = "INSERT INTO outbox (version, change) \
 const IDEMPOTENCY: &str = "INSERT INTO idempotency (scope, request, version, reply) VALUES ($1, $2, $3, $4::text::jsonb) \
      ON CONFLICT (scope) DO UPDATE SET request = excluded.request, version = excluded.version, reply = excluded.reply";
 const WATERMARK: &str = "SELECT pg_current_xact_id()::text";
+/// The same, with what the write took of its actor's quota.
+const WATERMARK_WITH_QUOTA: &str =
+    "WITH taken AS (UPDATE users SET quota = $2 WHERE key = $1) SELECT pg_current_xact_id()::text";
 
 impl Store {
     pub(super) async fn commit_one(&self, write: &Write) -> Result<Outcome> {
@@ -76,7 +79,7 @@ impl Store {
 /// Stores all of an outcome, in one round trip, and says what number its transaction has.
 async fn put(transaction: &Transaction<'_>, outcome: &Outcome, deltas: &[Delta]) -> Result<Sequence, Failure> {
     let stored = tokio::join!(
-        watermark(transaction),
+        watermark(transaction, outcome),
         put_edges(transaction, outcome),
         put_users(transaction, outcome),
         records::put(transaction, outcome),
@@ -106,9 +109,15 @@ fn refuse_nul(operation: &Operation) -> Result<()> {
 }
 
 /// The transaction's own number: whoever sees it sees all of the outcome.
-async fn watermark(transaction: &Transaction<'_>) -> Result<Sequence, Failure> {
-    let statement = transaction.prepare_cached(WATERMARK).await?;
-    let number: String = transaction.query_one(&statement, &[]).await?.get(0);
+async fn watermark(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<Sequence, Failure> {
+    let row = match &outcome.quota {
+        Some(change) => {
+            let statement = transaction.prepare_cached(WATERMARK_WITH_QUOTA).await?;
+            transaction.query_one(&statement, &[&change.actor.0, &change.after.to_bytes()]).await?
+        }
+        None => transaction.query_one(&transaction.prepare_cached(WATERMARK).await?, &[]).await?,
+    };
+    let number: String = row.get(0);
     Ok(Sequence(number.parse().map_err(|_| unreadable("transaction number"))?))
 }
 

@@ -33,7 +33,7 @@ use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
-    Place, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
+    Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -231,6 +231,10 @@ impl crate::Store for Store {
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         Ok(answering(retrying(|| self.read_history(follower, before, limit))).await?)
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        Ok(answering(retrying(|| self.read_quotas(actors))).await?)
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

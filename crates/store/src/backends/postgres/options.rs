@@ -42,6 +42,11 @@ impl Options {
         ago(now, self.log_retention)
     }
 
+    /// What ended below this version is gone. How often an edge ended within a day is known however short history is.
+    pub(super) fn history_ends(&self, now: Millis) -> Version {
+        retention::history_begins(now, self.history_retention.max(Duration::from_millis(retention::DAY_MILLIS)))
+    }
+
     /// What ended below this version is no history any more.
     pub(super) fn history_begins(&self, now: Millis) -> Version {
         retention::history_begins(now, self.history_retention)

@@ -1,8 +1,8 @@
 //! Reads: each is one statement, so each sees one moment.
 
 use entourage_model::{
-    Counts, EdgeValue, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Plane, Sequence, Side, User, Version,
-    Watermark, replay,
+    Counts, EdgeValue, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Plane, Quota, Sequence, Side, User,
+    Version, Watermark, replay,
 };
 use tokio_postgres::Row;
 
@@ -12,6 +12,8 @@ use super::{
     row,
 };
 
+const QUOTAS: &str = "SELECT users.quota FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (key, place) \
+     LEFT JOIN users ON users.key = asked.key ORDER BY asked.place";
 const EDGES: &str = "SELECT e.state, e.quiet, e.version, e.position, e.accepted, e.expires \
      FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY AS asked (follower, target, place) \
      LEFT JOIN edges e ON e.follower = asked.follower AND e.target = asked.target AND e.kind = $1 AND e.state <> 3 \
@@ -76,6 +78,14 @@ impl Store {
         let users: Vec<User> = rows.iter().map(row::user).collect::<Result<_, _>>()?;
         let found: hashbrown::HashMap<Key, &User> = users.iter().map(|user| (user.key, user)).collect();
         Ok(keys.iter().map(|key| found.get(key).map(|&user| user.clone())).collect())
+    }
+
+    pub(super) async fn read_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>, Failure> {
+        let asked: Vec<i64> = actors.iter().map(|actor| actor.0).collect();
+        let client = self.client().await?;
+        let statement = client.prepare_cached(QUOTAS).await?;
+        let rows = client.query(&statement, &[&asked]).await?;
+        rows.iter().map(|found| Ok(row::quota(found.get(0))?)).collect()
     }
 
     pub(super) async fn read_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>, Failure> {

@@ -1,8 +1,8 @@
 //! Numbers and rows of the tables as words of the model, and back.
 
 use entourage_model::{
-    Cause, Edge, EdgeValue, Ended, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Record, RecordId,
-    Result, State, User, UserId, Version,
+    Cause, Edge, EdgeValue, Ended, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Quota, Record,
+    RecordId, Result, State, User, UserId, Version,
 };
 use tokio_postgres::Row;
 
@@ -42,6 +42,11 @@ pub(super) fn user(row: &Row) -> Result<User> {
         created: to_version(row.get(7)),
         version: to_version(row.get(8)),
     })
+}
+
+/// Whoever has none has everything left.
+pub(super) fn quota(bytes: Option<&[u8]>) -> Result<Quota> {
+    bytes.map_or(Ok(Quota::default()), |bytes| Quota::from_bytes(bytes).ok_or_else(|| unreadable("quota")))
 }
 
 /// From `kind, follower, target` and [`VALUE`], beginning at a column.

@@ -66,6 +66,8 @@ fn known() -> Result<Vec<Migration>> {
         ("V1__graph", include_str!("migrations/V1__graph.sql")),
         ("V2__retention", include_str!("migrations/V2__retention.sql")),
         ("V3__records", include_str!("migrations/V3__records.sql")),
+        ("V4__open_lists", include_str!("migrations/V4__open_lists.sql")),
+        ("V5__quotas", include_str!("migrations/V5__quotas.sql")),
     ];
     files
         .into_iter()

@@ -63,7 +63,7 @@ impl Store {
         let expired = row::from_version(self.options.idempotency_ends(self.clock.now()));
         let statement = transaction.prepare_cached(FORGET).await?;
         transaction.execute(&statement, &[&expired, &RECORDS_AT_MOST]).await?;
-        let expired = row::from_version(self.options.history_begins(self.clock.now()));
+        let expired = row::from_version(self.options.history_ends(self.clock.now()));
         let statement = transaction.prepare_cached(FORGET_HISTORY).await?;
         transaction.execute(&statement, &[&expired, &RECORDS_AT_MOST]).await?;
         Ok(())

@@ -2,12 +2,13 @@
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
-    CHUNK_MAX, Edge, EdgeValue, Expiry, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Operation,
-    Overwrite, POSTS_AT_ONCE_MAX, Plane, Record, RecordId, Side, Space, User, Version, View, Write, post_id_prefix,
-    post_ids_at,
+    CHUNK_MAX, Cause, Edge, EdgeValue, Expiry, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Millis,
+    Moments, Operation, Overwrite, POSTS_AT_ONCE_MAX, Plane, Quota, Record, RecordId, Side, Space, User, Version, View,
+    Write, post_id_prefix, post_ids_at,
 };
 
 use super::{error::Failure, lock, options::Options, records, row};
+use crate::retention;
 
 const EDGES: &str = "SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
      WHERE (follower = $1 AND target = $2) OR (follower = $2 AND target = $1)";
@@ -23,8 +24,11 @@ const LISTED: &str = "SELECT id, version FROM records WHERE owner = $1 AND space
 const BETWEEN: &str = "SELECT id, version, value FROM records \
      WHERE owner = $1 AND space = $2 AND id BETWEEN $3 AND $4";
 const GET_SOME: &str = "SELECT id, version, value FROM records WHERE owner = $1 AND space = $2 AND id = ANY($3)";
-const LOAD: &str = "SELECT coalesce(sum(total), 0)::bigint FROM count_parts \
-     WHERE user_key = $1 AND side = $2 AND plane = ANY($3)";
+/// How many the follower follows, and when follows of the target ended lately.
+const LOAD: &str = "SELECT \
+     (SELECT coalesce(sum(total), 0)::bigint FROM count_parts WHERE user_key = $1 AND side = $2 AND plane = ANY($3)), \
+     ARRAY(SELECT ended FROM history WHERE follower = $1 AND target = $4 AND ended > $5 AND cause <> $6 \
+         ORDER BY ended DESC LIMIT $7)";
 const IDEMPOTENCY: &str = "SELECT request, version, reply::text FROM idempotency WHERE scope = $1";
 
 #[derive(Debug, Default)]
@@ -35,6 +39,8 @@ pub(super) struct Loaded {
     /// Edges of a key without a user.
     edges_of: Vec<Edge>,
     load: u64,
+    quota: Quota,
+    ends: Moments,
     records: Vec<(Space, Record)>,
     record_count: u64,
     /// Members of a group, or posts.
@@ -56,13 +62,23 @@ impl Loaded {
             load_erased(transaction, write),
         );
         match loaded {
-            (Ok(users), Ok(edges), Ok(load), Ok(idempotency), Ok(mut found), Ok(edges_of), Ok(erased)) => {
+            (
+                Ok((users, quota)),
+                Ok(edges),
+                Ok((load, ends)),
+                Ok(idempotency),
+                Ok(mut found),
+                Ok(edges_of),
+                Ok(erased),
+            ) => {
                 found.records.extend(load_mute_ends(transaction, write, edges.iter().chain(&edges_of)).await?);
                 Ok(Self {
                     users,
                     edges,
                     edges_of,
                     load,
+                    quota,
+                    ends,
                     records: found.records,
                     record_count: found.count,
                     listed: found.listed,
@@ -126,6 +142,14 @@ impl View for Loaded {
         self.idempotency.filter(|record| record.version.millis().plus(self.idempotency_millis) > now.millis())
     }
 
+    fn quota(&self, _actor: Key) -> Quota {
+        self.quota.clone()
+    }
+
+    fn ends(&self, _follower: Key, _target: Key) -> Moments {
+        self.ends.clone()
+    }
+
     fn record(&self, space: Space, _owner: Key, id: &RecordId) -> Option<Record> {
         self.records.iter().find(|(of, record)| *of == space && record.id == *id).map(|(_, record)| record.clone())
     }
@@ -143,12 +167,17 @@ impl View for Loaded {
     }
 }
 
-async fn load_users(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<User>, Failure> {
+/// Those that the write names, and the quota of the one who acts.
+async fn load_users(transaction: &Transaction<'_>, write: &Write) -> Result<(Vec<User>, Quota), Failure> {
     let (actor, other) = write.operation.parties();
     let keys = [actor.0, other.or_else(|| lock::subject(&write.operation)).unwrap_or(actor).0];
-    let statement = transaction.prepare_cached(&format!("SELECT {} FROM users WHERE key = ANY($1)", row::USER)).await?;
+    let text = format!("SELECT {}, quota FROM users WHERE key = ANY($1)", row::USER);
+    let statement = transaction.prepare_cached(&text).await?;
     let rows = transaction.query(&statement, &[&keys.as_slice()]).await?;
-    Ok(rows.iter().map(row::user).collect::<Result<_, _>>()?)
+    let users: Vec<User> = rows.iter().map(row::user).collect::<Result<_, _>>()?;
+    let own = users.iter().zip(&rows).find(|(user, _)| user.key == actor);
+    let quota = own.map(|(_, found)| row::quota(found.get("quota"))).transpose()?;
+    Ok((users, quota.unwrap_or_default()))
 }
 
 async fn load_edges(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<Edge>, Failure> {
@@ -158,13 +187,23 @@ async fn load_edges(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<
     Ok(rows.iter().map(|row| row::edge(row, 0)).collect::<Result<_, _>>()?)
 }
 
-async fn load_load(transaction: &Transaction<'_>, write: &Write) -> Result<u64, Failure> {
-    let Operation::Follow { follower, cap: Some(_), .. } = write.operation else { return Ok(0) };
+async fn load_load(transaction: &Transaction<'_>, write: &Write) -> Result<(u64, Moments), Failure> {
+    let Operation::Follow { follower, target, cap, .. } = write.operation else { return Ok(Default::default()) };
+    let flips = write.limits.map_or(0, |limits| i64::from(limits.flips_per_day));
+    if cap.is_none() && flips == 0 {
+        return Ok(Default::default());
+    }
+    let a_day_ago = write.limits.map_or(0, |limits| limits.now.since_2000().saturating_sub(retention::DAY_MILLIS));
+    let since = row::from_version(Version::of_millis(Millis::from_since_2000(a_day_ago)));
     let planes: Vec<i16> = Plane::of_kind(Kind::Follow).iter().map(|&plane| plane as i16).collect();
     let statement = transaction.prepare_cached(LOAD).await?;
-    let row = transaction.query_one(&statement, &[&follower.0, &(Side::Following as i16), &planes]).await?;
-    let load: i64 = row.get(0);
-    Ok(u64::try_from(load).map_err(|_| super::error::unreadable("count"))?)
+    let (side, erasure) = (Side::Following as i16, Cause::Erase as i16);
+    let row =
+        transaction.query_one(&statement, &[&follower.0, &side, &planes, &target.0, &since, &erasure, &flips]).await?;
+    let (load, mut ends): (i64, Vec<i64>) = (row.get(0), row.get(1));
+    ends.reverse();
+    let ends = Moments::of_ends(ends.into_iter().map(|ended| row::to_version(ended).millis()));
+    Ok((u64::try_from(load).map_err(|_| super::error::unreadable("count"))?, ends))
 }
 
 async fn load_idempotency(transaction: &Transaction<'_>, write: &Write) -> Result<Option<IdempotencyRecord>, Failure> {

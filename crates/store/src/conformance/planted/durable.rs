@@ -31,6 +31,9 @@ fn restored(bug: Bug, mut outcomes: Vec<Outcome>) -> Inner {
         if bug == Bug::ReopensWithoutKeys {
             outcome.idempotency = None;
         }
+        if bug == Bug::ReopensWithoutQuotas {
+            outcome.quota = None;
+        }
         inner.graph.apply(&outcome);
         for (sequence, change) in outcome.numbered_changes() {
             inner.events.push(Event::of(sequence, outcome.version, change));

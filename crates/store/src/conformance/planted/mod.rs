@@ -119,6 +119,21 @@ enum Bug {
     ProgressRunsAhead,
     /// Replies are found by commits alone.
     LooksUpNoReply,
+    IgnoresQuota,
+    IgnoresChallenges,
+    /// The quota is looked at before the commit.
+    QuotaCheckedOutside,
+    RefusalsTakeQuota,
+    RetriesTakeQuota,
+    RepeatsTakeQuota,
+    ImportsTakeQuota,
+    /// Whoever is created again has the quota of the one before.
+    QuotasOutliveUsers,
+    QuotasOutOfOrder,
+    ForgetsFlips,
+    /// A follow that ended because its target was erased was flipped.
+    ErasingIsAFlip,
+    ReopensWithoutQuotas,
 }
 
 /// Which case notices which bug.
@@ -189,6 +204,17 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::RepeatsRecordOfCursor, "records::listed_by_id_from_anywhere"),
     (Bug::ErasesOneDirection, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
     (Bug::ProgressRunsAhead, "events::progress_tells_which_outcomes_are_listed"),
+    (Bug::IgnoresQuota, "quotas::a_burst_and_then_one_at_a_time"),
+    (Bug::IgnoresChallenges, "quotas::past_so_many_follows_a_proof_is_needed"),
+    (Bug::QuotaCheckedOutside, "quotas::races_of_one_actor_get_exactly_the_limit"),
+    (Bug::RefusalsTakeQuota, "quotas::what_makes_no_new_follow_takes_nothing"),
+    (Bug::RetriesTakeQuota, "quotas::what_makes_no_new_follow_takes_nothing"),
+    (Bug::RepeatsTakeQuota, "quotas::what_makes_no_new_follow_takes_nothing"),
+    (Bug::ImportsTakeQuota, "quotas::what_makes_no_new_follow_takes_nothing"),
+    (Bug::QuotasOutliveUsers, "quotas::whoever_is_created_again_has_everything_left"),
+    (Bug::QuotasOutOfOrder, "quotas::of_many_they_are_those_of_each"),
+    (Bug::ForgetsFlips, "quotas::an_edge_that_ended_too_often_cools_down"),
+    (Bug::ErasingIsAFlip, "quotas::an_end_by_erasure_is_no_flip"),
 ];
 
 /// The same for stores that are closed and opened again.
@@ -197,6 +223,7 @@ const CAUGHT_BY_REOPENING: &[(Bug, &str)] = &[
     (Bug::ReopensWithoutTheLast, "life::acked_writes_survive_reopening"),
     (Bug::ReopensWithoutKeys, "life::retries_are_recognised_after_reopening"),
     (Bug::ReopensWithItsClockBack, "life::versions_and_sequences_go_on_after_reopening"),
+    (Bug::ReopensWithoutQuotas, "quotas::what_was_taken_survives_reopening"),
 ];
 
 /// Bugs that only show when writers meet: one writer at a time cannot notice.
@@ -205,6 +232,7 @@ const NEEDS_CONCURRENCY: &[Bug] = &[
     Bug::CapCheckedOutside,
     Bug::EdgeCheckedOutside,
     Bug::KeyCheckedOutside,
+    Bug::QuotaCheckedOutside,
     Bug::ProgressRunsAhead,
 ];
 
@@ -238,6 +266,7 @@ fn random_runs_with_restarts_notice_what_a_restart_forgot() {
     assert!(passes(Bug::None));
     assert!(!passes(Bug::ReopensWithoutTheLast));
     assert!(!passes(Bug::ReopensWithoutKeys));
+    assert!(!passes(Bug::ReopensWithoutQuotas));
 }
 
 #[test]

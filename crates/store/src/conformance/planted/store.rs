@@ -7,9 +7,10 @@ use std::sync::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey,
-    IdempotencyRecord, Key, Kind, List, Millis, Operation, Outcome, Overwrite, Page, Place, Record, RecordId, Reply,
-    Result, Secret, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write, replay, resolve,
+    Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, EventPosition, FollowLimits,
+    IdempotencyKey, IdempotencyRecord, Key, Kind, List, Millis, Moments, Operation, Outcome, Overwrite, Page, Place,
+    Quota, QuotaChange, Record, RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock,
+    View, Watermark, Write, replay, resolve,
 };
 use parking_lot::RwLock;
 
@@ -38,6 +39,8 @@ pub(super) struct Inner {
     pub(super) blocked_follows: Vec<(Key, Key)>,
     /// The version of the newest edge.
     last: Option<Version>,
+    /// Quotas of the erased.
+    left: Vec<QuotaChange>,
 }
 
 /// What was looked at before the commit.
@@ -46,6 +49,7 @@ struct Looked {
     blocked: Option<bool>,
     load: Option<u64>,
     edge: Option<Option<EdgeValue>>,
+    quota: Option<Quota>,
     /// Whether the commit will look at its idempotency key.
     key: bool,
 }
@@ -56,6 +60,7 @@ struct Seen<'a> {
     blocked: Option<bool>,
     load: Option<u64>,
     edge: Option<Option<EdgeValue>>,
+    quota: Option<Quota>,
     keys: bool,
     requests: bool,
     bug: Bug,
@@ -99,6 +104,11 @@ impl Planted {
         {
             write.operation = Operation::Post { author: *owner, value: value.clone() };
         }
+        match (bug, &mut write.limits) {
+            (Bug::IgnoresQuota, Some(limits)) => limits.per_hour = 0,
+            (Bug::IgnoresChallenges, Some(limits)) => limits.proved = true,
+            _ => {}
+        }
         if bug == Bug::ForgetsFloor {
             write.floor = Version::ZERO;
         }
@@ -123,6 +133,7 @@ impl Planted {
             blocked: looked.blocked,
             load: looked.load,
             edge: looked.edge,
+            quota: looked.quota,
             keys: looked.key && bug != Bug::RetriesTwice,
             requests: bug != Bug::CapForgetsRequests,
             bug,
@@ -131,6 +142,9 @@ impl Planted {
         let mut outcome = match resolve(&seen, &write, version, last) {
             Ok(outcome) => outcome,
             Err(refusal) => {
+                if bug == Bug::RefusalsTakeQuota {
+                    Self::take_more(&mut inner.graph, &write, version);
+                }
                 if bug == Bug::RecordsRefusals
                     && let Some(key) = write.idempotency
                 {
@@ -142,6 +156,7 @@ impl Planted {
                         reply,
                         changes,
                         idempotency: Some(Box::new(record)),
+                        quota: None,
                         replayed: false,
                     };
                     inner.graph.apply(&kept);
@@ -150,10 +165,32 @@ impl Planted {
             }
         };
         self.distort(inner, &write, &mut outcome);
+        let is_import = matches!(write.operation, Operation::Import { .. });
+        let is_there = write.limits.is_some() && outcome.changes.is_empty() && !outcome.replayed;
+        let takes_more = match bug {
+            Bug::RetriesTakeQuota => outcome.replayed,
+            Bug::ImportsTakeQuota => is_import,
+            Bug::RepeatsTakeQuota => is_there,
+            _ => false,
+        };
+        if takes_more {
+            Self::take_more(&mut inner.graph, &write, version);
+        }
         inner.changes += outcome.changes.len() as u64;
         outcome.watermark = Watermark::at(Sequence(inner.changes));
+        let leaves = match (bug, &write.operation) {
+            (Bug::QuotasOutliveUsers, Operation::Erase { key, .. }) => Some((*key, inner.graph.quota(*key))),
+            _ => None,
+        };
         if !(bug == Bug::LosesWrites && nth.is_multiple_of(50)) {
             inner.graph.apply(&outcome);
+        }
+        if let Some((actor, after)) = leaves {
+            inner.left.push(QuotaChange { actor, after });
+        }
+        if let (Bug::QuotasOutliveUsers, Operation::PutUser { key, .. }) = (bug, &write.operation) {
+            let back = inner.left.extract_if(.., |left| left.actor == *key).last();
+            inner.graph.apply(&Outcome { quota: back, changes: Default::default(), ..outcome.clone() });
         }
         for (sequence, change) in outcome.numbered_changes() {
             if bug != Bug::DropsEvents || !sequence.0.is_multiple_of(7) {
@@ -173,6 +210,24 @@ impl Planted {
         Ok(outcome)
     }
 
+    /// One more follow than there was.
+    fn take_more(graph: &mut Graph, write: &Write, version: Version) {
+        let (actor, _) = write.operation.parties();
+        let limits = write.limits.unwrap_or_else(|| FollowLimits::none(version.millis()));
+        let limits = FollowLimits { per_hour: 60, burst: 1_000, ..limits };
+        if let Ok(after) = graph.quota(actor).take(&limits) {
+            graph.apply(&Outcome {
+                watermark: Watermark::at(Sequence::ZERO),
+                version,
+                reply: Reply::Gone { changed: false },
+                changes: Default::default(),
+                idempotency: None,
+                quota: Some(QuotaChange { actor, after }),
+                replayed: false,
+            });
+        }
+    }
+
     /// What a commit looks at before it begins, with time for others to come between.
     async fn look_outside(&self, write: &Write) -> Looked {
         let mut looked = Looked { key: true, ..Looked::default() };
@@ -185,6 +240,7 @@ impl Planted {
                     looked.blocked = Some(blocks(follower, target) || blocks(target, follower));
                 }
                 Bug::CapCheckedOutside => looked.load = Some(inner.graph.following_load(follower)),
+                Bug::QuotaCheckedOutside => looked.quota = Some(inner.graph.quota(follower)),
                 Bug::EdgeCheckedOutside => looked.edge = Some(inner.graph.edge(Kind::Follow, follower, target)),
                 Bug::KeyCheckedOutside => {
                     let known = |key: IdempotencyKey| inner.graph.idempotency(&key.scope, Version::ZERO).is_some();
@@ -211,6 +267,7 @@ impl Planted {
             reply: Reply::Gone { changed: false },
             changes: Default::default(),
             idempotency: None,
+            quota: None,
             replayed: false,
         })
     }
@@ -257,6 +314,23 @@ impl View for Seen<'_> {
 
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         if self.keys { self.graph.idempotency(scope, now) } else { None }
+    }
+
+    fn quota(&self, actor: Key) -> Quota {
+        self.quota.clone().unwrap_or_else(|| self.graph.quota(actor))
+    }
+
+    fn ends(&self, follower: Key, target: Key) -> Moments {
+        match self.bug {
+            Bug::ForgetsFlips => Moments::default(),
+            Bug::ErasingIsAFlip => {
+                let ends = self.graph.history(follower, None, Version::ZERO).filter(|ended| ended.target == target);
+                let mut times: Vec<Millis> = ends.map(|ended| ended.ended.millis()).collect();
+                times.reverse();
+                Moments::of_ends(times)
+            }
+            _ => self.graph.ends(follower, target),
+        }
     }
 
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
@@ -474,6 +548,15 @@ impl Store for Planted {
         let inner = self.inner.read();
         let kept = |ended: &Ended| self.bug != Bug::HistoryForgetsRequests || ended.state == State::Active;
         Ok(inner.graph.history(follower, before, Version::ZERO).filter(kept).take(limit).collect())
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        let graph = &self.inner.read().graph;
+        let mut quotas: Vec<Quota> = actors.iter().map(|&actor| graph.quota(actor)).collect();
+        if self.bug == Bug::QuotasOutOfOrder {
+            quotas.reverse();
+        }
+        Ok(quotas)
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use entourage_model::{
-    EdgeValue, EventBody, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State, UserId, Watermark,
+    EdgeValue, EventBody, FollowLimits, Key, Kind, List, Outcome, Plane, RecordId, Sequence, Side, Space, State,
+    UserId, Watermark,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -60,6 +61,7 @@ impl Comparison {
         self.users(store, reference).await?;
         self.records(store, reference).await?;
         self.history(store, reference).await?;
+        self.quotas(store, reference).await?;
         self.events(store, reference).await?;
         match store.verify().await {
             Ok(report) if report.is_clean() => Ok(()),
@@ -188,6 +190,20 @@ impl Comparison {
             let (seen, expected) = (pages::read_history(store, user, size).await?, reference.history(user));
             if seen != expected {
                 return Err(format!("C17: the history of {user} must be {expected:?}, not {seen:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn quotas(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
+        let seen = store.get_quotas(&self.everyone).await.map_err(|error| error.to_string())?;
+        let (per_hour, burst) = (self.rng.random_range(1..200), self.rng.random_range(0..9));
+        let limits = FollowLimits { per_hour, burst, ..FollowLimits::none(reference.time()) };
+        for (actor, quota) in self.everyone.iter().zip(&seen) {
+            let left = quota.left(&limits).map(|left| (left.remaining, left.reset));
+            let expected = reference.left(*actor, &limits);
+            if seen.len() != self.everyone.len() || left != Some(expected) {
+                return Err(format!("C22: {actor} must have {expected:?} left by {limits:?}, not {left:?}"));
             }
         }
         Ok(())

@@ -28,6 +28,9 @@ fn a_run_meets_every_refusal_and_every_event() {
         Code::GroupNotFound,
         Code::GroupLimit,
         Code::InvalidRequest,
+        Code::CoolingDown,
+        Code::ChallengeRequired,
+        Code::RateLimited,
     ];
     assert_eq!(met.refusals, HashSet::from(refusals));
     let changes =

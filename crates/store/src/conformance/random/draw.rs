@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use entourage_model::{
-    Change, Condition, ExternalId, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome, Overwrite, Post,
-    RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version, Write,
+    Change, Condition, ExternalId, FollowLimits, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome, Overwrite,
+    Post, RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -23,6 +23,8 @@ pub(super) struct Draw {
     /// Who was erased and is not back, so that they come back.
     erased: Vec<Key>,
     beyond_graph: bool,
+    /// How far the time of limits is ahead of the newest version. It goes back now and then.
+    ahead_millis: u64,
 }
 
 impl Draw {
@@ -39,7 +41,17 @@ impl Draw {
         });
         let (keyed, versions) = (VecDeque::new(), VecDeque::new());
         let (posts, erased) = (VecDeque::new(), Vec::new());
-        Self { people: people.collect(), rng, keyed, newest: Version::ZERO, versions, posts, erased, beyond_graph }
+        Self {
+            people: people.collect(),
+            rng,
+            keyed,
+            newest: Version::ZERO,
+            versions,
+            posts,
+            erased,
+            beyond_graph,
+            ahead_millis: 0,
+        }
     }
 
     pub(super) fn everyone(&self) -> Vec<Key> {
@@ -83,6 +95,9 @@ impl Draw {
             return self.retry();
         }
         let mut write = Write::from(self.operation());
+        if matches!(write.operation, Operation::Follow { .. }) && self.rng.random_bool(0.7) {
+            write.limits = Some(self.limits());
+        }
         if self.one_in(8) {
             write.floor = self.newest;
         } else if self.one_in(20) {
@@ -111,6 +126,24 @@ impl Draw {
             }
         }
         write
+    }
+
+    /// Small ones, so that they are met.
+    fn limits(&mut self) -> FollowLimits {
+        self.ahead_millis = match self.one_in(200) {
+            true => self.rng.random_range(0..self.ahead_millis + 1),
+            false => self.ahead_millis + self.rng.random_range(0..4) * 3_000,
+        };
+        let now = self.newest.millis().plus(self.ahead_millis);
+        let some = |rng: &mut StdRng, most: u32| if rng.random_ratio(1, 3) { 0 } else { rng.random_range(1..most) };
+        FollowLimits {
+            now,
+            per_hour: some(&mut self.rng, 4) * 20,
+            burst: some(&mut self.rng, 4),
+            challenge_after: some(&mut self.rng, 5),
+            proved: self.one_in(4),
+            flips_per_day: some(&mut self.rng, 4),
+        }
     }
 
     fn someone(&mut self) -> Key {

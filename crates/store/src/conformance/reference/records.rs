@@ -275,6 +275,7 @@ impl Reference {
     pub(super) fn forget(&mut self, key: Key) {
         self.users.remove(&key);
         self.past.remove(&key);
+        self.used.remove(&key);
         self.records.retain(|(space, owner), _| *owner != key || *space == Space::Post);
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
+    Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
@@ -259,6 +259,10 @@ impl crate::Store for Store {
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         self.shared.inner.scan_history(follower, before, limit).await
+    }
+
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        self.shared.inner.get_quotas(actors).await
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {

@@ -44,7 +44,7 @@ fn a_checkpoint_of_many_pieces_reads_back() {
     let mut writer = Writer::begin(&disk, EPOCH, &head(), &groups, LISTS.into()).unwrap();
     (0..LISTS).for_each(|number| writer.list(&entry(number)).unwrap());
     assert!(writer.written > 2 * PIECE as u64);
-    writer.finish(&Shelves::new()).unwrap();
+    writer.finish(&Shelves::new(), b"quotas").unwrap();
 
     let manifest = Manifest::read(&disk, EPOCH, 5).unwrap();
     let mut number = 0;
@@ -53,7 +53,7 @@ fn a_checkpoint_of_many_pieces_reads_back() {
         number += 1;
         Ok(())
     });
-    assert_eq!((number, documents.unwrap()), (LISTS, Shelves::new()));
+    assert_eq!((number, documents.unwrap()), (LISTS, (Shelves::new(), &b"quotas"[..])));
     assert_eq!(manifest.into_parts(), (head(), groups.to_vec()));
     assert!(Manifest::read(&disk, EPOCH + 1, 5).is_err());
 }
@@ -64,7 +64,7 @@ fn lists_that_were_not_counted_make_no_checkpoint() {
         let disk = CrashDisk::new();
         let mut writer = Writer::begin(&disk, EPOCH, &head(), &[], counted).unwrap();
         let listed = (0..written).try_for_each(|number| writer.list(&entry(number)));
-        assert!(listed.and_then(|()| writer.finish(&Shelves::new())).is_err(), "{counted} and {written}");
+        assert!(listed.and_then(|()| writer.finish(&Shelves::new(), &[])).is_err(), "{counted} and {written}");
         assert!(Manifest::read(&disk, EPOCH, 5).is_err());
     }
 }
@@ -73,7 +73,7 @@ fn lists_that_were_not_counted_make_no_checkpoint() {
 #[test]
 fn a_checkpoint_of_another_number_is_refused() {
     let disk = CrashDisk::new();
-    Writer::begin(&disk, EPOCH, &head(), &[], 0).unwrap().finish(&Shelves::new()).unwrap();
+    Writer::begin(&disk, EPOCH, &head(), &[], 0).unwrap().finish(&Shelves::new(), &[]).unwrap();
     disk.rename(&name(5), &name(6)).unwrap();
     let refused = Manifest::read(&disk, EPOCH, 6).err().unwrap().to_string();
     assert!(refused.contains(&name(6)) && refused.contains("this is checkpoint 5"), "{refused}");
