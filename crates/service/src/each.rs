@@ -1,8 +1,6 @@
 //! Follows and unfollows of one caller that were sent without waiting for each other: decided in their order, made
 //! durable together.
 
-use std::collections::HashSet;
-
 use entourage_model::{
     Change, EdgeValue, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Version, Write,
 };
@@ -37,14 +35,11 @@ impl Service {
     /// Each is what a request of its own would have been: the caller may change its follower or not, the limits count
     /// what the ones before it did.
     pub async fn write_each(&self, call: &Call, operations: Vec<BatchOperation>) -> EachWritten {
-        let mut results = Vec::with_capacity(operations.len());
         let mut last = None;
-        for run in runs(&operations) {
-            match self.write_run(call, run, &mut last).await {
-                Ok(found) => results.extend(found),
-                Err(error) => results.extend(run.iter().map(|_| Err(error.clone()))),
-            }
-        }
+        let results = match self.write_all(call, &operations, &mut last).await {
+            Ok(results) => results,
+            Err(error) => operations.iter().map(|_| Err(error.clone())).collect(),
+        };
         EachWritten { results, token: last }
     }
 
@@ -53,27 +48,27 @@ impl Service {
         token.encode(&self.sealer)
     }
 
-    async fn write_run(
+    async fn write_all(
         &self,
         call: &Call,
-        run: &[BatchOperation],
+        operations: &[BatchOperation],
         last: &mut Option<Token>,
     ) -> Result<Vec<Result<EdgeWritten>>> {
         let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
-        let ends: Vec<&UserId> = run.iter().flat_map(BatchOperation::ends).collect();
+        let ends: Vec<&UserId> = operations.iter().flat_map(BatchOperation::ends).collect();
         let keys = self.own_keys(&ends).await?;
         if self.rules.auto_create {
             // Nobody is made by a write that is refused for who asks.
             let may = |(index, key): (usize, &Option<Key>)| {
-                let [follower, _] = run.get(index / 2)?.ends();
+                let [follower, _] = operations.get(index / 2)?.ends();
                 call.may_change(follower).ok().and(*key)
             };
             let keys: Vec<Option<Key>> = keys.iter().enumerate().map(may).collect();
-            self.create_all_missing(run, &keys).await?;
+            self.create_all_missing(operations, &keys).await?;
         }
-        let mut writes = Vec::with_capacity(run.len());
-        let mut results = Vec::with_capacity(run.len());
-        for (operation, keys) in run.iter().zip(keys.chunks(2)) {
+        let mut writes = Vec::with_capacity(operations.len());
+        let mut results = Vec::with_capacity(operations.len());
+        for (operation, keys) in operations.iter().zip(keys.chunks(2)) {
             let [follower, _] = operation.ends();
             let operation = call.may_change(follower).and_then(|()| match *keys {
                 [Some(follower), Some(target)] => Ok(match *operation {
@@ -87,7 +82,7 @@ impl Service {
         }
         let outcomes = self.commit_each(call, &writes).await;
         let mut outcomes = writes.iter().zip(outcomes);
-        let mut written = Vec::with_capacity(run.len());
+        let mut written = Vec::with_capacity(operations.len());
         for result in results {
             written.push(result.and_then(|()| {
                 let Some((write, outcome)) = outcomes.next() else {
@@ -106,23 +101,6 @@ impl Service {
     }
 }
 
-/// Stretches in which no edge is written twice: what the limits say of a second write depends on the first.
-fn runs(operations: &[BatchOperation]) -> impl Iterator<Item = &[BatchOperation]> {
-    let mut rest = operations;
-    std::iter::from_fn(move || {
-        let length = match rest {
-            [] | [_] => rest.len(),
-            _ => {
-                let mut seen = HashSet::with_capacity(rest.len());
-                rest.iter().take_while(|operation| seen.insert(operation.ends())).count()
-            }
-        };
-        let (run, after) = rest.split_at(length);
-        rest = after;
-        (!run.is_empty()).then_some(run)
-    })
-}
-
 fn edge_written(outcome: &Outcome) -> Result<EdgeWritten> {
     let is_active = |value: &EdgeValue| value.state == State::Active;
     let listed = outcome.changes.iter().any(|change| match change {
@@ -136,26 +114,5 @@ fn edge_written(outcome: &Outcome) -> Result<EdgeWritten> {
         }
         Reply::Gone { changed } => Ok(EdgeWritten { changed: *changed, listed, created: false, edge: None }),
         other => Err(unexpected(other)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_edge_begins_a_new_run_when_it_comes_again() {
-        let follow = |follower: i64, target: i64| BatchOperation::Follow {
-            follower: follower.into(),
-            target: target.into(),
-            quiet: Some(false),
-        };
-        let unfollow =
-            |follower: i64, target: i64| BatchOperation::Unfollow { follower: follower.into(), target: target.into() };
-        let operations =
-            [follow(1, 2), follow(2, 1), unfollow(1, 2), follow(1, 3), follow(1, 2), unfollow(1, 2), follow(2, 1)];
-        let lengths: Vec<usize> = runs(&operations).map(<[_]>::len).collect();
-        assert_eq!(lengths, [2, 2, 1, 2]);
-        assert_eq!(runs(&[]).count(), 0);
     }
 }

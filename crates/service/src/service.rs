@@ -1,7 +1,6 @@
 //! One value that every front holds: the store, the rules' settings, and what is derived from the store's secret.
 
 use std::{
-    collections::HashSet,
     hash::{BuildHasher, RandomState},
     path::Path,
     sync::Arc,
@@ -74,6 +73,7 @@ pub struct Service {
     pub(crate) running: Running,
     pub(crate) leaderboard: Leaderboard,
     limiter: Arc<Limiter>,
+    uptime: Arc<dyn Uptime>,
     pub(crate) jobs: Jobs,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tail: Arc<Tail>,
@@ -90,8 +90,9 @@ impl Service {
             (Sealer::new(secret, nonce_seed()), KeyHasher::new(secret), RetryHasher::new(secret));
         let (running, leaderboard) = (Running::default(), Leaderboard::default());
         let uptime: Arc<dyn Uptime> = Arc::new(SystemUptime::start());
-        let limiter = Arc::new(Limiter::new(rules.limits, &uptime));
-        let (jobs, clock) = (Jobs::default(), Arc::new(SystemClock));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let limiter = Arc::new(Limiter::new(rules.limits, &clock, &uptime));
+        let jobs = Jobs::default();
         let (tail, auditor, healer) = (Arc::default(), Auditor::default(), Healer::default());
         let maintenance = None;
         let feed = Arc::new(Feed::new(rules.feed, store.guarantees().is_alone()));
@@ -104,6 +105,7 @@ impl Service {
             running,
             leaderboard,
             limiter,
+            uptime,
             jobs,
             clock,
             tail,
@@ -124,16 +126,18 @@ impl Service {
         self.tail.close();
     }
 
-    /// With another measure of how time passes for the limits.
+    /// With another measure of how time passes for the limits. What time it is now, the clock says.
     #[must_use]
     pub fn with_uptime(self, uptime: &Arc<dyn Uptime>) -> Self {
-        Self { limiter: Arc::new(Limiter::new(self.rules.limits, uptime)), ..self }
+        let limiter = Arc::new(Limiter::new(self.rules.limits, &self.clock, uptime));
+        Self { limiter, uptime: Arc::clone(uptime), ..self }
     }
 
     /// With another clock to tell what is over.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ..self }
+        let limiter = Arc::new(Limiter::new(self.rules.limits, &clock, &self.uptime));
+        Self { clock, limiter, ..self }
     }
 
     /// With inboxes that are kept elsewhere.
@@ -170,11 +174,12 @@ impl Service {
     }
 
     /// What the acting user has left of each quota.
-    pub fn standing(&self, caller: &Caller) -> Vec<Standing> {
+    pub async fn standing(&self, caller: &Caller) -> Vec<Standing> {
         let Actor::User(user) = &caller.actor else { return Vec::new() };
         let is_end_user = caller.credential == Credential::User;
         let requests = is_end_user.then(|| self.limiter.request_standing(user)).flatten();
-        requests.into_iter().chain(self.limiter.follow_standing(self.keys.key(user))).collect()
+        let follows = self.limiter.follow_standing(&*self.store, self.keys.key(user)).await;
+        requests.into_iter().chain(follows).collect()
     }
 
     pub async fn health(&self) -> Health {
@@ -232,21 +237,12 @@ impl Service {
     /// What every write passes on its way to the store, alone or in a batch; `end` takes what came of it.
     pub(crate) fn within_limits(&self, call: &Call, write: &mut Write) -> Limited {
         let solver = call.challenge.as_ref().map(|solver| self.keys.key(solver));
-        self.limiter.begin(&mut write.operation, |follower| solver == Some(follower))
+        self.limiter.begin(write, |follower| solver == Some(follower))
     }
 
-    /// Commits each by itself, in order and within the limits.
+    /// Commits each by itself, in order and within the limits. Quotas of targets are held for all before it is known which
+    /// of them make a new edge; whoever was refused for a hold that came to nothing is tried again.
     pub(crate) async fn commit_each(&self, call: &Call, writes: &[Write]) -> Vec<Result<Outcome>> {
-        let mut results = Vec::with_capacity(writes.len());
-        for stretch in stretches(writes) {
-            results.extend(self.commit_stretch(call, stretch).await);
-        }
-        results
-    }
-
-    /// Quotas are held for all before it is known which of them make a new edge; whoever was refused for a hold that came
-    /// to nothing is tried again.
-    async fn commit_stretch(&self, call: &Call, writes: &[Write]) -> Vec<Result<Outcome>> {
         let mut results: Vec<Option<Result<Outcome>>> = vec![None; writes.len()];
         let mut open: Vec<usize> = (0..writes.len()).collect();
         while !open.is_empty() {
@@ -334,25 +330,6 @@ impl Service {
 /// Another one in each process: nonces are not to be used twice.
 fn nonce_seed() -> u64 {
     RandomState::new().hash_one(0)
-}
-
-/// Parts in which no edge is unfollowed and then followed again: what the limits say of that depends on the first.
-fn stretches(writes: &[Write]) -> impl Iterator<Item = &[Write]> {
-    let mut rest = writes;
-    std::iter::from_fn(move || {
-        let mut ended = HashSet::new();
-        let is_again = |write: &Write| match write.operation {
-            Operation::Unfollow { follower, target } => {
-                ended.insert((follower, target));
-                false
-            }
-            Operation::Follow { follower, target, .. } => ended.contains(&(follower, target)),
-            _ => false,
-        };
-        let (stretch, after) = rest.split_at(rest.iter().position(is_again).unwrap_or(rest.len()));
-        rest = after;
-        (!stretch.is_empty()).then_some(stretch)
-    })
 }
 
 /// Whether the same edge comes again: then trying this one again would change their order.

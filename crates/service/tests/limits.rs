@@ -38,7 +38,8 @@ impl World {
         let store: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::clone(&wall) as _));
         let rules = Rules { limits, ..Rules::default() };
         let uptime: Arc<dyn Uptime> = Arc::clone(&passing) as _;
-        let service = Arc::new(Service::new(store, rules).with_uptime(&uptime));
+        let service = Service::new(store, rules).with_clock(Arc::clone(&wall) as _).with_uptime(&uptime);
+        let service = Arc::new(service);
         for user in ["a".to_owned(), "b".to_owned()].into_iter().chain((0..300).map(|user| user.to_string())) {
             service.put_user(&Call::default(), id(user), UserPatch::default()).await.unwrap();
         }
@@ -104,7 +105,7 @@ async fn zero_switches_a_limit_off_with_its_burst() {
     for limits in [Limits { follows_per_hour: 0, ..Limits::default() }, Limits::NONE] {
         let world = World::new(limits).await;
         assert_eq!(world.burst("a", 0..300).await, (300, None));
-        assert!(world.service.standing(&end_user("a")).iter().all(|standing| standing.name == "requests"));
+        assert!(world.service.standing(&end_user("a")).await.iter().all(|standing| standing.name == "requests"));
     }
     let world = World::new(Limits::NONE).await;
     for _ in 0..2_000 {
@@ -125,13 +126,13 @@ async fn only_new_edges_count() {
         assert_eq!(world.follow(&by("a"), "a", "a").await.unwrap_err().0, Code::SelfFollow);
         assert_eq!(world.follow(&by("a"), "a", "nobody").await.unwrap_err().0, Code::UserNotFound);
     }
-    assert_eq!(world.service.standing(&end_user("a"))[1].remaining, 1);
+    assert_eq!(world.service.standing(&end_user("a")).await[1].remaining, 1);
     assert_eq!(world.follow(&by("a"), "a", 2).await, Ok(true));
     assert_eq!(world.follow(&by("a"), "a", 3).await.unwrap_err().0, Code::RateLimited);
     // What needs no new edge is not limited, and what is wrong otherwise says so.
     assert_eq!(world.follow(&by("a"), "a", 2).await, Ok(false));
     assert_eq!(world.follow(&by("a"), "a", "nobody").await.unwrap_err().0, Code::UserNotFound);
-    let standing = world.service.standing(&end_user("a"))[1];
+    let standing = world.service.standing(&end_user("a")).await[1];
     assert_eq!((standing.name, standing.limit, standing.remaining), ("follows", 2, 0));
     assert_eq!((standing.window, standing.reset), (seconds(36), seconds(36)));
 }
@@ -196,7 +197,7 @@ async fn a_target_has_a_quota_of_its_own() {
         assert_eq!((code, wait), (Code::RateLimited, seconds(60) / quota));
         assert_eq!(world.follow(&Call::default(), "100", "b").await, Ok(true));
         // The refused one has lost nothing of the follower's own quota.
-        assert_eq!(world.service.standing(&end_user("100"))[1].remaining, 99);
+        assert_eq!(world.service.standing(&end_user("100")).await[1].remaining, 99);
         world.passing.advance(60_000);
         assert_eq!(world.follow(&Call::default(), "100", "a").await, Ok(true));
     }
@@ -209,7 +210,7 @@ async fn end_users_have_a_quota_of_requests_and_others_do_not() {
         let user = end_user("a");
         for left in (0..quota).rev() {
             world.service.count_request(&user).unwrap();
-            assert_eq!(world.service.standing(&user)[0].remaining, left);
+            assert_eq!(world.service.standing(&user).await[0].remaining, left);
         }
         let error = world.service.count_request(&user).unwrap_err();
         assert_eq!(error.code(), Code::RateLimited);

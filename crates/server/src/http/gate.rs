@@ -104,7 +104,7 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             response = Failure(not_audited()).into_response();
         }
     }
-    show_standing(&mut response, &gate.service.standing(&caller));
+    show_standing(&mut response, &gate.service.standing(&caller).await);
     response
 }
 

@@ -19,8 +19,13 @@ pub(crate) struct Server {
 }
 
 pub(crate) fn memory_store(seed: u8) -> Arc<dyn Store> {
+    memory_store_at(seed, Arc::new(SystemClock))
+}
+
+#[allow(dead_code, reason = "asked where time passes as it is told to")]
+pub(crate) fn memory_store_at(seed: u8, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
     let identity = Identity { epoch: u64::from(seed), secret: Secret::from_bytes([seed; 32]) };
-    Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))
+    Arc::new(memory::Store::new(identity, clock))
 }
 
 impl Server {
@@ -39,11 +44,6 @@ impl Server {
     /// With a clock of its own to tell what is over.
     pub(crate) fn at(clock: Arc<dyn Clock>, front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
         Self::serving(front, store, rules, |service| service.with_clock(clock))
-    }
-
-    /// With limits for which time passes as it is told to.
-    pub(crate) fn limited(passing: &Arc<dyn Uptime>, front: Front, store: Arc<dyn Store>, rules: Rules) -> Self {
-        Self::serving(front, store, rules, |service| service.with_uptime(passing))
     }
 
     /// With one clock for everything.

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use entourage_model::{ManualClock, Millis, Uptime};
+use entourage_model::{Clock, ManualClock, Millis, Uptime};
 use entourage_server::config::{Origin, Raw, Settings};
 use entourage_service::Rules;
 
 use super::{
     credentials::Credentials,
-    server::{Server, memory_store},
+    server::{Server, memory_store_at},
     table::Reply,
 };
 
@@ -49,7 +49,10 @@ impl Limited {
         let rules = Rules { following_max: settings.following_max, limits: settings.limits, ..Rules::default() };
         let passing = Arc::new(ManualClock::new(Millis::from_since_2000(DAY)));
         let uptime: Arc<dyn Uptime> = Arc::clone(&passing) as _;
-        let server = Server::limited(&uptime, credentials.front(), memory_store(1), rules);
+        // The store tells when an edge ended by its own clock.
+        let clock: Arc<dyn Clock> = Arc::clone(&passing) as _;
+        let store = memory_store_at(1, Arc::clone(&clock));
+        let server = Server::timed(clock, &uptime, credentials.front(), store, rules);
         for user in ["a".to_owned(), "star".to_owned()].into_iter().chain((0..PEOPLE).map(|number| number.to_string()))
         {
             server.check(&format!("!{} PUT /users/{user}", credentials.service_key), "201");

@@ -1,7 +1,11 @@
-//! What is measured of one limit.
+//! What is measured of limits.
 
+use entourage_model::{Code, Outcome, Result};
 use metrics::{Counter, Gauge, counter, gauge};
 
+const REFUSALS: &str = "entourage_limiter_refusals_total";
+
+/// Of one limit that this process remembers.
 pub(super) struct Measures {
     refusals: Counter,
     keys: Gauge,
@@ -10,7 +14,7 @@ pub(super) struct Measures {
 impl Measures {
     pub(super) fn new(limit: &'static str) -> Self {
         Self {
-            refusals: counter!("entourage_limiter_refusals_total", "limit" => limit),
+            refusals: counter!(REFUSALS, "limit" => limit),
             keys: gauge!("entourage_limiter_keys", "limit" => limit),
         }
     }
@@ -19,8 +23,35 @@ impl Measures {
         self.refusals.increment(1);
     }
 
-    /// How many actors, targets or edges it remembers.
+    /// How many users or targets it remembers.
     pub(super) fn keeps(&self, keys: usize) {
         self.keys.set(keys as f64);
+    }
+}
+
+/// Of the limits that commits decide.
+pub(super) struct Refusals {
+    follows: Counter,
+    challenge: Counter,
+    flips: Counter,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        let [follows, challenge, flips] =
+            ["follows", "challenge", "flips"].map(|limit| counter!(REFUSALS, "limit" => limit));
+        Self { follows, challenge, flips }
+    }
+}
+
+impl Refusals {
+    pub(super) fn count(&self, result: &Result<Outcome>) {
+        let Err(error) = result else { return };
+        match error.code() {
+            Code::RateLimited => self.follows.increment(1),
+            Code::ChallengeRequired => self.challenge.increment(1),
+            Code::CoolingDown => self.flips.increment(1),
+            _ => {}
+        }
     }
 }

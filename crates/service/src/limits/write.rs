@@ -2,33 +2,39 @@
 
 use std::sync::Arc;
 
-use entourage_model::{Code, Error, Key, Operation, Outcome, Reply, Result};
+use entourage_model::{Code, Error, Key, Operation, Outcome, Reply, Result, Write};
 
-use super::{Admission, Limiter};
+use super::{Limiter, too_fast};
 
 /// What the limits have to do with a write that is under way.
 pub(crate) enum Limited {
     /// Nothing.
     Free,
-    Follow(Admission),
-    /// A follow over a limit. It is still decided, with room for no new edge: what is there already, what is replayed
-    /// and what is wrong for another reason has nothing to do with limits.
-    Over(Error),
+    /// A follow, with what its target's quota holds for it.
+    Follow(Arc<Limiter>, Option<Admission>),
+    /// A follow over its target's quota. It is still decided, with room for no new edge: what is there already, what is
+    /// replayed and what is wrong for another reason has nothing to do with limits.
+    Over(Arc<Limiter>, Error),
 }
 
 impl Limiter {
-    pub(crate) fn begin(self: &Arc<Self>, operation: &mut Operation, has_proof: impl FnOnce(Key) -> bool) -> Limited {
-        match operation {
-            Operation::Follow { follower, target, quiet, cap } => {
-                match self.admit(*follower, *target, *quiet == Some(true), has_proof(*follower)) {
-                    Ok(admission) => Limited::Follow(admission),
-                    Err(error) => {
-                        *cap = Some(0);
-                        Limited::Over(error)
-                    }
-                }
+    /// Whoever has solved a challenge shows a proof of their own. Quiet follows do not count for their target: others
+    /// would learn of them by being refused.
+    pub(crate) fn begin(self: &Arc<Self>, write: &mut Write, has_proof: impl FnOnce(Key) -> bool) -> Limited {
+        let Operation::Follow { follower, target, quiet, cap } = &mut write.operation else { return Limited::Free };
+        write.limits = self.follow_limits(has_proof(*follower));
+        let Some(targets) = self.targets.as_ref().filter(|_| *quiet != Some(true)) else {
+            return Limited::Follow(Arc::clone(self), None);
+        };
+        match targets.hold(target) {
+            Ok(()) => {
+                let admission = Admission { limiter: Arc::clone(self), target: *target, open: true };
+                Limited::Follow(Arc::clone(self), Some(admission))
             }
-            _ => Limited::Free,
+            Err(wait) => {
+                *cap = Some(0);
+                Limited::Over(Arc::clone(self), too_fast("this user is being followed too fast", wait))
+            }
         }
     }
 }
@@ -46,16 +52,9 @@ pub(crate) enum Hold {
 
 impl Limited {
     pub(crate) fn end_with_hold(self, result: Result<Outcome>) -> (Result<Outcome>, Hold) {
-        let is_held = matches!(self, Self::Follow(_));
-        // Who flips an edge too often waits, whatever the others do.
-        let is_over = matches!(&self, Self::Over(over) if over.code() != Code::CoolingDown);
-        let is_refused = is_over && is_full(&result);
-        let is_new =
-            |outcome: &Outcome| !outcome.replayed && matches!(outcome.reply, Reply::Edge { created: true, .. });
-        let hold = match &result {
-            _ if is_refused => Hold::Refused,
-            Ok(outcome) if is_held && is_new(outcome) => Hold::Done,
-            _ if is_held => Hold::GivenBack,
+        let hold = match &self {
+            Self::Over(..) if is_full(&result) => Hold::Refused,
+            Self::Follow(_, Some(_)) if !is_new(&result) => Hold::GivenBack,
             _ => Hold::Done,
         };
         (self.end(result), hold)
@@ -63,18 +62,60 @@ impl Limited {
 
     /// Counts what came of the write.
     pub(crate) fn end(self, result: Result<Outcome>) -> Result<Outcome> {
-        let fresh = result.as_ref().ok().filter(|outcome| !outcome.replayed).map(|outcome| outcome.reply);
-        match (self, fresh) {
-            (Self::Follow(admission), reply) => {
-                admission.settle(matches!(reply, Some(Reply::Edge { created: true, .. })));
+        match self {
+            Self::Free => result,
+            Self::Follow(limiter, admission) => {
+                limiter.refusals.count(&result);
+                if let Some(admission) = admission {
+                    admission.settle(is_new(&result));
+                }
                 result
             }
-            (Self::Over(over), None) if is_full(&result) => Err(over),
-            _ => result,
+            Self::Over(_, over) if is_full(&result) => Err(over),
+            Self::Over(limiter, _) => {
+                limiter.refusals.count(&result);
+                result
+            }
         }
     }
 }
 
+/// Whether a new edge was made.
+fn is_new(result: &Result<Outcome>) -> bool {
+    let is_new = |outcome: &Outcome| !outcome.replayed && matches!(outcome.reply, Reply::Edge { created: true, .. });
+    result.as_ref().is_ok_and(is_new)
+}
+
 fn is_full(result: &Result<Outcome>) -> bool {
     result.as_ref().is_err_and(|error| error.code() == Code::FollowingLimit)
+}
+
+/// A follow under way, held back so that those which run at the same time together stay within the quota of their
+/// target. One whose end nobody saw may have happened and is counted.
+pub(crate) struct Admission {
+    limiter: Arc<Limiter>,
+    target: Key,
+    open: bool,
+}
+
+impl Admission {
+    /// Only what made a new edge counts.
+    fn settle(mut self, counts: bool) {
+        self.close(counts);
+    }
+
+    fn close(&mut self, counts: bool) {
+        self.open = false;
+        if let Some(targets) = &self.limiter.targets {
+            targets.settle(&self.target, counts);
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if self.open {
+            self.close(true);
+        }
+    }
 }
