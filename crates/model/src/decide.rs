@@ -2,6 +2,7 @@
 //! run once inside every store's commit; what it returns is what gets stored.
 
 mod erase;
+mod halves;
 mod import;
 mod limits;
 mod mutes;
@@ -10,6 +11,7 @@ mod records;
 
 use smallvec::{SmallVec, smallvec};
 
+pub use self::halves::{Half, Judgement};
 use crate::{
     Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis,
     Moments, Operation, Outcome, Overwrite, Quota, Record, RecordId, Refusal, Reply, Sequence, Space, State, User,

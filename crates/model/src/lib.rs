@@ -29,7 +29,7 @@ mod watermark;
 pub use clock::{Clock, ManualClock, Uptime};
 pub use code::Code;
 pub use cursor::{Cursor, CursorScope, Selection};
-pub use decide::{View, decide, replay, resolve};
+pub use decide::{Half, Judgement, View, decide, replay, resolve};
 pub use edge::{Edge, EdgeChange, EdgeValue, Expiry, Kind, State};
 pub use error::{Error, FieldError, Result};
 pub use event::{Event, EventBody, EventCursor};

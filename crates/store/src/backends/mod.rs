@@ -2,5 +2,7 @@
 
 pub mod embedded;
 pub mod memory;
+#[cfg(feature = "planted")]
+pub mod partitioned;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -11,7 +11,7 @@ type Kept = (Version, Option<Box<[u8]>>);
 type Entries = BTreeMap<RecordId, Kept>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Documents {
+pub(in crate::backends) struct Documents {
     lists: BTreeMap<(Key, Space), Entries>,
     counts: HashMap<(Key, Space), u64>,
 }
@@ -52,16 +52,21 @@ impl Documents {
         }
     }
 
-    pub(super) fn get(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
+    pub(in crate::backends) fn get(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
         let (version, value) = self.lists.get(&(owner, space))?.get(id)?;
         Some(Record { id: id.clone(), version: *version, value: value.clone()? })
     }
 
-    pub(super) fn count(&self, space: Space, owner: Key) -> u64 {
+    pub(in crate::backends) fn count(&self, space: Space, owner: Key) -> u64 {
         self.counts.get(&(owner, space)).copied().unwrap_or_default()
     }
 
-    pub(super) fn scan(&self, space: Space, owner: Key, after: Option<&[u8]>) -> impl Iterator<Item = Record> {
+    pub(in crate::backends) fn scan(
+        &self,
+        space: Space,
+        owner: Key,
+        after: Option<&[u8]>,
+    ) -> impl Iterator<Item = Record> {
         // No id is longer than its most bytes: what is above longer ones is above those of them.
         let after = after.map(|after| &after[..after.len().min(RecordId::MAX_BYTES)]);
         let after = after.and_then(|after| RecordId::new(after).ok());
@@ -74,7 +79,7 @@ impl Documents {
     }
 
     /// Every list with the count that is kept of it and the number of records it has.
-    pub(super) fn lists(&self) -> impl Iterator<Item = ((Key, Space), u64, u64)> {
+    pub(in crate::backends) fn lists(&self) -> impl Iterator<Item = ((Key, Space), u64, u64)> {
         self.lists.iter().map(|(&list, entries)| {
             let listed = entries.values().filter(|(_, value)| value.is_some()).count() as u64;
             (list, self.counts.get(&list).copied().unwrap_or_default(), listed)

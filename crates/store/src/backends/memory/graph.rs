@@ -43,7 +43,7 @@ impl Rows {
 }
 
 impl Graph {
-    pub(super) fn has_user(&self, key: Key) -> bool {
+    pub(in crate::backends) fn has_user(&self, key: Key) -> bool {
         self.users.contains_key(&key)
     }
 
@@ -119,20 +119,32 @@ impl Graph {
         }
         let known = self.edges.get(&id).copied();
         let merged = known.map_or(change.after, |known| known.merge(change.after));
-        if known == Some(merged) {
-            return;
+        if known != Some(merged) {
+            self.set_edge(id, merged);
         }
-        if let Some(known) = known {
-            self.list(change, known, false);
-        }
-        self.list(change, merged, true);
-        self.edges.insert(id, merged);
     }
 
-    fn list(&mut self, change: &EdgeChange, value: EdgeValue, add: bool) {
-        let Some(plane) = Plane::of(change.kind, value.state) else { return };
-        let ends =
-            [(change.follower, Side::Following, change.target), (change.target, Side::Followers, change.follower)];
+    /// Makes an edge this, whatever was known of it.
+    pub(in crate::backends) fn set_edge(&mut self, id: (Kind, Key, Key), value: EdgeValue) {
+        if let Some(known) = self.edges.insert(id, value) {
+            self.list(id, known, false);
+        }
+        self.list(id, value, true);
+    }
+
+    /// What is known of an edge, removed or not.
+    pub(in crate::backends) fn known_edge(&self, id: (Kind, Key, Key)) -> Option<EdgeValue> {
+        self.edges.get(&id).copied()
+    }
+
+    /// All that is known of edges, removed or not.
+    pub(in crate::backends) fn known_edges(&self) -> impl Iterator<Item = ((Kind, Key, Key), EdgeValue)> {
+        self.edges.iter().map(|(&id, &value)| (id, value))
+    }
+
+    fn list(&mut self, (kind, follower, target): (Kind, Key, Key), value: EdgeValue, add: bool) {
+        let Some(plane) = Plane::of(kind, value.state) else { return };
+        let ends = [(follower, Side::Following, target), (target, Side::Followers, follower)];
         for (user, side, other) in ends {
             let rows = self.lists.entry((user, plane, side)).or_default();
             let place = Place { position: value.position, key: other };
@@ -203,7 +215,7 @@ impl Graph {
         self.users.range((from, Bound::Unbounded)).map(|(_, user)| user)
     }
 
-    pub(super) fn documents(&self) -> &Documents {
+    pub(in crate::backends) fn documents(&self) -> &Documents {
         &self.documents
     }
 
@@ -230,7 +242,7 @@ impl Graph {
     }
 
     /// Every row of every list: who, where, what it shows.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (List, Place)> {
+    pub(in crate::backends) fn rows(&self) -> impl Iterator<Item = (List, Place)> {
         self.lists.iter().flat_map(|(&(user, plane, side), rows)| {
             rows.places.iter().map(move |&place| (List::new(user, plane, side), place))
         })

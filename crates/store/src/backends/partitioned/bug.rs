@@ -1,0 +1,55 @@
+//! Mistakes that this design could make, for the simulator to find. None can be made outside tests.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bug {
+    /// A block is acked before the home of its target has it.
+    AcksBlockEarly,
+    /// A block that stands already, or is replayed, is acked without a look whether the target's home has it.
+    ReplaySkipsSecondHalf,
+    /// The target's home takes a block that is older than its end.
+    TakesLateBlock,
+    /// The target's home takes whichever half of a follow comes last.
+    TakesOldFollow,
+    /// A list changes in one step, its total in the next.
+    TotalApart,
+    /// An applier that was paused goes on where it was.
+    ZombieApplies,
+    /// The followers of a person who was erased are those of the next one with that id.
+    InheritsFollowers,
+    /// A follow that was decided before the account went private is let in.
+    LetsUnaskedIn,
+    /// A commit that is not answered is refused without making sure that it never comes.
+    RefusesSleeping,
+    /// A position from before a fork counts in the log after it.
+    ReadsAcrossFork,
+}
+
+impl Bug {
+    pub const ALL: [Self; 10] = [
+        Self::AcksBlockEarly,
+        Self::ReplaySkipsSecondHalf,
+        Self::TakesLateBlock,
+        Self::TakesOldFollow,
+        Self::TotalApart,
+        Self::ZombieApplies,
+        Self::InheritsFollowers,
+        Self::LetsUnaskedIn,
+        Self::RefusesSleeping,
+        Self::ReadsAcrossFork,
+    ];
+}
+
+/// Which mistake an engine makes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Planted(Option<Bug>);
+
+impl Planted {
+    #[cfg(feature = "planted")]
+    pub(super) const fn new(bug: Option<Bug>) -> Self {
+        Self(bug)
+    }
+
+    pub(super) fn is(self, bug: Bug) -> bool {
+        cfg!(feature = "planted") && self.0 == Some(bug)
+    }
+}

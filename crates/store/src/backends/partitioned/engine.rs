@@ -1,0 +1,140 @@
+//! The homes together: how a commit reaches one, and what lies outside them.
+
+use std::sync::Arc;
+
+#[cfg(feature = "planted")]
+use entourage_model::Version;
+use entourage_model::{Clock, Error, Key, Millis, Outcome, Sequence};
+use parking_lot::Mutex;
+
+use super::{
+    bug::{Bug, Planted},
+    fork::Forks,
+    home::{Home, Known, Outgoing, Prepared},
+    log::Log,
+    pace::{Fate, Pace, Step},
+    route,
+};
+
+/// Nothing was written, and nothing of it ever will be.
+pub(super) const NOT_WRITTEN: &str = "the write was not made; try again";
+
+pub(super) struct Engine {
+    pub(super) homes: Vec<Mutex<Home>>,
+    /// Published halves: one log for the targets of each home.
+    pub(super) halves: Vec<Mutex<Log>>,
+    pub(super) forks: Mutex<Forks>,
+    /// Commits that are on their way for longer than anybody waits.
+    pub(super) late: Mutex<Vec<Prepared>>,
+    pub(super) clocks: Vec<Arc<dyn Clock>>,
+    pub(super) pace: Arc<dyn Pace>,
+    pub(super) planted: Planted,
+    /// How many halves are published or applied in one go.
+    pub(super) batch: usize,
+    /// Commits of which somebody was told that they were not made, by home and version.
+    #[cfg(feature = "planted")]
+    pub(super) refused: Mutex<Vec<(usize, Version)>>,
+}
+
+/// What became of a commit that was sent.
+#[derive(Debug)]
+pub(super) enum Sent {
+    Made(Box<Outcome>, Sequence),
+    /// Something has changed since it was decided.
+    Outrun,
+    NotMade,
+    Unknown,
+}
+
+impl Engine {
+    /// One home for each clock.
+    pub(super) fn new(clocks: Vec<Arc<dyn Clock>>, pace: Arc<dyn Pace>, planted: Planted, batch: usize) -> Self {
+        Self {
+            homes: (0..clocks.len()).map(|index| Mutex::new(Home::new(index))).collect(),
+            halves: clocks.iter().map(|_| Mutex::default()).collect(),
+            forks: Mutex::default(),
+            late: Mutex::default(),
+            clocks,
+            pace,
+            planted,
+            batch,
+            #[cfg(feature = "planted")]
+            refused: Mutex::default(),
+        }
+    }
+
+    pub(super) fn has(&self, bug: Bug) -> bool {
+        self.planted.is(bug)
+    }
+
+    pub(super) fn home_of(&self, key: Key) -> usize {
+        route::home_of(key, self.homes.len())
+    }
+
+    #[allow(clippy::indexing_slicing, reason = "the hash of a key is taken modulo the number of homes")]
+    pub(super) fn home(&self, key: Key) -> &Mutex<Home> {
+        &self.homes[self.home_of(key)]
+    }
+
+    pub(super) fn now(&self, home: usize) -> Millis {
+        self.clocks.get(home).map(|clock| clock.now()).unwrap_or_default()
+    }
+
+    pub(super) fn lineage(&self) -> u64 {
+        self.forks.lock().lineage()
+    }
+
+    pub(super) fn is_lost(&self, from: &Outgoing) -> bool {
+        self.forks.lock().lost(from.lineage, from.source, from.sequence).is_some()
+    }
+
+    fn make(&self, prepared: &Prepared) -> Option<Sequence> {
+        let mut home = self.homes.get(prepared.home)?.lock();
+        home.commit(prepared, &self.forks.lock())
+    }
+
+    /// Sends a commit to its home and says what became of it, for certain if that can be known.
+    pub(super) async fn send(&self, prepared: Prepared) -> Sent {
+        self.pace.pause(Step::Commit).await;
+        match self.pace.fate() {
+            Fate::Answered => {
+                return match self.make(&prepared) {
+                    Some(last) => Sent::Made(Box::new(prepared.outcome), last),
+                    None => Sent::Outrun,
+                };
+            }
+            Fate::Unanswered => {
+                self.make(&prepared);
+            }
+            Fate::Late => self.late.lock().push(prepared.clone()),
+            Fate::Lost => {}
+        }
+        self.pace.pause(Step::Doubt).await;
+        let Some(home) = self.homes.get(prepared.home) else { return Sent::Unknown };
+        let mut home = home.lock();
+        match home.burn(&prepared, self.has(Bug::RefusesSleeping)) {
+            Known::Made => Sent::Made(Box::new(prepared.outcome), home.last()),
+            Known::NotMade => {
+                #[cfg(feature = "planted")]
+                self.refused.lock().push((prepared.home, prepared.outcome.version));
+                Sent::NotMade
+            }
+            Known::Unknown => Sent::Unknown,
+        }
+    }
+
+    /// A commit that was on its way arrives.
+    pub(super) fn arrive(&self, index: usize) {
+        let prepared = self.late.lock().swap_remove(index);
+        self.make(&prepared);
+    }
+
+    /// Everybody whose home this is not is no concern of it.
+    pub(super) fn is_home(&self, home: usize, key: Key) -> bool {
+        self.home_of(key) == home
+    }
+}
+
+pub(super) fn unknown() -> Error {
+    Error::unavailable("it is not known whether the write was made; ask again, with the same Idempotency-Key")
+}

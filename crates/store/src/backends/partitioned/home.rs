@@ -1,0 +1,271 @@
+//! One home: the truth of its users, their in-halves, their events, and the halves that are to leave.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use entourage_model::{
+    Cause, Change, Decision, EdgeChange, EdgeValue, Event, Half, Key, Kind, Millis, Outcome, Refusal, Sequence,
+    Version, VersionClock, View, Write, resolve,
+};
+
+use super::{
+    fork::Forks,
+    inbound::{Inbound, Link},
+    look::{Look, Others},
+};
+use crate::backends::memory::Graph;
+
+/// How many commits of a user are remembered, for whoever was not told what became of one.
+const COMMITS_KEPT: usize = 64;
+
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    pub(super) index: usize,
+    /// Users, their own edges, records, history and idempotency records.
+    pub(super) out: Graph,
+    pub(super) inbound: Inbound,
+    /// Whom the own edges mean.
+    origins: BTreeMap<Link, Origin>,
+    heads: BTreeMap<Key, Head>,
+    versions: VersionClock,
+    pub(super) events: VecDeque<Event>,
+    /// The last event that is past retention.
+    pub(super) dropped: Sequence,
+    pub(super) outbox: VecDeque<Outgoing>,
+    /// Halves of events up to here have been published.
+    pub(super) relayed: Sequence,
+    /// Published halves below this offset have been applied.
+    pub(super) applied: u64,
+    /// Blocks, or ends of blocks, that the home of the target may not have.
+    pub(super) unmirrored: BTreeMap<(Key, Key), Version>,
+    /// Which of the store's forks this home went through last.
+    pub(super) lineage: u64,
+}
+
+/// Whom an edge means, which version of theirs it was decided on, and why it is what it is.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    created: Version,
+    decided_on: Version,
+    cause: Cause,
+}
+
+/// The sequence of a user's commits: one is made only if it is still the one that was decided on.
+#[derive(Clone, Debug, Default)]
+struct Head {
+    sequence: u64,
+    commits: VecDeque<(u64, Version)>,
+}
+
+/// A half on its way to the home of its target.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub(super) source: usize,
+    pub(super) lineage: u64,
+    /// Of its event in the source.
+    pub(super) sequence: Sequence,
+    pub(super) half: Half,
+}
+
+/// A commit that is decided and not made.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    pub(super) home: usize,
+    at: Key,
+    expected: (u64, u64),
+    pub(super) outcome: Outcome,
+    others: Others,
+    /// A block whose in-half comes with it.
+    mirror: Option<Outgoing>,
+    /// The in-half is taken even if a newer one is known.
+    is_forced: bool,
+}
+
+/// What became of a commit that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Made,
+    /// Nor will it ever be.
+    NotMade,
+    Unknown,
+}
+
+impl Home {
+    pub(super) fn new(index: usize) -> Self {
+        Self {
+            index,
+            out: Graph::default(),
+            inbound: Inbound::default(),
+            origins: BTreeMap::new(),
+            heads: BTreeMap::new(),
+            versions: VersionClock::new(u16::try_from(index).unwrap_or_default(), Version::ZERO),
+            events: VecDeque::new(),
+            dropped: Sequence::ZERO,
+            outbox: VecDeque::new(),
+            relayed: Sequence::ZERO,
+            applied: 0,
+            unmirrored: BTreeMap::new(),
+            lineage: 0,
+        }
+    }
+
+    /// Of the last event.
+    pub(super) fn last(&self) -> Sequence {
+        self.dropped.plus(self.events.len() as u64)
+    }
+
+    /// Decides a write of the user `at`, who lives here.
+    pub(super) fn prepare(&mut self, at: Key, now: Millis, write: &Write, others: Others) -> Result<Prepared, Refusal> {
+        let version = self.versions.next(now, write.floor);
+        let outcome = resolve(&Look { home: self, at, others: &others }, write, version, self.last())?;
+        Ok(self.prepared(at, outcome, others))
+    }
+
+    /// As [`Self::prepare`], for a decision about a half. `None` if there is nothing to do.
+    pub(super) fn prepare_half(
+        &mut self,
+        at: Key,
+        now: Millis,
+        others: Others,
+        decide: impl FnOnce(&Look<'_>, Version) -> Result<Option<Decision>, Refusal>,
+    ) -> Result<Option<Prepared>, Refusal> {
+        let version = self.versions.next(now, Version::ZERO);
+        let Some(Decision { reply, changes }) = decide(&Look { home: self, at, others: &others }, version)? else {
+            return Ok(None);
+        };
+        let watermark = self.last().plus(changes.len() as u64);
+        let outcome = Outcome { watermark, version, reply, changes, idempotency: None, replayed: false };
+        Ok(Some(self.prepared(at, outcome, others)))
+    }
+
+    fn prepared(&self, at: Key, outcome: Outcome, others: Others) -> Prepared {
+        let expected = (self.lineage, self.heads.get(&at).map_or(0, |head| head.sequence));
+        Prepared { home: self.index, at, expected, outcome, others, mirror: None, is_forced: false }
+    }
+
+    fn is_expected(&self, prepared: &Prepared) -> bool {
+        prepared.expected == (self.lineage, self.heads.get(&prepared.at).map_or(0, |head| head.sequence))
+    }
+
+    /// Makes a commit, if nothing of its user has changed since it was decided: the last event of this home then.
+    pub(super) fn commit(&mut self, prepared: &Prepared, forks: &Forks) -> Option<Sequence> {
+        let is_lost = |from: Outgoing| forks.lost(from.lineage, from.source, from.sequence).is_some();
+        if !self.is_expected(prepared) || prepared.mirror.is_some_and(is_lost) {
+            return None;
+        }
+        let Prepared { at, outcome, others, .. } = prepared;
+        self.advance(*at, outcome.version);
+        for change in &outcome.changes {
+            let sequence = self.last().next();
+            self.events.push_back(Event::of(sequence, outcome.version, change));
+            match change {
+                Change::Edge(edge) => self.send(edge, others, sequence, forks.lineage()),
+                Change::User(_) => self.inbound.revise(),
+                Change::Record(_) => {}
+            }
+        }
+        self.out.apply(outcome);
+        if let Some(mirror) = &prepared.mirror {
+            self.inbound.take(&mirror.half, prepared.is_forced);
+        }
+        Some(self.last())
+    }
+
+    fn advance(&mut self, at: Key, version: Version) {
+        let head = self.heads.entry(at).or_default();
+        head.sequence += 1;
+        head.commits.push_back((head.sequence, version));
+        if head.commits.len() > COMMITS_KEPT {
+            head.commits.pop_front();
+        }
+    }
+
+    fn send(&mut self, edge: &EdgeChange, others: &Others, sequence: Sequence, lineage: u64) {
+        let link = (edge.kind, edge.follower, edge.target);
+        let known = self.origins.get(&link).map_or_else(Default::default, |known| (known.created, known.decided_on));
+        let read = others.user(edge.target).flatten().map(|user| (user.created, user.version));
+        let (created, decided_on) = read.unwrap_or(known);
+        let origin = Origin { created, decided_on, cause: edge.cause };
+        self.origins.insert(link, origin);
+        if edge.kind == Kind::Block {
+            self.unmirrored.insert((edge.follower, edge.target), edge.after.version);
+        }
+        let half = half(link, edge.after, origin);
+        self.outbox.push_back(Outgoing { source: self.index, lineage, sequence, half });
+    }
+
+    /// Finds out whether a commit was made; if not, it never will be.
+    pub(super) fn burn(&mut self, prepared: &Prepared, is_careless: bool) -> Known {
+        let (_, expected) = prepared.expected;
+        if self.is_expected(prepared) {
+            if !is_careless {
+                self.advance(prepared.at, Version::ZERO);
+            }
+            return Known::NotMade;
+        }
+        if self.lineage != prepared.expected.0 {
+            return Known::Unknown;
+        }
+        let commits = self.heads.get(&prepared.at).map(|head| &head.commits);
+        match commits.and_then(|commits| commits.iter().find(|(sequence, _)| *sequence == expected + 1)) {
+            Some((_, version)) if *version == prepared.outcome.version => Known::Made,
+            Some(_) => Known::NotMade,
+            None => Known::Unknown,
+        }
+    }
+
+    /// What this home would say of an edge of one of its users, removed or not.
+    pub(super) fn half_of(&self, link: Link) -> Option<Half> {
+        let after = self.out.known_edge(link)?;
+        Some(half(link, after, *self.origins.get(&link)?))
+    }
+
+    /// Whom an edge of one of this home's users means.
+    pub(super) fn origin(&self, link: Link) -> Option<Version> {
+        self.origins.get(&link).map(|origin| origin.created)
+    }
+
+    /// A block, or its end, that the home of the target may not have.
+    pub(super) fn unmirrored(&self, actor: Key, target: Key, lineage: u64) -> Option<Outgoing> {
+        self.unmirrored.get(&(actor, target))?;
+        let half = self.half_of((Kind::Block, actor, target))?;
+        Some(Outgoing { source: self.index, lineage, sequence: self.last(), half })
+    }
+
+    pub(super) fn set_mirrored(&mut self, half: &Half) {
+        let pair = (half.follower, half.target);
+        if self.unmirrored.get(&pair).is_some_and(|version| *version <= half.after.version) {
+            self.unmirrored.remove(&pair);
+        }
+    }
+
+    /// Whether an edge that leads to another incarnation of its target reads as none.
+    pub(super) fn means(&self, link: Link, created: Version) -> bool {
+        self.origins.get(&link).is_none_or(|origin| origin.created == created)
+    }
+
+    /// Goes on from an earlier state of itself. Versions and what was given out of them are not forgotten.
+    pub(super) fn go_back(&mut self, earlier: Self, lineage: u64) {
+        let versions = self.versions.clone();
+        *self = Self { versions, lineage, ..earlier };
+    }
+
+    pub(super) fn has_user(&self, key: Key) -> bool {
+        self.out.user_exists(key)
+    }
+}
+
+impl Prepared {
+    /// Whether there is anything to commit.
+    pub(super) fn writes(&self) -> bool {
+        self.outcome.is_logged() || self.mirror.is_some()
+    }
+
+    #[must_use]
+    pub(super) fn mirroring(self, mirror: Outgoing, is_forced: bool) -> Self {
+        Self { mirror: Some(mirror), is_forced, ..self }
+    }
+}
+
+const fn half((kind, follower, target): Link, after: EdgeValue, Origin { created, decided_on, cause }: Origin) -> Half {
+    Half { kind, follower, target, cause, after, created, decided_on }
+}

@@ -1,0 +1,88 @@
+//! After a fork: what others heard of lost writes is said again as it is now.
+
+use entourage_model::{Cause, Half, Result, View};
+
+use super::{
+    engine::{Engine, Sent, unknown},
+    fork::Fork,
+    home::{Home, Outgoing},
+    look::Others,
+    pace::Step,
+};
+
+impl Engine {
+    /// A home goes on from an earlier state of itself; what it committed since is lost.
+    pub(super) fn fork(&self, earlier: Home) {
+        let Some(home) = self.homes.get(earlier.index) else { return };
+        let mut home = home.lock();
+        let mut forks = self.forks.lock();
+        forks.add(Fork { home: earlier.index, last: earlier.last() });
+        home.go_back(earlier, forks.lineage());
+    }
+
+    /// Looks through the in-halves of all homes for what the home has lost. Says it again, at greater versions. May be
+    /// repeated, and has to be when it was stopped.
+    pub(super) async fn mend(&self, index: usize) -> Result<()> {
+        for other in &self.homes {
+            self.pace.pause(Step::Look).await;
+            let heard: Vec<Half> = {
+                let other = other.lock();
+                let own = other.inbound.all_known().filter(|((_, follower, _), _)| self.is_home(index, *follower));
+                own.map(|((kind, follower, target), after)| {
+                    let created = other.out.user(target).map(|user| user.created).unwrap_or_default();
+                    let cause = Cause::Follower;
+                    Half { kind, follower, target, cause, after, created, decided_on: created }
+                })
+                .collect()
+            };
+            for half in heard {
+                self.restate(index, &half).await?;
+            }
+        }
+        self.mirror_again(index).await
+    }
+
+    /// What the home did not know to be mirrored when it was as it is again, though its half may be published.
+    async fn mirror_again(&self, index: usize) -> Result<()> {
+        let Some(home) = self.homes.get(index) else { return Ok(()) };
+        let lineage = self.lineage();
+        let blocks: Vec<Outgoing> = {
+            let home = home.lock();
+            home.unmirrored.keys().filter_map(|(actor, target)| home.unmirrored(*actor, *target, lineage)).collect()
+        };
+        for block in blocks {
+            self.mirror(block).await?;
+        }
+        Ok(())
+    }
+
+    async fn restate(&self, index: usize, half: &Half) -> Result<()> {
+        let Some(home) = self.homes.get(index) else { return Ok(()) };
+        loop {
+            let target = self.user(half.target);
+            self.pace.pause(Step::Correct).await;
+            let prepared = {
+                let mut home = home.lock();
+                let known = home.out.known_edge((half.kind, half.follower, half.target));
+                if known.is_some_and(|known| known.version >= half.after.version) {
+                    return Ok(());
+                }
+                if known.is_none_or(|known| !known.is_live()) && !half.after.is_live() {
+                    return Ok(());
+                }
+                // An edge that means somebody who is gone goes on meaning them.
+                let target = target.filter(|user| home.means((half.kind, half.follower, half.target), user.created));
+                let others = target.map_or_else(Others::default, |user| Others::of_user(half.target, Some(user)));
+                home.prepare_half(half.follower, self.now(index), others, |look, version| {
+                    Ok(Some(half.restate(look, version)))
+                })?
+            };
+            let Some(prepared) = prepared else { return Ok(()) };
+            match self.send(prepared).await {
+                Sent::Made(..) => return Ok(()),
+                Sent::Outrun | Sent::NotMade => {}
+                Sent::Unknown => return Err(unknown()),
+            }
+        }
+    }
+}

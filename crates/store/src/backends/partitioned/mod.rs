@@ -1,0 +1,25 @@
+//! Many homes, each with a lock, a clock and a log of its own: the shape of a store that is spread over machines, in
+//! memory. An edge is two halves: the follower's is truth and commits at once, the target's settles.
+
+mod applier;
+mod bug;
+mod engine;
+mod erase;
+mod fork;
+mod home;
+mod inbound;
+mod log;
+mod look;
+mod mend;
+mod pace;
+mod progress;
+mod relay;
+mod route;
+#[cfg(feature = "planted")]
+pub mod sim;
+mod write;
+
+pub use self::{
+    bug::Bug,
+    pace::{Fate, Pace, Step, Straight},
+};

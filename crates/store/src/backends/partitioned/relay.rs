@@ -1,0 +1,32 @@
+//! Publishes the halves of a home, each to the log of its target's home.
+
+use super::{engine::Engine, pace::Step};
+
+impl Engine {
+    /// Publishes some halves, then notes it: whoever is stopped in between publishes them again. Says whether there were
+    /// any.
+    pub(super) async fn relay(&self, index: usize) -> bool {
+        let Some(home) = self.homes.get(index) else { return false };
+        let (lineage, batch) = {
+            let home = home.lock();
+            let waiting = home.outbox.iter().filter(|outgoing| outgoing.sequence > home.relayed);
+            (home.lineage, waiting.take(self.batch).copied().collect::<Vec<_>>())
+        };
+        let Some(last) = batch.last().map(|outgoing| outgoing.sequence) else { return false };
+        for outgoing in batch {
+            self.pace.pause(Step::Publish).await;
+            if let Some(log) = self.halves.get(self.home_of(outgoing.half.target)) {
+                log.lock().append(outgoing);
+            }
+        }
+        self.pace.pause(Step::Advance).await;
+        let mut home = home.lock();
+        // A home that went back has others to publish under these numbers.
+        if home.lineage == lineage {
+            home.relayed = home.relayed.max(last);
+            let relayed = home.relayed;
+            home.outbox.retain(|outgoing| outgoing.sequence > relayed);
+        }
+        true
+    }
+}

@@ -1,0 +1,215 @@
+//! A write: reads what lies in other homes, is decided and committed in one, and takes its second half to the other.
+
+use entourage_model::{
+    Error, Half, Judgement, Key, Kind, Operation, Outcome, RecordId, Result, Sequence, Space, User, Version, View,
+    Write,
+};
+use smallvec::SmallVec;
+
+use super::{
+    bug::Bug,
+    engine::{Engine, NOT_WRITTEN, Sent, unknown},
+    home::Outgoing,
+    look::Others,
+    pace::Step,
+    route,
+};
+
+/// What a write came to, and how far the homes were that it concerned.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) outcome: Outcome,
+    pub(super) ends: SmallVec<[(usize, Sequence); 2]>,
+}
+
+/// What became of the second half of a block.
+#[derive(Debug)]
+enum Mirrored {
+    Taken(Box<Outcome>, Sequence),
+    /// The target's home has it, or something newer.
+    Known,
+    /// There is no such target.
+    Refused,
+}
+
+impl Engine {
+    pub(super) async fn write(&self, write: &Write) -> Result<Written> {
+        let mut written = match write.operation {
+            Operation::Block { actor, target }
+            | Operation::Unblock { actor, target }
+            | Operation::ImportBlock { actor, target, .. } => self.write_block(write, actor, target).await?,
+            Operation::EraseEdges { key, .. } => self.erase_edges(write, key).await?,
+            _ => self.write_one(write).await?,
+        };
+        // Of both, changed or not: otherwise a watermark would tell what is nobody's business.
+        let (one, other) = write.operation.parties();
+        for key in [Some(one), other].into_iter().flatten() {
+            let home = self.home_of(key);
+            if !written.ends.iter().any(|(known, _)| *known == home) {
+                written.ends.push((home, self.home(key).lock().last()));
+            }
+        }
+        Ok(written)
+    }
+
+    /// In the home of one user.
+    async fn write_one(&self, write: &Write) -> Result<Written> {
+        let at = route::decided_at(&write.operation);
+        let (index, home) = (self.home_of(at), self.home(at));
+        loop {
+            let others = self.look(write, index).await;
+            self.pace.pause(Step::Decide).await;
+            let (prepared, last) = {
+                let mut home = home.lock();
+                (home.prepare(at, self.now(index), write, others)?, home.last())
+            };
+            if !prepared.writes() {
+                return Ok(Written { outcome: prepared.outcome, ends: SmallVec::from_iter([(index, last)]) });
+            }
+            match self.send(prepared).await {
+                Sent::Made(outcome, last) => {
+                    return Ok(Written { outcome: *outcome, ends: SmallVec::from_iter([(index, last)]) });
+                }
+                Sent::Outrun => {}
+                Sent::NotMade => return Err(Error::unavailable(NOT_WRITTEN)),
+                Sent::Unknown => return Err(unknown()),
+            }
+        }
+    }
+
+    /// What a decision in `home` needs to know of other homes.
+    pub(super) async fn look(&self, write: &Write, home: usize) -> Others {
+        self.pace.pause(Step::Look).await;
+        let mut others = Others::default();
+        if let Some(key) = &write.idempotency {
+            let now = Version::of_millis(self.now(home));
+            let elsewhere = self.homes.iter().enumerate().filter(|(index, _)| *index != home);
+            others.reply = elsewhere.filter_map(|(_, home)| home.lock().out.idempotency(&key.scope, now)).next();
+        }
+        match write.operation {
+            Operation::Follow { target, .. }
+            | Operation::Import { target, .. }
+            | Operation::ImportRequest { target, .. }
+            | Operation::Block { target, .. }
+            | Operation::ImportBlock { target, .. }
+            | Operation::Mute { target, .. }
+            | Operation::ImportMute { target, .. }
+            | Operation::Accept { target, .. }
+            | Operation::Reject { target, .. }
+            | Operation::RemoveFollower { target, .. } => others.users.push((target, self.user(target))),
+            Operation::GroupMember { owner, member, .. } => {
+                let home = self.home(member).lock();
+                others.users.push((member, home.out.user(member)));
+                others.edges.push(((member, owner), home.out.edge(Kind::Follow, member, owner)));
+            }
+            Operation::ImportPost { at, id, .. } => {
+                let start = id.unwrap_or(Version::of_millis(at));
+                let end = id.unwrap_or(Version::of_millis(at.plus(1)));
+                for home in &self.homes {
+                    let (first, last) = (RecordId::of_post_author(start), RecordId::of_post_author(end));
+                    let home = home.lock();
+                    others.authors.extend(
+                        home.out.record(Space::PostAuthor, Key::SERVER, &first).map(|one| (one.id.clone(), one)),
+                    );
+                    let all = home.out.documents().scan(Space::PostAuthor, Key::SERVER, Some(first.as_bytes()));
+                    others.authors.extend(all.take_while(|one| one.id <= last).map(|one| (one.id.clone(), one)));
+                }
+            }
+            _ => {}
+        }
+        others
+    }
+
+    pub(super) fn user(&self, key: Key) -> Option<User> {
+        self.home(key).lock().out.user(key)
+    }
+
+    /// In both homes, and acked after both: also whoever finds the block there, or hears an earlier reply, waits until the
+    /// target's home has it.
+    async fn write_block(&self, write: &Write, actor: Key, target: Key) -> Result<Written> {
+        let mut written = self.write_one(write).await?;
+        let is_new = !written.outcome.changes.is_empty();
+        if self.has(Bug::AcksBlockEarly) || (!is_new && self.has(Bug::ReplaySkipsSecondHalf)) {
+            return Ok(written);
+        }
+        let home = self.home(actor);
+        let lineage = self.lineage();
+        let Some(from) = home.lock().unmirrored(actor, target, lineage) else { return Ok(written) };
+        if let Some((outcome, last)) = self.mirror(from).await? {
+            // What ended with a block that somebody else made is not of this write.
+            if is_new {
+                written.outcome.changes.extend(outcome.changes);
+            }
+            written.ends.push((self.home_of(target), last));
+        }
+        Ok(written)
+    }
+
+    /// Brings a block, or its end, into the home of its target, and says so in that of its actor.
+    pub(super) async fn mirror(&self, from: Outgoing) -> Result<Option<(Outcome, Sequence)>> {
+        let half = &from.half;
+        let mirrored = self.mirror_once(from).await?;
+        if matches!(mirrored, Mirrored::Refused) {
+            self.correct(half, Judgement::TakeBack, None).await?;
+            return Ok(None);
+        }
+        self.pace.pause(Step::Mirror).await;
+        self.home(half.follower).lock().set_mirrored(half);
+        match mirrored {
+            Mirrored::Taken(outcome, last) => Ok(Some((*outcome, last))),
+            Mirrored::Known | Mirrored::Refused => Ok(None),
+        }
+    }
+
+    async fn mirror_once(&self, from: Outgoing) -> Result<Mirrored> {
+        let half = from.half;
+        let (index, home) = (self.home_of(half.target), self.home(half.target));
+        let is_forced = self.has(Bug::TakesLateBlock);
+        loop {
+            self.pace.pause(Step::Mirror).await;
+            if self.is_lost(&from) {
+                return Err(unknown());
+            }
+            let prepared = {
+                let mut home = home.lock();
+                if half.judge(home.out.user(half.target).as_ref()) == Judgement::TakeBack {
+                    return Ok(Mirrored::Refused);
+                }
+                let known = home.inbound.known((half.kind, half.follower, half.target)).map(|known| known.version);
+                let known = known.filter(|_| !is_forced);
+                home.prepare_half(half.target, self.now(index), Others::default(), |look, version| {
+                    Ok(half.mirror(look, known, version))
+                })?
+            };
+            let Some(prepared) = prepared else { return Ok(Mirrored::Known) };
+            match self.send(prepared.mirroring(from, is_forced)).await {
+                Sent::Made(outcome, last) => return Ok(Mirrored::Taken(outcome, last)),
+                Sent::Outrun | Sent::NotMade => {}
+                Sent::Unknown => return Err(unknown()),
+            }
+        }
+    }
+
+    /// Carries a judgement about a half out in the home of its follower.
+    pub(super) async fn correct(
+        &self,
+        half: &Half,
+        judgement: Judgement,
+        target: Option<User>,
+    ) -> Result<Option<Outcome>> {
+        let (index, home) = (self.home_of(half.follower), self.home(half.follower));
+        loop {
+            self.pace.pause(Step::Correct).await;
+            let others = target.clone().map_or_else(Others::default, |user| Others::of_user(half.target, Some(user)));
+            let prepared = home.lock().prepare_half(half.follower, self.now(index), others, |look, version| {
+                half.correct(look, judgement, version).map(Some)
+            })?;
+            let Some(prepared) = prepared.filter(|prepared| prepared.writes()) else { return Ok(None) };
+            match self.send(prepared).await {
+                Sent::Made(outcome, _) => return Ok(Some(*outcome)),
+                Sent::Outrun | Sent::NotMade => {}
+                Sent::Unknown => return Err(unknown()),
+            }
+        }
+    }
+}

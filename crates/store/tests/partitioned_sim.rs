@@ -1,0 +1,28 @@
+//! The partitioned engine under every fault of its simulator, and the simulator under every mistake of the engine.
+
+use entourage_store::backends::partitioned::{
+    Bug,
+    sim::{self, seeds},
+};
+
+#[test]
+fn concurrent_clients_and_every_fault() {
+    for seed in seeds(400) {
+        if let Err(wrong) = sim::run(seed, None) {
+            panic!("seed {seed}: {wrong}\nreplay with ENTOURAGE_SEED={seed}");
+        }
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        let found = seeds(400).into_iter().find_map(|seed| Some((seed, sim::run(seed, Some(bug)).err()?)));
+        match found {
+            Some((seed, wrong)) => println!("{bug:?}: seed {seed}: {wrong}"),
+            None => missed.push(bug),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
