@@ -1,8 +1,11 @@
 //! The partitioned engine under every fault of its simulator, and the simulator under every mistake of the engine.
 
-use entourage_store::backends::partitioned::{
-    Bug,
-    sim::{self, seeds},
+use entourage_store::{
+    backends::partitioned::{
+        Bug,
+        sim::{self, seeds},
+    },
+    conformance::{block_on, random},
 };
 
 #[test]
@@ -25,4 +28,15 @@ fn every_planted_bug_is_found() {
         }
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn one_client_hears_and_finds_what_the_reference_says() {
+    for seed in seeds(40) {
+        let plan = random::Plan::new(seed, 150);
+        let run = block_on(async { random::run(sim::store(seed), plan, random::straight_on).await });
+        if let Err(failure) = run {
+            panic!("{failure}");
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 pub mod embedded;
 pub mod memory;
-#[cfg(feature = "planted")]
 pub mod partitioned;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -8,7 +8,7 @@ use entourage_model::{
 
 use super::{
     operations::*,
-    pages,
+    pages, settled,
     world::{World, own_request},
 };
 use crate::{CommitOrder, StoreExt as _};
@@ -60,7 +60,7 @@ pub(super) async fn each_change_has_its_event_in_order(world: World) {
         let outcome = world.done(operation.clone()).await;
         assert_eq!(outcome.changes.len(), names.len(), "{operation:?}");
         expected.extend_from_slice(names);
-        versions.extend(names.iter().map(|_| outcome.version));
+        versions.extend(settled::versions(&outcome));
         assert_eq!(world.event_names(mark, &[a, b]).await, expected, "after {operation:?}");
     }
     let events = world.events(mark, &[a, b]).await;

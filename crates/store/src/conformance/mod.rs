@@ -51,6 +51,7 @@ mod past;
 #[cfg(test)]
 mod planted;
 mod posts;
+mod promise;
 mod quotas;
 mod races;
 pub mod random;
@@ -58,6 +59,7 @@ mod records;
 pub mod reference;
 mod requests;
 mod runtime;
+mod settled;
 mod users;
 mod versions;
 mod world;

@@ -13,6 +13,8 @@ use entourage_model::{
     UserPatch, Version, Write,
 };
 
+use super::settled;
+
 type Link = (Kind, Key, Key);
 
 #[derive(Clone, Debug, Default)]
@@ -163,9 +165,11 @@ impl Reference {
         if changed && outcome.version <= write.floor {
             return Err(format!("version {} is not above the floor {}", outcome.version, write.floor));
         }
-        for (effect, change) in expected.effects.into_iter().zip(&outcome.changes) {
-            let entry = self.apply(effect, outcome.version)?;
-            let seen = Entry::of(&Event::of(Sequence::ZERO, outcome.version, change));
+        for ((effect, change), version) in
+            expected.effects.into_iter().zip(&outcome.changes).zip(settled::versions(outcome))
+        {
+            let entry = self.apply(effect, version)?;
+            let seen = Entry::of(&Event::of(Sequence::ZERO, version, change));
             if seen != entry {
                 return Err(format!("the change must be {entry:?}, not {seen:?}"));
             }

@@ -16,6 +16,7 @@ use entourage_model::{
 use rand::RngExt;
 use tokio::sync::Barrier;
 
+use super::settled::settled;
 use crate::{Answer, CommitOrder, Guarantees, Store, StoreExt as _};
 
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -93,7 +94,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(fixture: Fixture) -> Self {
-        let store = Arc::clone(&fixture.store);
+        let store = settled(Arc::clone(&fixture.store));
         let hasher = KeyHasher::new(&store.identity().secret);
         Self { store, fixture, hasher, closed: Arc::default() }
     }

@@ -15,6 +15,7 @@ use entourage_model::{
 use parking_lot::RwLock;
 
 pub use self::graph::Graph;
+pub(super) use self::verify::verify;
 use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Whose, retention, share};
 
 /// Everything behind one lock; gone with the process.
@@ -226,7 +227,7 @@ impl crate::Store for Store {
 
     async fn verify(&self) -> Result<Report> {
         let inner = self.inner.read();
-        Ok(verify::verify(&inner.graph, &inner.events))
+        Ok(verify(&inner.graph, inner.events.iter()))
     }
 
     async fn health(&self) -> Health {

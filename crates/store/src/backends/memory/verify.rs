@@ -7,9 +7,9 @@ use entourage_model::{Event, ExternalId, Key, Plane, RecordId, Side, Space, exte
 use super::Graph;
 use crate::Report;
 
-pub(super) fn verify(graph: &Graph, events: &[Event]) -> Report {
+pub(in crate::backends) fn verify<'a>(graph: &Graph, events: impl Iterator<Item = &'a Event> + Clone) -> Report {
     let mut report =
-        Report { events: events.iter().filter(|event| event.is_public()).count() as u64, ..Report::default() };
+        Report { events: events.clone().filter(|event| event.is_public()).count() as u64, ..Report::default() };
     report.users = graph.users_above(None).count() as u64;
     let mut expected = HashSet::new();
     for edge in graph.edges() {
@@ -34,7 +34,7 @@ pub(super) fn verify(graph: &Graph, events: &[Event]) -> Report {
     }
     posts(graph, &mut report);
     external_ids(graph, &mut report);
-    for (index, event) in events.iter().enumerate() {
+    for (index, event) in events.enumerate() {
         if event.sequence.0 != index as u64 + 1 {
             report.problem("events", format!("sequence {} stands at place {}", event.sequence, index + 1));
         }

@@ -1,6 +1,6 @@
 //! Applies published halves to the lists and totals of a home's users.
 
-use entourage_model::{Half, Judgement, Kind, Result, User};
+use entourage_model::{Half, Judgement, Kind, Result, User, View};
 
 use super::{
     bug::Bug,
@@ -12,13 +12,24 @@ use super::{
 
 /// What some halves come to, judged at one moment.
 struct Judged {
+    /// Of the home, and of the store: what another home has lost counts no more.
     lineage: u64,
+    forks: u64,
     revision: u64,
     from: u64,
     rows: Rows,
     /// Blocks, which have a commit of their own here.
     blocks: Vec<Outgoing>,
     corrections: Vec<(Half, Judgement, Option<User>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Applied,
+    /// Something has changed since they were judged.
+    Outrun,
+    /// Somebody else has come further.
+    Fenced,
 }
 
 impl Engine {
@@ -37,9 +48,10 @@ impl Engine {
         Ok(true)
     }
 
-    /// Applies these halves and notes that everything below `to` is.
-    async fn take(&self, index: usize, from: u64, to: u64, records: &[Outgoing]) -> Result<()> {
-        let Some(home) = self.homes.get(index) else { return Ok(()) };
+    /// Applies these halves and notes that everything below `to` is. What was judged by something that has changed since
+    /// is not applied.
+    async fn take(&self, index: usize, from: u64, to: u64, records: &[Outgoing]) -> Result<Taken> {
+        let Some(home) = self.homes.get(index) else { return Ok(Taken::Fenced) };
         let judged = {
             let home = home.lock();
             self.judge(&home, from, records)
@@ -49,33 +61,36 @@ impl Engine {
         }
         for block in &judged.blocks {
             // What a home has lost is no block any more.
-            let _lost = self.mirror(*block).await;
+            let _lost = self.mirror(*block, false).await;
         }
         self.pace.pause(Step::Apply).await;
         let is_fenced = !self.has(Bug::ZombieApplies);
         let totals = {
             let mut home = home.lock();
-            let is_current = (home.applied, home.lineage) == (judged.from, judged.lineage);
-            if is_fenced && (!is_current || home.inbound.revision() != judged.revision) {
-                return Ok(());
+            if is_fenced && (home.applied, home.lineage) != (judged.from, judged.lineage) {
+                return Ok(Taken::Fenced);
+            }
+            if is_fenced && (home.inbound.revision(), self.lineage().0) != (judged.revision, judged.forks) {
+                return Ok(Taken::Outrun);
             }
             home.applied = to;
             if !self.has(Bug::TotalApart) {
                 home.inbound.apply(judged.rows);
-                return Ok(());
+                return Ok(Taken::Applied);
             }
             home.inbound.apply_edges(judged.rows.edges);
             judged.rows.totals
         };
         self.pace.pause(Step::Apply).await;
         home.lock().inbound.apply_totals(totals);
-        Ok(())
+        Ok(Taken::Applied)
     }
 
     fn judge(&self, home: &Home, from: u64, records: &[Outgoing]) -> Judged {
         let (lineage, revision) = (home.lineage, home.inbound.revision());
-        let mut judged =
-            Judged { lineage, revision, from, rows: Rows::default(), blocks: Vec::new(), corrections: Vec::new() };
+        let forks = self.lineage().0;
+        let (rows, blocks, corrections) = (Rows::default(), Vec::new(), Vec::new());
+        let mut judged = Judged { lineage, forks, revision, from, rows, blocks, corrections };
         for record in records.iter().filter(|record| !self.is_lost(record)) {
             let half = &record.half;
             let link = (half.kind, half.follower, half.target);
@@ -89,7 +104,7 @@ impl Engine {
             if is_old && !self.has(Bug::TakesOldFollow) {
                 continue;
             }
-            let target = home.out.users_above(None).find(|user| user.key == half.target).cloned();
+            let target = home.out.user(half.target);
             match half.judge(target.as_ref()) {
                 Judgement::TakeBack if self.has(Bug::InheritsFollowers) && target.is_some() => {}
                 Judgement::Demote if self.has(Bug::LetsUnaskedIn) => {}
@@ -109,7 +124,7 @@ impl Engine {
     async fn resync(&self, index: usize, from: u64) -> Result<bool> {
         let Some(log) = self.halves.get(index) else { return Ok(false) };
         let end = log.lock().end();
-        let lineage = self.lineage();
+        let lineage = self.lineage().0;
         for source in 0..self.homes.len() {
             self.pace.pause(Step::Read).await;
             let Some(home) = self.homes.get(source) else { continue };
@@ -119,15 +134,15 @@ impl Engine {
                 let outgoing = |half| Outgoing { source, lineage, sequence: home.last(), half };
                 to_here.filter_map(|(link, _)| home.half_of(link)).map(outgoing).collect()
             };
-            let last_one = source + 1 == self.homes.len();
-            for (at, chunk) in records.chunks(self.batch).enumerate() {
-                let is_last = last_one && (at + 1) * self.batch >= records.len();
-                self.take(index, from, if is_last { end } else { from }, chunk).await?;
-            }
-            if last_one && records.is_empty() {
-                self.take(index, from, end, &[]).await?;
+            for chunk in records.chunks(self.batch) {
+                while match self.take(index, from, from, chunk).await? {
+                    Taken::Outrun => true,
+                    Taken::Applied => false,
+                    Taken::Fenced => return Ok(true),
+                } {}
             }
         }
+        while self.take(index, from, end, &[]).await? == Taken::Outrun {}
         Ok(true)
     }
 }

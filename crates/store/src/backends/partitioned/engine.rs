@@ -6,6 +6,7 @@ use std::sync::Arc;
 use entourage_model::Version;
 use entourage_model::{Clock, Error, Key, Millis, Outcome, Sequence};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::{
     bug::{Bug, Planted},
@@ -26,6 +27,10 @@ pub(super) struct Engine {
     pub(super) forks: Mutex<Forks>,
     /// Commits that are on their way for longer than anybody waits.
     pub(super) late: Mutex<Vec<Prepared>>,
+    /// Woken when there is something to publish.
+    pub(super) relays: Vec<Notify>,
+    /// Woken when there is something to apply.
+    pub(super) appliers: Vec<Notify>,
     pub(super) clocks: Vec<Arc<dyn Clock>>,
     pub(super) pace: Arc<dyn Pace>,
     pub(super) planted: Planted,
@@ -54,6 +59,8 @@ impl Engine {
             halves: clocks.iter().map(|_| Mutex::default()).collect(),
             forks: Mutex::default(),
             late: Mutex::default(),
+            relays: clocks.iter().map(|_| Notify::new()).collect(),
+            appliers: clocks.iter().map(|_| Notify::new()).collect(),
             clocks,
             pace,
             planted,
@@ -80,17 +87,16 @@ impl Engine {
         self.clocks.get(home).map(|clock| clock.now()).unwrap_or_default()
     }
 
-    pub(super) fn lineage(&self) -> u64 {
-        self.forks.lock().lineage()
-    }
-
     pub(super) fn is_lost(&self, from: &Outgoing) -> bool {
         self.forks.lock().lost(from.lineage, from.source, from.sequence).is_some()
     }
 
     fn make(&self, prepared: &Prepared) -> Option<Sequence> {
-        let mut home = self.homes.get(prepared.home)?.lock();
-        home.commit(prepared, &self.forks.lock())
+        let last = self.homes.get(prepared.home)?.lock().commit(prepared, &self.forks.lock())?;
+        if let Some(relay) = self.relays.get(prepared.home) {
+            relay.notify_one();
+        }
+        Some(last)
     }
 
     /// Sends a commit to its home and says what became of it, for certain if that can be known.
@@ -124,6 +130,7 @@ impl Engine {
     }
 
     /// A commit that was on its way arrives.
+    #[cfg(feature = "planted")]
     pub(super) fn arrive(&self, index: usize) {
         let prepared = self.late.lock().swap_remove(index);
         self.make(&prepared);

@@ -1,66 +1,70 @@
 //! Takes away what is left of an erased user: their own edges in their home, those of others each in its own.
 
-use entourage_model::{Change, Error, Judgement, Key, Outcome, Result, Write};
+use std::collections::BTreeMap;
+
+use entourage_model::{CHUNK_MAX, Change, Error, Judgement, Key, Outcome, Result, View, Write};
 use smallvec::SmallVec;
 
 use super::{
     engine::{Engine, NOT_WRITTEN, Sent, unknown},
     inbound::Link,
+    look::{Look, Others},
     pace::Step,
     write::Written,
 };
 
+type Changes = SmallVec<[Change; 1]>;
+
 impl Engine {
+    /// The edges of others go first: once they are gone, whoever asks again has only the own ones left. What is to go is
+    /// decided once, so that somebody else's commit in between changes nothing.
     pub(super) async fn erase_edges(&self, write: &Write, key: Key) -> Result<Written> {
         let (index, home) = (self.home_of(key), self.home(key));
+        let foreign = |change: &Change| match change {
+            Change::Edge(edge) if edge.follower != key => Some((edge.kind, edge.follower, edge.target)),
+            _ => None,
+        };
+        let (mut found, mut done) = (None, BTreeMap::<Link, Changes>::new());
         loop {
             let others = self.look(write, index).await;
             self.pace.pause(Step::Decide).await;
             let (mut prepared, last) = {
                 let mut home = home.lock();
+                let look = Look { home: &home, at: key, others: &Others::default() };
+                let found = found.get_or_insert_with(|| look.edges_of(key, CHUNK_MAX + 1)).clone();
+                let others = Others { found: Some(found), ..others };
                 (home.prepare(key, self.now(index), write, others)?, home.last())
             };
-            let foreign = |change: &Change| match change {
-                Change::Edge(edge) if edge.follower != key => Some((edge.kind, edge.follower, edge.target)),
-                _ => None,
-            };
             let links: Vec<Link> = prepared.outcome.changes.iter().filter_map(foreign).collect();
-            let (mut whole, mut ends) = (prepared.outcome.changes.clone(), SmallVec::new());
-            for link in links {
-                let done = self.take_back(link).await?;
-                let is_this = |change: &Change| foreign(change) == Some(link);
-                for change in done {
-                    match whole.iter_mut().find(|known| is_this(known)) {
-                        Some(known) if is_this(&change) => *known = change,
-                        // With a mute goes the record of its end.
-                        _ => whole.push(change),
-                    }
+            for link in &links {
+                if !done.contains_key(link) {
+                    done.insert(*link, self.take_back(*link).await?);
                 }
-                let home = self.home_of(link.1);
-                ends.retain(|(known, _)| *known != home);
-                ends.push((home, self.home(link.1).lock().last()));
             }
+            let whole = with(&prepared.outcome.changes, &links, &done);
             prepared.outcome.changes.retain(|change| foreign(change).is_none());
-            if !prepared.writes() {
-                let outcome = Outcome { changes: whole, ..prepared.outcome };
-                ends.push((index, last));
-                return Ok(Written { outcome, ends });
+            let mut ends: SmallVec<[_; 2]> = SmallVec::new();
+            for (_, follower, _) in links {
+                let home = self.home_of(follower);
+                ends.retain(|(known, _)| *known != home);
+                ends.push((home, self.home(follower).lock().last()));
             }
-            match self.send(prepared).await {
-                Sent::Made(mut outcome, last) => {
-                    outcome.changes = whole;
-                    ends.push((index, last));
-                    return Ok(Written { outcome: *outcome, ends });
-                }
-                Sent::Outrun => {}
-                Sent::NotMade => return Err(Error::unavailable(NOT_WRITTEN)),
-                Sent::Unknown => return Err(unknown()),
-            }
+            let (outcome, last) = match prepared.writes() {
+                false => (prepared.outcome, last),
+                true => match self.send(prepared).await {
+                    Sent::Made(outcome, last) => (*outcome, last),
+                    Sent::Outrun => continue,
+                    Sent::NotMade => return Err(Error::unavailable(NOT_WRITTEN)),
+                    Sent::Unknown => return Err(unknown()),
+                },
+            };
+            ends.push((index, last));
+            return Ok(Written { outcome: Outcome { changes: whole, ..outcome }, ends });
         }
     }
 
     /// Removes somebody's edge to an erased user in their home, and then its in-half, as it became there. What changed.
-    async fn take_back(&self, link: Link) -> Result<SmallVec<[Change; 1]>> {
+    async fn take_back(&self, link: Link) -> Result<Changes> {
         let (_, follower, target) = link;
         self.pace.pause(Step::Look).await;
         let half = self.home(follower).lock().half_of(link);
@@ -75,4 +79,15 @@ impl Engine {
         }
         Ok(done.map(|outcome| outcome.changes).unwrap_or_default())
     }
+}
+
+/// The changes of all homes: each edge of somebody else as it became in its own, and last the records that went with it.
+fn with(decided: &Changes, links: &[Link], done: &BTreeMap<Link, Changes>) -> Changes {
+    let became = |change: &Change| match change {
+        Change::Edge(edge) => done.get(&(edge.kind, edge.follower, edge.target)).and_then(|done| done.first()),
+        _ => None,
+    };
+    let edges = decided.iter().map(|change| became(change).unwrap_or(change).clone());
+    let records = links.iter().filter_map(|link| done.get(link)).flat_map(|done| done.iter().skip(1).cloned());
+    edges.chain(records).collect()
 }

@@ -18,6 +18,7 @@ impl Forks {
         self.0.len() as u64
     }
 
+    #[cfg(feature = "planted")]
     pub(super) fn add(&mut self, fork: Fork) {
         self.0.push(fork);
     }
@@ -29,7 +30,7 @@ impl Forks {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "planted"))]
 mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use entourage_model::{
     Cause, Change, Decision, EdgeChange, EdgeValue, Event, Half, Key, Kind, Millis, Outcome, Refusal, Sequence,
-    Version, VersionClock, View, Write, resolve,
+    Version, VersionClock, View, Watermark, Write, resolve,
 };
 
 use super::{
@@ -37,6 +37,8 @@ pub(super) struct Home {
     pub(super) applied: u64,
     /// Blocks, or ends of blocks, that the home of the target may not have.
     pub(super) unmirrored: BTreeMap<(Key, Key), Version>,
+    /// What ended here with a block of one of this home's users: the version of the block, and the commit.
+    parted: BTreeMap<(Key, Key), (Version, Outcome)>,
     /// Which of the store's forks this home went through last.
     pub(super) lineage: u64,
 }
@@ -104,6 +106,7 @@ impl Home {
             relayed: Sequence::ZERO,
             applied: 0,
             unmirrored: BTreeMap::new(),
+            parted: BTreeMap::new(),
             lineage: 0,
         }
     }
@@ -125,14 +128,15 @@ impl Home {
         &mut self,
         at: Key,
         now: Millis,
+        floor: Version,
         others: Others,
         decide: impl FnOnce(&Look<'_>, Version) -> Result<Option<Decision>, Refusal>,
     ) -> Result<Option<Prepared>, Refusal> {
-        let version = self.versions.next(now, Version::ZERO);
+        let version = self.versions.next(now, floor);
         let Some(Decision { reply, changes }) = decide(&Look { home: self, at, others: &others }, version)? else {
             return Ok(None);
         };
-        let watermark = self.last().plus(changes.len() as u64);
+        let watermark = Watermark::at(self.last());
         let outcome = Outcome { watermark, version, reply, changes, idempotency: None, replayed: false };
         Ok(Some(self.prepared(at, outcome, others)))
     }
@@ -166,6 +170,8 @@ impl Home {
         self.out.apply(outcome);
         if let Some(mirror) = &prepared.mirror {
             self.inbound.take(&mirror.half, prepared.is_forced);
+            let pair = (mirror.half.follower, mirror.half.target);
+            self.parted.insert(pair, (mirror.half.after.version, outcome.clone()));
         }
         Some(self.last())
     }
@@ -220,6 +226,7 @@ impl Home {
     }
 
     /// Whom an edge of one of this home's users means.
+    #[cfg(feature = "planted")]
     pub(super) fn origin(&self, link: Link) -> Option<Version> {
         self.origins.get(&link).map(|origin| origin.created)
     }
@@ -238,12 +245,19 @@ impl Home {
         }
     }
 
+    /// What ended here with this very block, for whoever finds that it is here.
+    pub(super) fn parted(&self, actor: Key, target: Key, block: Version) -> Option<Outcome> {
+        let (version, outcome) = self.parted.get(&(actor, target))?;
+        (*version == block).then(|| outcome.clone())
+    }
+
     /// Whether an edge that leads to another incarnation of its target reads as none.
     pub(super) fn means(&self, link: Link, created: Version) -> bool {
         self.origins.get(&link).is_none_or(|origin| origin.created == created)
     }
 
     /// Goes on from an earlier state of itself. Versions and what was given out of them are not forgotten.
+    #[cfg(feature = "planted")]
     pub(super) fn go_back(&mut self, earlier: Self, lineage: u64) {
         let versions = self.versions.clone();
         *self = Self { versions, lineage, ..earlier };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use entourage_model::{Counts, Edge, EdgeValue, Half, Key, Kind, List, Page, Place, Plane, Side, User};
+use entourage_model::{Counts, Edge, EdgeValue, Half, Key, Kind, List, Page, Place, Plane, Side};
 
 use crate::backends::memory::Graph;
 
@@ -121,10 +121,10 @@ impl Inbound {
     }
 
     /// The half of a user's counts that lies here.
-    pub(super) fn count(&self, user: &User, counts: &mut Counts) {
-        let follows = self.total((user.key, Plane::Follow));
+    pub(super) fn count(&self, user: Key, counts: &mut Counts) {
+        let follows = self.total((user, Plane::Follow));
         (counts.followers, counts.followers_quiet) = (follows.all, follows.quiet);
-        counts.requests = self.total((user.key, Plane::Request)).all;
+        counts.requests = self.total((user, Plane::Request)).all;
     }
 
     /// At most `limit` edges of every kind that lead to a user.

@@ -17,6 +17,8 @@ pub(super) struct Others {
     pub(super) edges: SmallVec<[((Key, Key), Option<EdgeValue>); 1]>,
     /// What an earlier request with this key came to in another home.
     pub(super) reply: Option<IdempotencyRecord>,
+    /// What is to be erased, as it was found first.
+    pub(super) found: Option<Vec<Edge>>,
     /// Whose some posts are.
     pub(super) authors: BTreeMap<RecordId, Record>,
 }
@@ -83,6 +85,10 @@ impl View for Look<'_> {
     }
 
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
+        // The end of somebody else's mute is theirs, also where both live here.
+        if space == Space::Job && id.mute_end().is_some_and(|(_, actor, _)| actor != self.at) {
+            return None;
+        }
         let own = self.home.out.record(space, owner, id);
         own.or_else(|| self.others.authors.get(id).filter(|_| space == Space::PostAuthor).cloned())
     }
@@ -96,6 +102,12 @@ impl View for Look<'_> {
     }
 
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
+        if let Some(found) = &self.others.found {
+            let is_left = |edge: &&Edge| {
+                edge.follower != self.at || self.home.out.has_edge(edge.kind, edge.follower, edge.target)
+            };
+            return found.iter().filter(is_left).take(limit).copied().collect();
+        }
         let lists = Plane::ALL.map(|plane| List::new(key, plane, Side::Following));
         let own = lists.iter().flat_map(|list| self.home.out.scan_up(*list, None, limit).edges);
         let mut edges: Vec<Edge> = own.take(limit).collect();

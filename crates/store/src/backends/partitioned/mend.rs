@@ -20,14 +20,16 @@ impl Engine {
         home.go_back(earlier, forks.lineage());
     }
 
-    /// Looks through the in-halves of all homes for what the home has lost. Says it again, at greater versions. May be
-    /// repeated, and has to be when it was stopped.
+    /// Looks through the in-halves of all homes for what the home has lost, and through its own, which may be older than
+    /// what others have lost and mended. Says it again, at greater versions. May be repeated, and has to be when it was
+    /// stopped.
     pub(super) async fn mend(&self, index: usize) -> Result<()> {
         for other in &self.homes {
             self.pace.pause(Step::Look).await;
             let heard: Vec<Half> = {
                 let other = other.lock();
-                let own = other.inbound.all_known().filter(|((_, follower, _), _)| self.is_home(index, *follower));
+                let is_meant = |follower| other.index == index || self.is_home(index, follower);
+                let own = other.inbound.all_known().filter(|((_, follower, _), _)| is_meant(*follower));
                 own.map(|((kind, follower, target), after)| {
                     let created = other.out.user(target).map(|user| user.created).unwrap_or_default();
                     let cause = Cause::Follower;
@@ -36,7 +38,7 @@ impl Engine {
                 .collect()
             };
             for half in heard {
-                self.restate(index, &half).await?;
+                self.restate(self.home_of(half.follower), &half).await?;
             }
         }
         self.mirror_again(index).await
@@ -45,21 +47,21 @@ impl Engine {
     /// What the home did not know to be mirrored when it was as it is again, though its half may be published.
     async fn mirror_again(&self, index: usize) -> Result<()> {
         let Some(home) = self.homes.get(index) else { return Ok(()) };
-        let lineage = self.lineage();
+        let lineage = self.lineage().0;
         let blocks: Vec<Outgoing> = {
             let home = home.lock();
             home.unmirrored.keys().filter_map(|(actor, target)| home.unmirrored(*actor, *target, lineage)).collect()
         };
         for block in blocks {
-            self.mirror(block).await?;
+            self.mirror(block, false).await?;
         }
         Ok(())
     }
 
+    /// It means whom it meant, and is judged by what was decided on: whoever is private meanwhile is asked.
     async fn restate(&self, index: usize, half: &Half) -> Result<()> {
         let Some(home) = self.homes.get(index) else { return Ok(()) };
         loop {
-            let target = self.user(half.target);
             self.pace.pause(Step::Correct).await;
             let prepared = {
                 let mut home = home.lock();
@@ -70,12 +72,13 @@ impl Engine {
                 if known.is_none_or(|known| !known.is_live()) && !half.after.is_live() {
                     return Ok(());
                 }
-                // An edge that means somebody who is gone goes on meaning them.
-                let target = target.filter(|user| home.means((half.kind, half.follower, half.target), user.created));
-                let others = target.map_or_else(Others::default, |user| Others::of_user(half.target, Some(user)));
-                home.prepare_half(half.follower, self.now(index), others, |look, version| {
-                    Ok(Some(half.restate(look, version)))
-                })?
+                home.prepare_half(
+                    half.follower,
+                    self.now(index),
+                    half.after.version,
+                    Others::default(),
+                    |look, version| Ok(Some(half.restate(look, version))),
+                )?
             };
             let Some(prepared) = prepared else { return Ok(()) };
             match self.send(prepared).await {

@@ -10,16 +10,20 @@ mod home;
 mod inbound;
 mod log;
 mod look;
+#[cfg(feature = "planted")]
 mod mend;
 mod pace;
 mod progress;
+mod reads;
 mod relay;
 mod route;
 #[cfg(feature = "planted")]
 pub mod sim;
+mod store;
 mod write;
 
 pub use self::{
     bug::Bug,
     pace::{Fate, Pace, Step, Straight},
+    store::Store,
 };

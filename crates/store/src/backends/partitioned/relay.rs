@@ -15,8 +15,10 @@ impl Engine {
         let Some(last) = batch.last().map(|outgoing| outgoing.sequence) else { return false };
         for outgoing in batch {
             self.pace.pause(Step::Publish).await;
-            if let Some(log) = self.halves.get(self.home_of(outgoing.half.target)) {
+            let target = self.home_of(outgoing.half.target);
+            if let (Some(log), Some(applier)) = (self.halves.get(target), self.appliers.get(target)) {
                 log.lock().append(outgoing);
+                applier.notify_one();
             }
         }
         self.pace.pause(Step::Advance).await;

@@ -1,8 +1,8 @@
 //! A write: reads what lies in other homes, is decided and committed in one, and takes its second half to the other.
 
 use entourage_model::{
-    Error, Half, Judgement, Key, Kind, Operation, Outcome, RecordId, Result, Sequence, Space, User, Version, View,
-    Write,
+    Change, Error, Half, Judgement, Key, Kind, Operation, Outcome, RecordId, Result, Sequence, Space, User, Version,
+    View, Write,
 };
 use smallvec::SmallVec;
 
@@ -133,9 +133,14 @@ impl Engine {
             return Ok(written);
         }
         let home = self.home(actor);
-        let lineage = self.lineage();
-        let Some(from) = home.lock().unmirrored(actor, target, lineage) else { return Ok(written) };
-        if let Some((outcome, last)) = self.mirror(from).await? {
+        let lineage = self.lineage().0;
+        let from = home.lock().unmirrored(actor, target, lineage);
+        let mirrored = match from {
+            Some(from) => self.mirror(from, self.has(Bug::TakesLateBlock)).await?,
+            // An applier was faster.
+            None => self.parted(&written.outcome, actor, target),
+        };
+        if let Some((outcome, last)) = mirrored {
             // What ended with a block that somebody else made is not of this write.
             if is_new {
                 written.outcome.changes.extend(outcome.changes);
@@ -145,10 +150,35 @@ impl Engine {
         Ok(written)
     }
 
+    /// What ended in the target's home with the block that a write made.
+    fn parted(&self, made: &Outcome, actor: Key, target: Key) -> Option<(Outcome, Sequence)> {
+        let block = made.changes.iter().find_map(|change| match change {
+            Change::Edge(edge) if edge.kind == Kind::Block => Some(edge.after.version),
+            _ => None,
+        })?;
+        let home = self.home(target).lock();
+        Some((home.parted(actor, target, block)?, home.last()))
+    }
+
+    /// As whoever hears an earlier reply must find it: a block that a home made at this version is whole.
+    pub(super) async fn finish_block(&self, index: usize, version: Version) -> Result<()> {
+        let Some(home) = self.homes.get(index) else { return Ok(()) };
+        let lineage = self.lineage().0;
+        let from = {
+            let home = home.lock();
+            let pair = home.unmirrored.iter().find(|(_, made)| **made == version).map(|(pair, _)| *pair);
+            pair.and_then(|(actor, target)| home.unmirrored(actor, target, lineage))
+        };
+        if let Some(from) = from {
+            self.mirror(from, false).await?;
+        }
+        Ok(())
+    }
+
     /// Brings a block, or its end, into the home of its target, and says so in that of its actor.
-    pub(super) async fn mirror(&self, from: Outgoing) -> Result<Option<(Outcome, Sequence)>> {
+    pub(super) async fn mirror(&self, from: Outgoing, is_forced: bool) -> Result<Option<(Outcome, Sequence)>> {
         let half = &from.half;
-        let mirrored = self.mirror_once(from).await?;
+        let mirrored = self.mirror_once(from, is_forced).await?;
         if matches!(mirrored, Mirrored::Refused) {
             self.correct(half, Judgement::TakeBack, None).await?;
             return Ok(None);
@@ -161,10 +191,9 @@ impl Engine {
         }
     }
 
-    async fn mirror_once(&self, from: Outgoing) -> Result<Mirrored> {
+    async fn mirror_once(&self, from: Outgoing, is_forced: bool) -> Result<Mirrored> {
         let half = from.half;
         let (index, home) = (self.home_of(half.target), self.home(half.target));
-        let is_forced = self.has(Bug::TakesLateBlock);
         loop {
             self.pace.pause(Step::Mirror).await;
             if self.is_lost(&from) {
@@ -177,11 +206,19 @@ impl Engine {
                 }
                 let known = home.inbound.known((half.kind, half.follower, half.target)).map(|known| known.version);
                 let known = known.filter(|_| !is_forced);
-                home.prepare_half(half.target, self.now(index), Others::default(), |look, version| {
+                let (now, floor) = (self.now(index), half.after.version);
+                home.prepare_half(half.target, now, floor, Others::default(), |look, version| {
                     Ok(half.mirror(look, known, version))
                 })?
             };
-            let Some(prepared) = prepared else { return Ok(Mirrored::Known) };
+            let Some(prepared) = prepared else {
+                // An applier may have been faster.
+                let home = home.lock();
+                let parted = home
+                    .parted(half.follower, half.target, half.after.version)
+                    .map(|outcome| Mirrored::Taken(Box::new(outcome), home.last()));
+                return Ok(parted.unwrap_or(Mirrored::Known));
+            };
             match self.send(prepared.mirroring(from, is_forced)).await {
                 Sent::Made(outcome, last) => return Ok(Mirrored::Taken(outcome, last)),
                 Sent::Outrun | Sent::NotMade => {}
@@ -201,7 +238,8 @@ impl Engine {
         loop {
             self.pace.pause(Step::Correct).await;
             let others = target.clone().map_or_else(Others::default, |user| Others::of_user(half.target, Some(user)));
-            let prepared = home.lock().prepare_half(half.follower, self.now(index), others, |look, version| {
+            let (now, floor) = (self.now(index), target.as_ref().map(|user| user.version).unwrap_or_default());
+            let prepared = home.lock().prepare_half(half.follower, now, floor, others, |look, version| {
                 half.correct(look, judgement, version).map(Some)
             })?;
             let Some(prepared) = prepared.filter(|prepared| prepared.writes()) else { return Ok(None) };

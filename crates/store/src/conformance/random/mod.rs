@@ -17,7 +17,7 @@ use entourage_model::{Code, Error, Outcome, Write};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use self::{compare::Comparison, draw::Draw};
-use super::{Fixture, block_on, reference::Reference};
+use super::{Fixture, block_on, reference::Reference, settled::settled};
 use crate::{CommitOrder, Store, StoreExt as _};
 
 /// One run. The store must not have seen this seed before.
@@ -81,7 +81,7 @@ pub async fn run(
     let mut draw = Draw::new(plan.seed, &store.identity().secret, plan.beyond_graph);
     let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.guarantees().order == CommitOrder::Known);
     let (mut reference, mut met, mut recent) = (Reference::default(), Run::default(), VecDeque::new());
-    let mut store = store;
+    let mut store = settled(store);
     for step in 0..plan.steps {
         store = between(step, store).await;
         let writes = draw.step(step);

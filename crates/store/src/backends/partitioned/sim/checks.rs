@@ -11,6 +11,8 @@ use crate::backends::partitioned::engine::Engine;
 pub(super) struct Memory {
     /// Who followed a private account unasked: whoever was there before it went private.
     let_in: BTreeMap<(Key, Version), BTreeSet<Key>>,
+    /// Files bring followers whom nobody asked for.
+    pub(super) has_imports: bool,
     /// Blocks that were acked and that nobody has begun to lift.
     pub(super) blocks: BTreeSet<(Key, Key)>,
 }
@@ -31,7 +33,9 @@ impl Memory {
                 return Err(format!("a total is not its list: {wrong}"));
             }
         }
-        self.unasked(engine)?;
+        if !self.has_imports {
+            self.unasked(engine)?;
+        }
         for &(actor, target) in &self.blocks {
             for (follower, target) in [(actor, target), (target, actor)] {
                 if let Some(edge) = truth(engine, Kind::Follow, follower, target) {

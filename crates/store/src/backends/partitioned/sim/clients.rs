@@ -15,7 +15,8 @@ use super::{
 };
 
 const PEOPLE: i64 = 6;
-const AT_ONCE: usize = 5;
+const FEW: i64 = 3;
+const AT_ONCE: usize = 6;
 
 pub(super) struct Clients {
     rng: StdRng,
@@ -145,8 +146,10 @@ impl Clients {
     }
 
     fn operation(&mut self) -> Operation {
-        let a = self.rng.random_range(0..PEOPLE);
-        let b = (a + self.rng.random_range(1..PEOPLE)) % PEOPLE;
+        // Some meet more often than others.
+        let people = if self.rng.random() { FEW } else { PEOPLE };
+        let a = self.rng.random_range(0..people);
+        let b = (a + self.rng.random_range(1..people)) % people;
         let (a, b) = (Key(a), Key(b));
         let quiet = [None, Some(false), Some(false), Some(true)][self.rng.random_range(0..4)];
         match self.rng.random_range(0..100) {

@@ -12,7 +12,7 @@ mod replica;
 mod schedule;
 mod world;
 
-pub use self::world::run;
+pub use self::world::{run, store};
 
 /// `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` runs twenty times as many. Always the same ones first, so that
 /// a planted bug is found by the same seed on every machine.

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use entourage_model::{EventBody, Sequence, State};
+use entourage_model::{EventBody, EventPosition, Lineage, Sequence, State};
 
-use crate::backends::partitioned::{engine::Engine, inbound::Link, progress::Standing};
+use crate::backends::partitioned::{engine::Engine, inbound::Link};
 
 type Copy = BTreeMap<Link, (State, bool)>;
 
 pub(super) struct Replica {
-    standing: Vec<Standing>,
+    standing: Vec<EventPosition>,
     copies: Vec<Copy>,
 }
 
 impl Replica {
     pub(super) fn new(homes: usize) -> Self {
-        let start = |home| Standing { lineage: 0, home, offset: Sequence::ZERO };
-        Self { standing: (0..homes).map(start).collect(), copies: vec![Copy::new(); homes] }
+        let start = |partition| EventPosition { lineage: Lineage(0), partition, offset: Sequence::ZERO };
+        Self { standing: (0..homes as u16).map(start).collect(), copies: vec![Copy::new(); homes] }
     }
 
     pub(super) fn read(&mut self, engine: &Engine, limit: usize) {
@@ -33,9 +33,8 @@ impl Replica {
                             };
                         }
                     }
-                    // What was read belongs to the lineage of now, or to one that is still good.
                 }
-                Err(_) => (*standing, *copy) = resync(engine, standing.home),
+                Err(_) => (*standing, *copy) = resync(engine, usize::from(standing.partition)),
             }
         }
     }
@@ -53,10 +52,10 @@ impl Replica {
     }
 }
 
-fn resync(engine: &Engine, home: usize) -> (Standing, Copy) {
+fn resync(engine: &Engine, home: usize) -> (EventPosition, Copy) {
     let lineage = engine.lineage();
     let state = engine.homes[home].lock();
     let edges = state.out.edges();
     let copy = edges.map(|edge| ((edge.kind, edge.follower, edge.target), (edge.value.state, edge.value.quiet)));
-    (Standing { lineage, home, offset: state.last() }, copy.collect())
+    (EventPosition { lineage, partition: home as u16, offset: state.last() }, copy.collect())
 }

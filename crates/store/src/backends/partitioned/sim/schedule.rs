@@ -50,6 +50,8 @@ impl Pace for Dice {
 pub(super) enum Work {
     /// A client's request, by its number.
     Request(usize),
+    /// The only request there is.
+    Driven,
     Relay(usize),
     Apply(usize),
     Mend(usize),
