@@ -41,7 +41,29 @@ impl Engine {
                 self.restate(self.home_of(half.follower), &half).await?;
             }
         }
+        self.publish_again(index).await;
         self.mirror_again(index).await
+    }
+
+    /// What the home says again without having changed it: its half may have been judged by what is lost.
+    async fn publish_again(&self, index: usize) {
+        let Some(home) = self.homes.get(index) else { return };
+        self.pace.pause(Step::Look).await;
+        let lineage = self.lineage().0;
+        let halves: Vec<Outgoing> = {
+            let home = home.lock();
+            let outgoing = |half| Outgoing { source: index, lineage, sequence: home.last(), half };
+            home.out.known_edges().filter_map(|(link, _)| home.half_of(link)).map(outgoing).collect()
+        };
+        for outgoing in halves {
+            let half = &outgoing.half;
+            let known = self.home(half.target).lock().inbound.known((half.kind, half.follower, half.target));
+            let is_behind = known.map_or(half.after.is_live(), |known| known.version < half.after.version);
+            if is_behind && let Some(log) = self.halves.get(self.home_of(half.target)) {
+                self.pace.pause(Step::Publish).await;
+                log.lock().append(outgoing);
+            }
+        }
     }
 
     /// What the home did not know to be mirrored when it was as it is again, though its half may be published.
