@@ -61,7 +61,7 @@ impl Engine {
         }
         for block in &judged.blocks {
             // What a home has lost is no block any more.
-            let _lost = self.mirror(*block, false).await;
+            let _lost = self.mirror(*block, self.has(Bug::TakesLateBlock)).await;
         }
         self.pace.pause(Step::Apply).await;
         let is_fenced = !self.has(Bug::ZombieApplies);
@@ -70,7 +70,9 @@ impl Engine {
             if is_fenced && (home.applied, home.lineage) != (judged.from, judged.lineage) {
                 return Ok(Taken::Fenced);
             }
-            if is_fenced && (home.inbound.revision(), self.lineage().0) != (judged.revision, judged.forks) {
+            // Whoever takes late blocks takes them again and again.
+            let is_judged_anew = is_fenced && !self.has(Bug::TakesLateBlock);
+            if is_judged_anew && (home.inbound.revision(), self.lineage().0) != (judged.revision, judged.forks) {
                 return Ok(Taken::Outrun);
             }
             home.applied = to;

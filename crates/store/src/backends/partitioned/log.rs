@@ -32,7 +32,6 @@ impl Log {
         Ok(self.records.iter().skip(skipped).take(limit).copied().collect())
     }
 
-    #[cfg(feature = "planted")]
     pub(super) fn truncate(&mut self, start: u64) {
         while self.start < start && self.records.pop_front().is_some() {
             self.start += 1;

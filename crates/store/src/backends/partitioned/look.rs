@@ -14,7 +14,7 @@ use super::home::Home;
 pub(super) struct Others {
     pub(super) users: SmallVec<[(Key, Option<User>); 1]>,
     /// An edge that leads back.
-    pub(super) edges: SmallVec<[((Key, Key), Option<EdgeValue>); 1]>,
+    pub(super) edges: Vec<((Key, Key), Option<EdgeValue>)>,
     /// What an earlier request with this key came to in another home.
     pub(super) reply: Option<IdempotencyRecord>,
     /// What is to be erased, as it was found first.

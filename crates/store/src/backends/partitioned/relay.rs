@@ -3,6 +3,14 @@
 use super::{engine::Engine, pace::Step};
 
 impl Engine {
+    /// Drops what a home has applied from the log that only it reads.
+    pub(super) fn trim(&self, index: usize) {
+        if let (Some(home), Some(log)) = (self.homes.get(index), self.halves.get(index)) {
+            let applied = home.lock().applied;
+            log.lock().truncate(applied);
+        }
+    }
+
     /// Publishes some halves, then notes it: whoever is stopped in between publishes them again. Says whether there were
     /// any.
     pub(super) async fn relay(&self, index: usize) -> bool {

@@ -121,6 +121,7 @@ async fn apply(engine: Arc<Engine>, home: usize) {
         // What cannot be applied is tried again with the next one, and nothing of it is skipped.
         while engine.apply(home).await.unwrap_or_default() {
             fail_point("applier");
+            engine.trim(home);
             tokio::task::yield_now().await;
         }
         let Some(applier) = engine.appliers.get(home) else { return };
