@@ -106,7 +106,7 @@ fn nothing() -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IdempotencyRecord, Millis, Record, RecordId, Space, UserId};
+    use crate::{IdempotencyRecord, Millis, Moments, Quota, Record, RecordId, Space, UserId};
 
     /// One edge, as the home that is asked has it.
     struct One(Option<(Kind, Key, Key, EdgeValue)>);
@@ -135,6 +135,12 @@ mod tests {
         }
         fn idempotency(&self, _: &[u8; 16], _: Version) -> Option<IdempotencyRecord> {
             None
+        }
+        fn quota(&self, _: Key) -> Quota {
+            Quota::default()
+        }
+        fn ends(&self, _: Key, _: Key) -> Moments {
+            Moments::default()
         }
         fn record(&self, _: Space, _: Key, _: &RecordId) -> Option<Record> {
             None

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use entourage_model::{
     Change, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page,
-    Place, Record, RecordId, Result, Sequence, Side, Space, User, Version, Watermark, Write,
+    Place, Quota, Record, RecordId, Result, Sequence, Side, Space, User, Version, Watermark, Write,
 };
 use parking_lot::Mutex;
 
@@ -200,10 +200,18 @@ impl Store for Settled {
         self.inner.scan_history(follower, before, limit).await
     }
 
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        self.inner.get_quotas(actors).await
+    }
+
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.pull().await?;
         let from = usize::try_from(after.offset.0).unwrap_or(usize::MAX);
         Ok(self.log.lock().iter().skip(from).take(limit).cloned().collect())
+    }
+
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        Ok(self.progress(partition).await?.listed)
     }
 
     async fn progress(&self, _partition: u16) -> Result<Progress> {

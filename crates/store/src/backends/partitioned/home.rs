@@ -137,7 +137,7 @@ impl Home {
             return Ok(None);
         };
         let watermark = Watermark::at(self.last());
-        let outcome = Outcome { watermark, version, reply, changes, idempotency: None, replayed: false };
+        let outcome = Outcome { watermark, version, reply, changes, idempotency: None, quota: None, replayed: false };
         Ok(Some(self.prepared(at, outcome, others)))
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use entourage_model::{
-    Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Plane, Record, RecordId, Side, Space, User, Version, View,
+    Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Moments, Plane, Quota, Record, RecordId, Side, Space, User,
+    Version, View,
 };
 use smallvec::SmallVec;
 
@@ -82,6 +83,14 @@ impl View for Look<'_> {
 
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
         self.home.out.idempotency(scope, now).or(self.others.reply)
+    }
+
+    fn quota(&self, actor: Key) -> Quota {
+        self.home.out.quota(actor)
+    }
+
+    fn ends(&self, follower: Key, target: Key) -> Moments {
+        self.home.out.ends(follower, target)
     }
 
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, IdempotencyRecord, Key, Kind, List,
-    Outcome, Page, Place, Record, RecordId, Result, Sequence, Space, State, User, Version, View, Watermark, Write,
-    replay,
+    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View, Watermark,
+    Write, replay,
 };
 use tokio::task::JoinHandle;
 
@@ -258,10 +258,18 @@ impl crate::Store for Store {
         Ok(self.engine.home(follower).lock().out.history(follower, before, oldest).take(limit).collect())
     }
 
+    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
+        Ok(actors.iter().map(|&actor| self.engine.home(actor).lock().out.quota(actor)).collect())
+    }
+
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         let events = self.engine.read_events(after, limit).map_err(|at| retention::events_expired(at.offset))?;
         share::spend_rows(events.len()).await;
         Ok(events)
+    }
+
+    async fn last_event(&self, partition: u16) -> Result<Sequence> {
+        Ok(self.progress(partition).await?.listed)
     }
 
     async fn progress(&self, partition: u16) -> Result<Progress> {
