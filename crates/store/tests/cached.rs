@@ -28,8 +28,8 @@ mod with_room {
         fresh = roomy,
         skips = [
             "races::cap_is_exact_at_9_999",
-            "records::a_large_group_goes_in_chunks",
             "quotas::what_was_taken_survives_reopening",
+            "records::a_large_group_goes_in_chunks",
             "records::records_survive_reopening",
             "posts::they_survive_reopening",
             "erasing::erasing_survives_reopening",
@@ -48,8 +48,8 @@ mod evicting_all_the_time {
         fresh = cramped,
         skips = [
             "races::cap_is_exact_at_9_999",
-            "records::a_large_group_goes_in_chunks",
             "quotas::what_was_taken_survives_reopening",
+            "records::a_large_group_goes_in_chunks",
             "records::records_survive_reopening",
             "posts::they_survive_reopening",
             "erasing::erasing_survives_reopening",
