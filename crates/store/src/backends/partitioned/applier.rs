@@ -12,14 +12,10 @@ use super::{
 
 /// What some halves come to, judged at one moment.
 struct Judged {
-    /// Of the home, and of the store: what another home has lost counts no more.
-    lineage: u64,
+    /// What another home has lost since counts no more.
     forks: u64,
     revision: u64,
-    from: u64,
     rows: Rows,
-    /// Blocks, which have a commit of their own here.
-    blocks: Vec<Outgoing>,
     corrections: Vec<(Half, Judgement, Option<User>)>,
 }
 
@@ -52,27 +48,29 @@ impl Engine {
     /// is not applied.
     async fn take(&self, index: usize, from: u64, to: u64, records: &[Outgoing]) -> Result<Taken> {
         let Some(home) = self.homes.get(index) else { return Ok(Taken::Fenced) };
+        // A home that goes back in between loses the blocks, which have a commit of their own here.
+        let lineage = home.lock().lineage;
+        for block in records.iter().filter(|record| record.half.kind == Kind::Block && !self.is_lost(record)) {
+            let is_mirrored = self.mirror(*block, self.has(Bug::TakesLateBlock)).await;
+            if is_mirrored.is_err() && !self.is_lost(block) {
+                return Ok(Taken::Outrun);
+            }
+        }
         let judged = {
             let home = home.lock();
-            self.judge(&home, from, records)
+            self.judge(&home, records)
         };
         for (half, judgement, target) in &judged.corrections {
             self.correct(half, *judgement, target.clone()).await?;
-        }
-        for block in &judged.blocks {
-            // What a home has lost is no block any more.
-            let _lost = self.mirror(*block, self.has(Bug::TakesLateBlock)).await;
         }
         self.pace.pause(Step::Apply).await;
         let is_fenced = !self.has(Bug::ZombieApplies);
         let totals = {
             let mut home = home.lock();
-            if is_fenced && (home.applied, home.lineage) != (judged.from, judged.lineage) {
+            if is_fenced && (home.applied, home.lineage) != (from, lineage) {
                 return Ok(Taken::Fenced);
             }
-            // Whoever takes late blocks takes them again and again.
-            let is_judged_anew = is_fenced && !self.has(Bug::TakesLateBlock);
-            if is_judged_anew && (home.inbound.revision(), self.lineage().0) != (judged.revision, judged.forks) {
+            if is_fenced && (home.inbound.revision(), self.lineage().0) != (judged.revision, judged.forks) {
                 return Ok(Taken::Outrun);
             }
             home.applied = to;
@@ -88,18 +86,13 @@ impl Engine {
         Ok(Taken::Applied)
     }
 
-    fn judge(&self, home: &Home, from: u64, records: &[Outgoing]) -> Judged {
-        let (lineage, revision) = (home.lineage, home.inbound.revision());
-        let forks = self.lineage().0;
-        let (rows, blocks, corrections) = (Rows::default(), Vec::new(), Vec::new());
-        let mut judged = Judged { lineage, forks, revision, from, rows, blocks, corrections };
-        for record in records.iter().filter(|record| !self.is_lost(record)) {
-            let half = &record.half;
+    fn judge(&self, home: &Home, records: &[Outgoing]) -> Judged {
+        let (forks, revision) = (self.lineage().0, home.inbound.revision());
+        let (rows, corrections) = (Rows::default(), Vec::new());
+        let mut judged = Judged { forks, revision, rows, corrections };
+        let others = records.iter().filter(|record| record.half.kind != Kind::Block && !self.is_lost(record));
+        for half in others.map(|record| &record.half) {
             let link = (half.kind, half.follower, half.target);
-            if half.kind == Kind::Block {
-                judged.blocks.push(*record);
-                continue;
-            }
             // The greatest version wins; offsets say progress only.
             let known = home.inbound.known_with(&judged.rows, link);
             let is_old = known.is_some_and(|known| known.version >= half.after.version);

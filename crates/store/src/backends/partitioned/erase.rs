@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use entourage_model::{CHUNK_MAX, Change, Error, Judgement, Key, Outcome, Result, View, Write};
+use entourage_model::{CHUNK_MAX, Change, Error, Judgement, Key, Outcome, Reply, Result, View, Write};
 use smallvec::SmallVec;
 
 use super::{
@@ -41,6 +41,9 @@ impl Engine {
                     done.insert(*link, self.take_back(*link).await?);
                 }
             }
+            // Somebody else may have been faster with some.
+            let missed = links.iter().filter(|link| done.get(link).is_none_or(|done| done.is_empty())).count();
+            leave_out(&mut prepared.outcome, missed);
             let whole = with(&prepared.outcome.changes, &links, &done);
             prepared.outcome.changes.retain(|change| foreign(change).is_none());
             let mut ends: SmallVec<[_; 2]> = SmallVec::new();
@@ -59,7 +62,8 @@ impl Engine {
                 },
             };
             ends.push((index, last));
-            return Ok(Written { outcome: Outcome { changes: whole, ..outcome }, ends });
+            let outcome = Outcome { changes: whole, ..outcome };
+            return Ok(Written { ends, ..Written::new(outcome, index, last) });
         }
     }
 
@@ -81,13 +85,25 @@ impl Engine {
     }
 }
 
+fn leave_out(outcome: &mut Outcome, missed: usize) {
+    if let Reply::EdgesErased { removed, .. } = &mut outcome.reply {
+        *removed = removed.saturating_sub(u32::try_from(missed).unwrap_or(u32::MAX));
+    }
+    if let Some(record) = &mut outcome.idempotency {
+        record.reply = outcome.reply;
+    }
+}
+
 /// The changes of all homes: each edge of somebody else as it became in its own, and last the records that went with it.
 fn with(decided: &Changes, links: &[Link], done: &BTreeMap<Link, Changes>) -> Changes {
     let became = |change: &Change| match change {
-        Change::Edge(edge) => done.get(&(edge.kind, edge.follower, edge.target)).and_then(|done| done.first()),
-        _ => None,
+        Change::Edge(edge) => match done.get(&(edge.kind, edge.follower, edge.target)) {
+            Some(done) => done.first().cloned(),
+            None => Some(change.clone()),
+        },
+        _ => Some(change.clone()),
     };
-    let edges = decided.iter().map(|change| became(change).unwrap_or(change).clone());
+    let edges = decided.iter().filter_map(became);
     let records = links.iter().filter_map(|link| done.get(link)).flat_map(|done| done.iter().skip(1).cloned());
     edges.chain(records).collect()
 }

@@ -18,7 +18,7 @@ impl Engine {
                 *offset = (*offset).max(*last);
             }
         }
-        Watermark::new(self.lineage(), offsets)
+        Watermark::new(written.lineage, offsets)
     }
 
     /// Whether reads of these users see everything up to a watermark.

@@ -77,7 +77,7 @@ impl Store {
     fn replayed(&self, index: usize, record: IdempotencyRecord, key: IdempotencyKey) -> Result<Outcome> {
         let last = self.engine.homes.get(index).map(|home| home.lock().last()).unwrap_or_default();
         let outcome = replay(record, key, Watermark::at(Sequence::ZERO))?;
-        let written = Written { outcome, ends: [(index, last)].into_iter().collect() };
+        let written = Written { lineage: self.engine.lineage(), ..Written::new(outcome, index, last) };
         let watermark = self.engine.watermark(&written);
         Ok(Outcome { watermark, ..written.outcome })
     }

@@ -1,8 +1,8 @@
 //! A write: reads what lies in other homes, is decided and committed in one, and takes its second half to the other.
 
 use entourage_model::{
-    Change, Error, Half, Judgement, Key, Kind, Operation, Outcome, RecordId, Result, Sequence, Space, User, Version,
-    View, Write,
+    Change, Error, Half, Judgement, Key, Kind, Lineage, Operation, Outcome, RecordId, Result, Sequence, Space, User,
+    Version, View, Write,
 };
 use smallvec::SmallVec;
 
@@ -20,6 +20,14 @@ use super::{
 pub(super) struct Written {
     pub(super) outcome: Outcome,
     pub(super) ends: SmallVec<[(usize, Sequence); 2]>,
+    /// In which it was made, at the latest: a home may lose it before it is answered.
+    pub(super) lineage: Lineage,
+}
+
+impl Written {
+    pub(super) fn new(outcome: Outcome, home: usize, last: Sequence) -> Self {
+        Self { outcome, ends: SmallVec::from_iter([(home, last)]), lineage: Lineage::default() }
+    }
 }
 
 /// What became of the second half of a block.
@@ -34,6 +42,7 @@ enum Mirrored {
 
 impl Engine {
     pub(super) async fn write(&self, write: &Write) -> Result<Written> {
+        let lineage = self.lineage();
         let mut written = match write.operation {
             Operation::Block { actor, target }
             | Operation::Unblock { actor, target }
@@ -41,6 +50,7 @@ impl Engine {
             Operation::EraseEdges { key, .. } => self.erase_edges(write, key).await?,
             _ => self.write_one(write).await?,
         };
+        written.lineage = lineage;
         // Of both, changed or not: otherwise a watermark would tell what is nobody's business.
         let (one, other) = write.operation.parties();
         for key in [Some(one), other].into_iter().flatten() {
@@ -64,11 +74,11 @@ impl Engine {
                 (home.prepare(at, self.now(index), write, others)?, home.last())
             };
             if !prepared.writes() {
-                return Ok(Written { outcome: prepared.outcome, ends: SmallVec::from_iter([(index, last)]) });
+                return Ok(Written::new(prepared.outcome, index, last));
             }
             match self.send(prepared).await {
                 Sent::Made(outcome, last) => {
-                    return Ok(Written { outcome: *outcome, ends: SmallVec::from_iter([(index, last)]) });
+                    return Ok(Written::new(*outcome, index, last));
                 }
                 Sent::Outrun => {}
                 Sent::NotMade => return Err(Error::unavailable(NOT_WRITTEN)),

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entourage_model::{Edge, Key, Kind, State, Version};
+use entourage_model::{Change, Edge, EventBody, Key, Kind, Outcome, State, Version};
 
-use crate::backends::partitioned::engine::Engine;
+use crate::backends::partitioned::{engine::Engine, inbound::Link};
 
 /// What was so a moment ago, and what was promised.
 #[derive(Default)]
 pub(super) struct Memory {
     /// Who followed a private account unasked: whoever was there before it went private.
     let_in: BTreeMap<(Key, Version), BTreeSet<Key>>,
+    /// Changes of edges that were acked, by home and version.
+    acked: BTreeSet<(usize, Version)>,
     /// Files bring followers whom nobody asked for.
     pub(super) has_imports: bool,
     /// Blocks that were acked and that nobody has begun to lift.
@@ -21,6 +23,37 @@ impl Memory {
     /// After a fork some of what was promised is lost.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    pub(super) fn saw(&mut self, engine: &Engine, outcome: &Outcome) {
+        let edges = outcome.changes.iter().filter_map(|change| match change {
+            Change::Edge(edge) => Some((engine.home_of(edge.follower), edge.after.version)),
+            _ => None,
+        });
+        self.acked.extend(edges);
+    }
+
+    /// What was acked is in the log of its home, and each edge goes on there from where it was.
+    pub(super) fn logged(&self, engine: &Engine) -> Result<(), String> {
+        let mut versions = BTreeSet::new();
+        for (index, home) in engine.homes.iter().enumerate() {
+            let mut last: BTreeMap<Link, (Version, Option<State>)> = BTreeMap::new();
+            for event in &home.lock().events {
+                let EventBody::Edge { kind, follower, target, before, after, .. } = event.body else { continue };
+                versions.insert((index, event.version));
+                let (version, state) = last.get(&(kind, follower, target)).copied().unwrap_or_default();
+                // An edge to a person who was created again begins anew.
+                let is_next = before == state || before.is_none();
+                if event.version <= version || !is_next {
+                    return Err(format!("home {index}: {event:?} comes after {state:?} of version {version}"));
+                }
+                last.insert((kind, follower, target), (event.version, after));
+            }
+        }
+        match self.acked.difference(&versions).next() {
+            Some((home, version)) => Err(format!("home {home} has lost version {version}, which was acked")),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn look(&mut self, engine: &Engine, step: u64) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use entourage_model::{IdempotencyKey, Key, Operation, Outcome, Overwrite, Result, UserId, UserPatch, Write};
+use entourage_model::{IdempotencyKey, Key, Lineage, Operation, Outcome, Overwrite, Result, UserId, UserPatch, Write};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -40,6 +40,7 @@ struct Lifting {
 struct Request {
     write: Write,
     asked: u64,
+    lineage: Lineage,
     reply: Arc<Mutex<Option<Result<Outcome>>>>,
 }
 
@@ -100,7 +101,8 @@ impl Clients {
             }
             _ => {}
         }
-        self.requests.push(Request { write: write.clone(), asked: world.step, reply: Arc::clone(&reply) });
+        let (asked, lineage) = (world.step, world.engine.lineage());
+        self.requests.push(Request { write: write.clone(), asked, lineage, reply: Arc::clone(&reply) });
         self.running += 1;
         let engine = Arc::clone(&world.engine);
         world.tasks.push(Task::new(Work::Request(number), async move {
@@ -111,8 +113,13 @@ impl Clients {
 
     pub(super) fn heard(&mut self, number: usize, world: &mut World) {
         self.ended(number, world.step);
-        let Request { write, asked, reply } = &self.requests[number];
+        let Request { write, asked, lineage, reply } = &self.requests[number];
         let Some(result) = reply.lock().take() else { return };
+        if let Ok(outcome) = &result
+            && *lineage == world.engine.lineage()
+        {
+            world.memory.saw(&world.engine, outcome);
+        }
         match (&write.operation, result) {
             (&Operation::Block { actor, target }, Ok(_)) => {
                 let lifting = self.lifting.entry((actor, target)).or_default();
@@ -122,14 +129,25 @@ impl Clients {
                     world.memory.blocks.insert((actor, target));
                 }
             }
-            (_, Err(error)) if error.code().http_status() >= 500 => self.unheard.push(write.clone()),
+            (_, Err(error)) if error.code().http_status() >= 500 => {
+                let write = write.clone();
+                self.unheard(write);
+            }
             _ => {}
         }
     }
 
+    /// It may have happened, and may still happen.
+    fn unheard(&mut self, write: Write) {
+        if let Operation::Unblock { actor, .. } = write.operation {
+            self.unsettled.insert(actor);
+        }
+        self.unheard.push(write);
+    }
+
     pub(super) fn lost(&mut self, number: usize, step: u64) {
         self.ended(number, step);
-        self.unheard.push(self.requests[number].write.clone());
+        self.unheard(self.requests[number].write.clone());
     }
 
     fn ended(&mut self, number: usize, step: u64) {

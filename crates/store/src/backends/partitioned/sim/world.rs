@@ -317,6 +317,7 @@ impl World {
         self.drain(clients)?;
         self.replica.catch_up(&self.engine)?;
         checks::settled(&self.engine)?;
+        self.memory.logged(&self.engine)?;
         clients.settled();
         self.dice.doubt_one_in(self.faults.doubt_one_in);
         Ok(())
