@@ -112,10 +112,12 @@ impl View for Look<'_> {
 
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
         if let Some(found) = &self.others.found {
-            let is_left = |edge: &&Edge| {
-                edge.follower != self.at || self.home.out.has_edge(edge.kind, edge.follower, edge.target)
+            // The own ones as they are now: only those lie still.
+            let now = |edge: &Edge| match edge.follower == self.at {
+                true => self.home.out.edge(edge.kind, edge.follower, edge.target).map(|value| Edge { value, ..*edge }),
+                false => Some(*edge),
             };
-            return found.iter().filter(is_left).take(limit).copied().collect();
+            return found.iter().filter_map(now).take(limit).collect();
         }
         let lists = Plane::ALL.map(|plane| List::new(key, plane, Side::Following));
         let own = lists.iter().flat_map(|list| self.home.out.scan_up(*list, None, limit).edges);

@@ -121,7 +121,8 @@ impl Clients {
             world.memory.saw(&world.engine, outcome);
         }
         match (&write.operation, result) {
-            (&Operation::Block { actor, target }, Ok(_)) => {
+            // A replay says what was so once.
+            (&Operation::Block { actor, target }, Ok(outcome)) if !outcome.replayed => {
                 let lifting = self.lifting.entry((actor, target)).or_default();
                 let is_settled = [actor, target].iter().all(|key| !self.unsettled.contains(key));
                 // What was lifted before it was asked for stands from now on.
