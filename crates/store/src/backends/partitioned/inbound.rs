@@ -47,6 +47,7 @@ impl Inbound {
         self.rows.known_edge(link)
     }
 
+    #[cfg(feature = "planted")]
     pub(super) fn all_known(&self) -> impl Iterator<Item = (Link, EdgeValue)> {
         self.rows.known_edges()
     }
