@@ -76,7 +76,8 @@ struct Moves {
 #[async_trait]
 impl Hooks for Moves {
     async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        if list == List::followers(FOLLOWED) && after.is_some() {
+        // One row is what the other direction of an edge is looked up by.
+        if list == List::followers(FOLLOWED) && after.is_some() && limit > 1 {
             let follower = Key(self.oldest.fetch_add(1, Ordering::SeqCst));
             write(inner, Operation::Unfollow { follower, target: FOLLOWED }).await;
             write(inner, follow(follower, FOLLOWED, self.quiet)).await;
