@@ -32,12 +32,17 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     guard
 }
 
+/// Whole lines, as standard error takes them: others write to it, too.
 struct Lines(Stderr);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        entourage_store::fail_point("log");
         self.0.write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        entourage_store::fail_point("log");
+        self.0.write_all(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -36,8 +36,9 @@ pub enum CommitOrder {
 }
 
 /// When the side of an edge that its owner does not own (followers, requests, their totals) is up to date.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Derived {
+    #[default]
     InCommit,
     /// Some time after the commit: [`crate::Store::covers`] says when.
     Settling,

@@ -60,7 +60,7 @@ pub(super) async fn each_change_has_its_event_in_order(world: World) {
         let outcome = world.done(operation.clone()).await;
         assert_eq!(outcome.changes.len(), names.len(), "{operation:?}");
         expected.extend_from_slice(names);
-        versions.extend(settled::versions(&outcome));
+        versions.extend(settled::versions(&outcome, world.store.guarantees().derived));
         assert_eq!(world.event_names(mark, &[a, b]).await, expected, "after {operation:?}");
     }
     let events = world.events(mark, &[a, b]).await;

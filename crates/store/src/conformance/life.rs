@@ -1,6 +1,5 @@
 //! Verifying, closing, and opening again.
 
-use crate::{Health, StoreExt as _};
 use entourage_model::{Key, Kind, List, Sequence};
 
 use super::{
@@ -8,6 +7,7 @@ use super::{
     pages,
     world::{World, own_request},
 };
+use crate::{Health, StoreExt as _};
 
 pub(super) async fn verify_is_clean_while_others_write(world: World) {
     let users = world.many_users(12).await;

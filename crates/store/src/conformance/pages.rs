@@ -1,7 +1,8 @@
 //! Reads whole lists and whole logs page by page, and says what is wrong with the pages.
 
-use crate::{Store, StoreExt as _};
 use entourage_model::{Edge, Ended, Event, Key, List, Record, Sequence, Side, Space};
+
+use crate::{Store, StoreExt as _};
 
 /// Every edge of a list that stands still meanwhile.
 pub(super) async fn read_list(store: &dyn Store, list: List, size: usize) -> Result<Vec<Edge>, String> {

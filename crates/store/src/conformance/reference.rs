@@ -14,6 +14,7 @@ use entourage_model::{
 };
 
 use super::settled;
+use crate::Derived;
 
 type Link = (Kind, Key, Key);
 
@@ -33,6 +34,7 @@ pub struct Reference {
     /// What new follows of each actor came to.
     used: HashMap<Key, limits::Used>,
     log: Vec<Entry>,
+    derived: Derived,
 }
 
 /// An event that must come, without its sequence.
@@ -122,6 +124,11 @@ struct Expected {
 }
 
 impl Reference {
+    /// Of a store that promises this of its derived side.
+    pub fn of(derived: Derived) -> Self {
+        Self { derived, ..Self::default() }
+    }
+
     /// Takes the next write with what the store made of it, or says what it should have made of it.
     pub fn step(&mut self, write: &Write, result: &Result<Outcome, Error>) -> Result<(), String> {
         let receipt = write.idempotency.and_then(|key| Some((key.request, *self.receipts.get(&key.scope)?)));
@@ -166,7 +173,7 @@ impl Reference {
             return Err(format!("version {} is not above the floor {}", outcome.version, write.floor));
         }
         for ((effect, change), version) in
-            expected.effects.into_iter().zip(&outcome.changes).zip(settled::versions(outcome))
+            expected.effects.into_iter().zip(&outcome.changes).zip(settled::versions(outcome, self.derived))
         {
             let entry = self.apply(effect, version)?;
             let seen = Entry::of(&Event::of(Sequence::ZERO, version, change));

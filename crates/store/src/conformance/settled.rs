@@ -52,7 +52,7 @@ impl Settled {
 
     fn saw(&self, outcome: &Outcome) {
         let mut seen = self.seen.lock();
-        seen.newest = versions(outcome).fold(seen.newest.max(outcome.version), Version::max);
+        seen.newest = versions(outcome, Derived::Settling).fold(seen.newest.max(outcome.version), Version::max);
         let known = seen.watermark.get_or_insert_with(|| outcome.watermark.clone());
         assert!(known.merge(&outcome.watermark), "one store, one history, one size");
     }
@@ -93,11 +93,12 @@ impl Settled {
     }
 }
 
-/// The version of each change: what lies in another home has one of that home.
-pub(super) fn versions(outcome: &Outcome) -> impl Iterator<Item = Version> + '_ {
-    outcome.changes.iter().map(|change| match change {
-        Change::Edge(edge) => edge.after.version,
-        Change::User(_) | Change::Record(_) => outcome.version,
+/// The version of each change. It is that of the commit; only where the derived side settles has a change in another home
+/// one of that home.
+pub(super) fn versions(outcome: &Outcome, derived: Derived) -> impl Iterator<Item = Version> + '_ {
+    outcome.changes.iter().map(move |change| match (derived, change) {
+        (Derived::Settling, Change::Edge(edge)) => edge.after.version,
+        _ => outcome.version,
     })
 }
 

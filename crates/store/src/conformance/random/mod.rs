@@ -80,7 +80,8 @@ pub async fn run(
 ) -> Result<Run, Failure> {
     let mut draw = Draw::new(plan.seed, &store.identity().secret, plan.beyond_graph);
     let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.guarantees().order == CommitOrder::Known);
-    let (mut reference, mut met, mut recent) = (Reference::default(), Run::default(), VecDeque::new());
+    let (mut reference, mut met, mut recent) =
+        (Reference::of(store.guarantees().derived), Run::default(), VecDeque::new());
     let mut store = settled(store);
     for step in 0..plan.steps {
         store = between(step, store).await;
