@@ -54,4 +54,4 @@ pub use secret::{Sealer, Secret};
 pub use token::Token;
 pub use user::{Counts, User};
 pub use version::{Millis, Position, Sequence, Version, VersionClock};
-pub use watermark::{EventPosition, Lineage, Watermark};
+pub use watermark::{EventPosition, EventPositions, Lineage, Watermark};

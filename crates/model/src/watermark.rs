@@ -74,6 +74,100 @@ impl EventPosition {
     }
 }
 
+impl EventPosition {
+    /// As an error says where to go on.
+    pub fn to_text(self) -> String {
+        match self.lineage {
+            Lineage(0) => self.offset.to_string(),
+            Lineage(lineage) => format!("{}@{lineage}", self.offset),
+        }
+    }
+
+    pub fn from_text(partition: u16, text: &str) -> Option<Self> {
+        let (offset, lineage) = text.split_once('@').unwrap_or((text, "0"));
+        Some(Self { lineage: Lineage(lineage.parse().ok()?), partition, offset: Sequence(offset.parse().ok()?) })
+    }
+}
+
+/// How far the events of every partition of a store were read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EventPositions {
+    lineage: Lineage,
+    offsets: SmallVec<[Sequence; 1]>,
+}
+
+impl EventPositions {
+    pub fn new(lineage: Lineage, offsets: impl IntoIterator<Item = Sequence>) -> Self {
+        Self { lineage, offsets: offsets.into_iter().collect() }
+    }
+
+    /// Before the first event.
+    pub fn start(lineage: Lineage, partitions: u16) -> Self {
+        Self { lineage, offsets: smallvec![Sequence::ZERO; usize::from(partitions)] }
+    }
+
+    pub const fn lineage(&self) -> Lineage {
+        self.lineage
+    }
+
+    pub fn partitions(&self) -> impl Iterator<Item = u16> + use<> {
+        (0..self.offsets.len()).filter_map(|index| u16::try_from(index).ok())
+    }
+
+    /// Zero of a partition that there is not.
+    pub fn offset(&self, partition: u16) -> Sequence {
+        self.offsets.get(usize::from(partition)).copied().unwrap_or_default()
+    }
+
+    pub fn position(&self, partition: u16) -> EventPosition {
+        EventPosition { lineage: self.lineage, partition, offset: self.offset(partition) }
+    }
+
+    pub fn positions(&self) -> impl Iterator<Item = EventPosition> + '_ {
+        self.partitions().map(|partition| self.position(partition))
+    }
+
+    pub fn has(&self, partition: u16, sequence: Sequence) -> bool {
+        sequence <= self.offset(partition)
+    }
+
+    /// Whether everything that was read there was read here, too.
+    pub fn has_all_of(&self, other: &Self) -> bool {
+        other.partitions().all(|partition| self.has(partition, other.offset(partition)))
+    }
+
+    /// An event was read.
+    pub fn advance(&mut self, partition: u16, sequence: Sequence) {
+        if let Some(offset) = self.offsets.get_mut(usize::from(partition)) {
+            *offset = (*offset).max(sequence);
+        }
+    }
+
+    /// What was read there was read here, too.
+    pub fn advance_to(&mut self, other: &Self) {
+        for partition in other.partitions() {
+            self.advance(partition, other.offset(partition));
+        }
+    }
+
+    /// How many events were read beyond another's.
+    pub fn beyond(&self, other: &Self) -> u64 {
+        self.partitions().map(|partition| self.offset(partition).0.saturating_sub(other.offset(partition).0)).sum()
+    }
+
+    /// As an error says where to go on: the lineage, and the offset of each partition.
+    pub fn to_text(&self) -> String {
+        let offsets: Vec<String> = self.offsets.iter().map(Sequence::to_string).collect();
+        format!("{}:{}", self.lineage.0, offsets.join(","))
+    }
+
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (lineage, offsets) = text.split_once(':')?;
+        let offsets: Option<_> = offsets.split(',').map(|offset| offset.parse().ok().map(Sequence)).collect();
+        Some(Self { lineage: Lineage(lineage.parse().ok()?), offsets: offsets? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +180,23 @@ mod tests {
         assert_eq!(merged, of(1, [5, 9]));
         assert!(!merged.merge(&of(2, [99, 99])) && !merged.merge(&Watermark::at(Sequence(99))));
         assert_eq!((merged.offset(1), merged.offset(2)), (Sequence(9), Sequence::ZERO));
+    }
+
+    #[test]
+    fn positions_advance_by_partition_and_read_back() {
+        let of = |offsets: [u64; 3]| EventPositions::new(Lineage(4), offsets.map(Sequence));
+        let mut read = of([5, 0, 7]);
+        read.advance(1, Sequence(3));
+        read.advance(2, Sequence(6));
+        read.advance(9, Sequence(9));
+        assert_eq!(read, of([5, 3, 7]));
+        assert!(read.has(1, Sequence(3)) && !read.has(1, Sequence(4)));
+        assert!(read.has_all_of(&of([5, 2, 7])) && !read.has_all_of(&of([0, 0, 8])));
+        assert_eq!(of([6, 9, 9]).beyond(&read), 9);
+        assert_eq!(EventPositions::from_text(&read.to_text()), Some(read));
+        assert_eq!(EventPositions::from_text("4:1,x"), None);
+        for position in [EventPosition::at(Sequence(8)), of([1, 2, 3]).position(0)] {
+            assert_eq!(EventPosition::from_text(0, &position.to_text()), Some(position));
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Shorter ways to ask a store for one thing. They follow from the store's contract, and no store has its own.
 
 use entourage_model::{
-    Code, Counts, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Outcome, Record, RecordId, Result, Sequence,
-    Space, Watermark, Write,
+    Code, Counts, Error, Event, EventPosition, EventPositions, IdempotencyKey, Key, Kind, Outcome, Record, RecordId,
+    Result, Sequence, Space, Watermark, Write,
 };
 
-use crate::{Answer, Covered, Store, Whose};
+use crate::{Answer, Covered, Store, Whose, merged};
 
 pub trait StoreExt: Store {
     fn commit(&self, write: Write) -> impl Future<Output = Result<Outcome>> + Send {
@@ -52,6 +52,50 @@ pub trait StoreExt: Store {
     /// Events of a store with one partition.
     fn events_after(&self, after: Sequence, limit: usize) -> impl Future<Output = Result<Vec<Event>>> + Send {
         async move { self.events(EventPosition::at(after), limit).await }
+    }
+
+    /// The end of every partition, once everything that was acked before the call is listed.
+    fn last_events(&self) -> impl Future<Output = Result<EventPositions>> + Send {
+        async move {
+            let mut ends = EventPositions::start(self.lineage(), self.guarantees().partitions);
+            for partition in ends.partitions() {
+                ends.advance(partition, self.last_event(partition).await?);
+            }
+            Ok(ends)
+        }
+    }
+
+    /// Events of all partitions after these positions, each with its partition: those of one partition in its order,
+    /// those of several by version. Where some are gone, the error says where to go on in all of them.
+    fn events_since(
+        &self,
+        after: &EventPositions,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(u16, Event)>>> + Send {
+        merged::events_between(self, after, None, limit)
+    }
+
+    /// As [`Self::events_since`], of those up to and including `up_to`.
+    fn events_between(
+        &self,
+        after: &EventPositions,
+        up_to: &EventPositions,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(u16, Event)>>> + Send {
+        merged::events_between(self, after, Some(up_to), limit)
+    }
+
+    /// Whoever sees this sees every write that was acked before the call.
+    fn newest(&self) -> impl Future<Output = Result<Watermark>> + Send {
+        async move {
+            let (lineage, partitions) = (self.lineage(), self.guarantees().partitions);
+            let mut offsets = Vec::with_capacity(usize::from(partitions));
+            for partition in 0..partitions {
+                let progress = self.progress(partition).await?;
+                offsets.push(progress.covered.max(progress.newest));
+            }
+            Ok(Watermark::new(lineage, offsets))
+        }
     }
 
     /// Whether every read that starts now sees everything up to this watermark.

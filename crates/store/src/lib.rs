@@ -11,6 +11,7 @@ mod guarantees;
 mod health;
 pub mod layers;
 mod maintenance;
+mod merged;
 mod report;
 mod retention;
 pub mod share;

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Quota,
-    Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
+    Quota, Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
 };
 
 use crate::{Guarantees, Health, Report};
@@ -30,6 +30,11 @@ pub struct Identity {
 pub enum Whose<'a> {
     Everybody,
     Of(&'a [Key]),
+}
+
+impl Whose<'_> {
+    /// Of a read that looks at truth alone.
+    pub const NOBODY: Self = Whose::Of(&[]);
 }
 
 /// Whether a read that starts now sees everything up to a watermark.
@@ -174,6 +179,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Events of a partition above `after`, oldest first, at most `limit`.
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>>;
+
+    /// The history that this store goes on in: positions above a place where an earlier one lost its newest writes mean
+    /// nothing in it.
+    fn lineage(&self) -> Lineage;
 
     /// The last event of a partition, once everything that was acked before the call is listed.
     async fn last_event(&self, partition: u16) -> Result<Sequence>;

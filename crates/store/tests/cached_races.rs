@@ -370,8 +370,8 @@ impl Hooks for Restored {
         self.choose(inner).events(after, limit).await
     }
 
-    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
-        self.choose(inner).progress(0).await
+    async fn progress(&self, inner: &dyn Store, partition: u16) -> Result<Progress> {
+        self.choose(inner).progress(partition).await
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Code, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Code, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{
     Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Unhealthy, Whose,
@@ -185,6 +185,10 @@ impl Store for Faulty {
             }
             _ => self.inner.events(after, limit).await,
         }
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.inner.lineage()
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Quota,
-    Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
+    Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, Whose};
 
@@ -157,6 +157,10 @@ impl Store for Recorded {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.inner.events(after, limit).await
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.inner.lineage()
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {

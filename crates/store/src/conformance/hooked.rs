@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Quota,
-    Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
+    Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 
 use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose};
@@ -49,8 +49,12 @@ pub trait Hooks: Send + Sync + 'static {
         inner.events(after, limit).await
     }
 
-    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
-        inner.progress(0).await
+    async fn progress(&self, inner: &dyn Store, partition: u16) -> Result<Progress> {
+        inner.progress(partition).await
+    }
+
+    async fn covers(&self, inner: &dyn Store, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+        inner.covers(watermark, whose).await
     }
 }
 
@@ -157,16 +161,20 @@ impl<H: Hooks> Store for Hooked<H> {
         self.hooks.events(&*self.inner, after, limit).await
     }
 
+    fn lineage(&self) -> Lineage {
+        self.inner.lineage()
+    }
+
     async fn last_event(&self, partition: u16) -> Result<Sequence> {
         self.inner.last_event(partition).await
     }
 
-    async fn progress(&self, _partition: u16) -> Result<Progress> {
-        self.hooks.progress(&*self.inner).await
+    async fn progress(&self, partition: u16) -> Result<Progress> {
+        self.hooks.progress(&*self.inner, partition).await
     }
 
     async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
-        self.inner.covers(watermark, whose).await
+        self.hooks.covers(&*self.inner, watermark, whose).await
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -59,7 +59,7 @@ mod records;
 pub mod reference;
 mod requests;
 mod runtime;
-mod settled;
+pub(crate) mod settled;
 mod users;
 mod versions;
 mod world;

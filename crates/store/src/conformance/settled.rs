@@ -95,7 +95,7 @@ impl Settled {
 
 /// The version of each change. It is that of the commit; only where the derived side settles has a change in another home
 /// one of that home.
-pub(super) fn versions(outcome: &Outcome, derived: Derived) -> impl Iterator<Item = Version> + '_ {
+pub(crate) fn versions(outcome: &Outcome, derived: Derived) -> impl Iterator<Item = Version> + '_ {
     outcome.changes.iter().map(move |change| match (derived, change) {
         (Derived::Settling, Change::Edge(edge)) => edge.after.version,
         _ => outcome.version,
@@ -209,6 +209,10 @@ impl Store for Settled {
         self.pull().await?;
         let from = usize::try_from(after.offset.0).unwrap_or(usize::MAX);
         Ok(self.log.lock().iter().skip(from).take(limit).cloned().collect())
+    }
+
+    fn lineage(&self) -> Lineage {
+        Lineage::default()
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {

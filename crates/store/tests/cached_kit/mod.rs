@@ -194,11 +194,11 @@ impl Hooks for Between {
         Ok(events)
     }
 
-    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
+    async fn progress(&self, inner: &dyn Store, partition: u16) -> Result<Progress> {
         if self.events_fail.load(Ordering::SeqCst) {
             return Err(Error::unavailable("no events today"));
         }
-        let Progress { listed, covered, newest } = inner.progress(0).await?;
+        let Progress { listed, covered, newest } = inner.progress(partition).await?;
         let most = Sequence(self.listed_to.load(Ordering::SeqCst));
         Ok(Progress { listed: listed.min(most), covered: covered.min(most), newest })
     }

@@ -88,9 +88,9 @@ impl Hooks for Slow {
         events
     }
 
-    async fn progress(&self, inner: &dyn Store) -> Result<Progress> {
+    async fn progress(&self, inner: &dyn Store, partition: u16) -> Result<Progress> {
         self.pause().await;
-        let progress = inner.progress(0).await;
+        let progress = inner.progress(partition).await;
         self.pause().await;
         progress
     }

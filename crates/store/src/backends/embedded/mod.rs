@@ -68,8 +68,8 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
-    Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write, replay,
+    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write, replay,
 };
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -459,6 +459,10 @@ impl crate::Store for Store {
         }
         // A segment may have to be read from its beginning.
         self.beside(move |engine| events::read(engine, after, limit)).await
+    }
+
+    fn lineage(&self) -> Lineage {
+        Lineage::default()
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {

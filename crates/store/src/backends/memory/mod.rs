@@ -8,9 +8,9 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write,
-    replay, resolve,
+    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page,
+    Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, VersionClock, View, Watermark,
+    Write, replay, resolve,
 };
 use parking_lot::RwLock;
 
@@ -210,6 +210,10 @@ impl crate::Store for Store {
         let events: Vec<Event> = self.inner.read().events.iter().skip(from).take(limit).cloned().collect();
         share::spend_rows(events.len()).await;
         Ok(events)
+    }
+
+    fn lineage(&self) -> Lineage {
+        Lineage::default()
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, IdempotencyRecord, Key, Kind, List,
-    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View, Watermark,
-    Write, replay,
+    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, IdempotencyRecord, Key, Kind,
+    Lineage, List, Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View,
+    Watermark, Write, replay,
 };
 use tokio::task::JoinHandle;
 
@@ -263,9 +263,13 @@ impl crate::Store for Store {
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
-        let events = self.engine.read_events(after, limit).map_err(|at| retention::events_expired(at.offset))?;
+        let events = self.engine.read_events(after, limit).map_err(retention::events_expired_at)?;
         share::spend_rows(events.len()).await;
         Ok(events)
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.engine.lineage()
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {

@@ -32,8 +32,8 @@ use std::{
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page,
-    Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
+    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::timeout;
@@ -241,6 +241,10 @@ impl crate::Store for Store {
         answering(retrying(|| self.relay())).await?;
         self.tidy_sometimes().await;
         Ok(answering(retrying(|| self.read_events(after.offset, limit))).await?)
+    }
+
+    fn lineage(&self) -> Lineage {
+        Lineage::default()
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {

@@ -8,9 +8,9 @@ use std::sync::{
 use async_trait::async_trait;
 use entourage_model::{
     Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, EventPosition, FollowLimits,
-    IdempotencyKey, IdempotencyRecord, Key, Kind, List, Millis, Moments, Operation, Outcome, Overwrite, Page, Place,
-    Quota, QuotaChange, Record, RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock,
-    View, Watermark, Write, replay, resolve,
+    IdempotencyKey, IdempotencyRecord, Key, Kind, Lineage, List, Millis, Moments, Operation, Outcome, Overwrite, Page,
+    Place, Quota, QuotaChange, Record, RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version,
+    VersionClock, View, Watermark, Write, replay, resolve,
 };
 use parking_lot::RwLock;
 
@@ -562,6 +562,10 @@ impl Store for Planted {
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         let from = usize::try_from(after.offset.0).unwrap_or(usize::MAX);
         Ok(self.inner.read().events.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    fn lineage(&self) -> Lineage {
+        Lineage::default()
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {

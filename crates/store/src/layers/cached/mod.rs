@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, List, Outcome, Page, Place,
-    Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
+    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page,
+    Place, Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
@@ -267,6 +267,10 @@ impl crate::Store for Store {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.shared.inner.events(after, limit).await
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.shared.inner.lineage()
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {

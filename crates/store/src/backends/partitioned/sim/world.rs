@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entourage_model::{Clock, Code, ManualClock, Millis, Operation, Outcome, Result as Answer, Secret, Write};
+use entourage_model::{Clock, Code, ManualClock, Millis, Operation, Outcome, Result as Answer, Secret, Version, Write};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -14,14 +14,17 @@ use super::{
     schedule::{Dice, Task, Work},
 };
 use crate::{
-    Identity, Store,
+    Derived, Identity, Store,
     backends::partitioned::{
         self,
         bug::{Bug, Planted},
         engine::Engine,
         home::Home,
     },
-    conformance::hooked::{Hooked, Hooks},
+    conformance::{
+        hooked::{Hooked, Hooks},
+        settled::versions,
+    },
 };
 
 /// Which faults a run has. Each seed has its own: some hide what others show.
@@ -48,6 +51,8 @@ pub(super) struct World {
     faults: Faults,
     pub(super) memory: Memory,
     replica: Replica,
+    /// Of what the one client was answered.
+    newest: Version,
 }
 
 /// A run of concurrent clients. `Err` says what went wrong.
@@ -81,9 +86,17 @@ struct Driven {
 
 #[async_trait]
 impl Hooks for Driven {
-    async fn commit(&self, _inner: &dyn Store, write: Write) -> Answer<Outcome> {
-        match self.world.lock().drive(&write) {
-            Ok(outcome) => outcome,
+    async fn commit(&self, _inner: &dyn Store, mut write: Write) -> Answer<Outcome> {
+        let mut world = self.world.lock();
+        // The client carries a token: clocks of homes differ.
+        write.floor = write.floor.max(world.newest);
+        match world.drive(&write) {
+            Ok(outcome) => {
+                let versions = outcome.iter().flat_map(|outcome| versions(outcome, Derived::Settling));
+                world.newest =
+                    versions.chain(outcome.iter().map(|outcome| outcome.version)).fold(write.floor, Version::max);
+                outcome
+            }
             Err(wrong) => panic!("seed {}: {write:?}: {wrong}", self.seed),
         }
     }
@@ -110,7 +123,20 @@ impl World {
         dice.doubt_one_in(faults.doubt_one_in);
         let (memory, replica) = (Memory::default(), Replica::new(homes));
         let (tasks, snapshots, unmended) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rng, engine, dice, clocks, tasks, snapshots, unmended, step: 0, faults, memory, replica }
+        Self {
+            rng,
+            engine,
+            dice,
+            clocks,
+            tasks,
+            snapshots,
+            unmended,
+            step: 0,
+            faults,
+            memory,
+            replica,
+            newest: Version::ZERO,
+        }
     }
 
     fn told(&self, wrong: &str) -> String {
