@@ -1,11 +1,12 @@
 //! Events: one for each change, derived from it alone, so that no change can miss its event.
 
 use crate::{
-    Cause, Change, Code, Error, Expiry, Key, Kind, RecordId, Result, Sealer, Sequence, Space, State, User, UserId,
-    Version,
+    Cause, Change, Code, Error, EventPositions, Expiry, Key, Kind, Lineage, RecordId, Result, Sealer, Sequence, Space,
+    State, User, UserId, Version,
 };
 
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
+const FORMAT_OF_ONE: u8 = 2;
 const PURPOSE: &[u8] = b"event";
 
 /// What one change looked like from outside.
@@ -123,15 +124,15 @@ const fn follow_name(before: Option<State>, after: Option<State>, cause: Cause) 
     }
 }
 
-/// Where a reader of events stands: everything up to and including `sequence` has been seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a reader of events stands: everything up to and including these positions has been seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventCursor {
     pub epoch: u64,
-    pub sequence: Sequence,
+    pub positions: EventPositions,
 }
 
 impl EventCursor {
-    /// For readers of all events: an event has the same cursor whenever it is read.
+    /// For readers of all events: an event has the same cursor whenever it is read, where there is one partition.
     pub fn encode(&self, sealer: &Sealer) -> String {
         sealer.seal_stable(PURPOSE, &self.payload())
     }
@@ -144,27 +145,34 @@ impl EventCursor {
     fn payload(&self) -> Vec<u8> {
         let mut payload = vec![FORMAT];
         payload.extend_from_slice(&self.epoch.to_be_bytes());
-        payload.extend_from_slice(&self.sequence.0.to_be_bytes());
+        payload.extend_from_slice(&self.positions.lineage().0.to_be_bytes());
+        for position in self.positions.positions() {
+            payload.extend_from_slice(&position.offset.0.to_be_bytes());
+        }
         payload
     }
 
-    pub fn decode(text: &str, sealer: &Sealer, epoch: u64) -> Result<Self> {
+    /// Of a store with so many partitions.
+    pub fn decode(text: &str, sealer: &Sealer, epoch: u64, partitions: u16) -> Result<Self> {
         let refuse =
             || Error::new(Code::InvalidCursor, "the event cursor was not made by this store; start without one");
         let payload = sealer.open(PURPOSE, text).ok_or_else(refuse)?;
-        match payload.split_first() {
-            Some((&FORMAT, body)) => {
-                let (stored, sequence) = body
-                    .split_first_chunk::<8>()
-                    .and_then(|(stored, rest)| Some((*stored, *rest.first_chunk::<8>()?)))
-                    .ok_or_else(refuse)?;
-                if u64::from_be_bytes(stored) != epoch {
-                    return Err(refuse());
-                }
-                Ok(Self { epoch, sequence: Sequence(u64::from_be_bytes(sequence)) })
-            }
-            _ => Err(refuse()),
+        let (format, body) = payload.split_first().ok_or_else(refuse)?;
+        let (numbers, rest) = body.as_chunks::<8>();
+        let mut numbers = numbers.iter().map(|number| u64::from_be_bytes(*number));
+        if numbers.next() != Some(epoch) || !rest.is_empty() {
+            return Err(refuse());
         }
+        let lineage = match *format {
+            FORMAT => numbers.next().ok_or_else(refuse)?,
+            // Made when stores had one partition and one lineage.
+            FORMAT_OF_ONE => 0,
+            _ => return Err(refuse()),
+        };
+        if numbers.len() != usize::from(partitions) {
+            return Err(refuse());
+        }
+        Ok(Self { epoch, positions: EventPositions::new(Lineage(lineage), numbers.map(Sequence)) })
     }
 }
 
@@ -192,5 +200,29 @@ mod tests {
         for (before, after, cause, name) in cases {
             assert_eq!(follow_name(before, after, cause), name, "{before:?} {after:?} {cause:?}");
         }
+    }
+
+    #[test]
+    fn a_cursor_covers_every_partition_and_those_of_one_read_back() {
+        let sealer = Sealer::new(&crate::Secret::from_bytes([7; 32]), 1);
+        let of = |offsets: &[u64]| EventCursor {
+            epoch: 9,
+            positions: EventPositions::new(Lineage(2), offsets.iter().copied().map(Sequence)),
+        };
+        for cursor in [of(&[7]), of(&[0, u64::MAX, 5])] {
+            let partitions = cursor.positions.partitions().count() as u16;
+            let text = cursor.encode(&sealer);
+            assert_eq!(EventCursor::decode(&text, &sealer, 9, partitions).unwrap(), cursor);
+            for (epoch, partitions) in [(8, partitions), (9, partitions + 1)] {
+                let error = EventCursor::decode(&text, &sealer, epoch, partitions).unwrap_err();
+                assert_eq!(error.code(), Code::InvalidCursor);
+            }
+        }
+        assert_eq!(of(&[0, 0]).encode(&sealer).len(), of(&[u64::MAX, 3]).encode(&sealer).len());
+        let mut of_one = vec![FORMAT_OF_ONE];
+        of_one.extend_from_slice(&9_u64.to_be_bytes());
+        of_one.extend_from_slice(&77_u64.to_be_bytes());
+        let cursor = EventCursor::decode(&sealer.seal_stable(PURPOSE, &of_one), &sealer, 9, 1).unwrap();
+        assert_eq!(cursor.positions, EventPositions::new(Lineage(0), [Sequence(77)]));
     }
 }

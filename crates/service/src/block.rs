@@ -1,6 +1,7 @@
 //! Block, unblock, and the list of who is blocked.
 
 use entourage_model::{EdgeValue, Key, Kind, Operation, Plane, Reply, Result, Side, UserId};
+use entourage_store::Whose;
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, service::unexpected};
 
@@ -47,7 +48,7 @@ impl Service {
     /// Which of these the actor blocks, for whom [`Self::blocks`] shows them.
     pub async fn are_blocked(&self, call: &Call, actor: &UserId, members: &[UserId]) -> Result<Vec<bool>> {
         call.may_change(actor)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let owner = self.stored_user(actor).await?.key;
         let there = self.present_keys(members).await?;
         let pairs: Vec<(Key, Key)> = there.iter().flatten().map(|key| (owner, *key)).collect();

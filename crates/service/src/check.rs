@@ -1,7 +1,7 @@
 //! Is-following, in three shapes. Most answers are "no", so that path comes first and asks nothing twice.
 
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Millis, Result, State, UserId};
-use entourage_store::Answer;
+use entourage_store::{Answer, Whose};
 
 use crate::{Call, Service, visibility::shows_edge};
 
@@ -16,7 +16,7 @@ pub struct Checked {
 
 impl Service {
     pub async fn is_following(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Checked> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let found = self.check(call, &[(follower, target)], true).await?;
         let edge = found.into_iter().flatten().next();
         Ok(Checked { following: edge.is_some(), since: edge.flatten().map(|edge| edge.position.millis()) })
@@ -76,7 +76,7 @@ impl Service {
             return Err(Error::new(Code::InvalidRequest, "too many checks in one request")
                 .at(pointer, format!("at most {CHECKS_MAX}")));
         }
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let found = self.check(call, pairs, false).await?;
         Ok(found.into_iter().map(|edge| edge.is_some()).collect())
     }

@@ -4,6 +4,7 @@
 use entourage_model::{
     Counts, Cursor, CursorScope, Edge, Error, Key, List, Place, Result, Selection, Side, User, UserId,
 };
+use entourage_store::Whose;
 
 use crate::{
     Call, Limit, Service, UserPage, UserRow,
@@ -214,7 +215,7 @@ impl Service {
         call: &Call,
         ids: [&UserId; N],
     ) -> Result<(Option<Key>, [User; N])> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&ids.map(|id| self.keys.key(id)))).await?;
         let viewer = self.viewer(call).await?;
         let mut users = Vec::with_capacity(N);
         for id in ids {

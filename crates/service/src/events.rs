@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use entourage_model::{
-    Code, Error, Event, EventBody, EventCursor, Key, Post, RecordId, Result, Sequence, Space, User, UserId, Version,
+    Code, Error, Event, EventBody, EventCursor, EventPositions, Key, Post, RecordId, Result, Space, User, UserId,
+    Version,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Whose};
 
 use crate::{Call, Limit, Service, group, ids::shown_id, import::Tally};
 
@@ -40,56 +41,69 @@ pub struct EventPage {
     pub has_more: bool,
 }
 
+/// Events that readers are shown, each with how far the log was read with it.
+struct Found {
+    shown: Vec<(EventPositions, Event)>,
+    read_to: EventPositions,
+    /// More may follow.
+    has_more: bool,
+}
+
 impl Service {
     /// Without a cursor from the oldest event that is kept.
     pub async fn events(&self, call: &Call, after: Option<&str>, limit: Limit) -> Result<EventPage> {
         call.must_be_service()?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         if let Some(text) = after {
-            let start = EventCursor::decode(text, &self.sealer, self.epoch())?.sequence;
-            let found = self.public_events(start, limit).await;
-            let (events, read_to, has_more) = found.map_err(|error| self.with_resume_cursor(error))?;
+            let start = self.event_positions(text)?;
+            let found = self.public_events(start.clone(), limit).await;
+            let Found { shown, read_to, has_more } = found.map_err(|error| self.with_resume_cursor(error))?;
             let next_cursor = Some(if read_to == start { text.to_owned() } else { self.event_cursor(read_to) });
-            return Ok(EventPage { rows: self.rows_of(events).await?, next_cursor, has_more });
+            return Ok(EventPage { rows: self.rows_of(shown).await?, next_cursor, has_more });
         }
-        let mut start = Sequence::ZERO;
+        let mut start = self.first_events();
         for _ in 0..BEGINNINGS_MAX {
             match self.public_events(start, limit).await {
                 Err(error) if error.code() == Code::EventsExpired => start = kept_after(&error).ok_or(error)?,
                 other => {
-                    let (events, read_to, has_more) = other?;
-                    let next_cursor = (read_to > Sequence::ZERO).then(|| self.event_cursor(read_to));
-                    return Ok(EventPage { rows: self.rows_of(events).await?, next_cursor, has_more });
+                    let Found { shown, read_to, has_more } = other?;
+                    let next_cursor = (read_to != self.first_events()).then(|| self.event_cursor(read_to));
+                    return Ok(EventPage { rows: self.rows_of(shown).await?, next_cursor, has_more });
                 }
             }
         }
         Err(Error::unavailable("the oldest events are being dropped; try again"))
     }
 
-    /// The next events that readers are shown, how far that is read, and whether more may follow.
-    async fn public_events(&self, start: Sequence, limit: Limit) -> Result<(Vec<Event>, Sequence, bool)> {
-        let (mut events, mut read_to, mut has_more) = (Vec::new(), start, true);
+    /// The next events that readers are shown.
+    async fn public_events(&self, start: EventPositions, limit: Limit) -> Result<Found> {
+        let (mut shown, mut read_to, mut has_more) = (Vec::new(), start, true);
         for _ in 0..PRIVATE_PAGES_MAX {
-            let page = self.store.events_after(read_to, limit.get() + 1).await?;
+            let page = self.store.events_since(&read_to, limit.get() + 1).await?;
             has_more = page.len() > limit.get();
-            read_to = page.last().map_or(read_to, |event| event.sequence);
-            events.extend(page.into_iter().filter(Event::is_public));
-            if events.len() > limit.get() || !has_more {
+            for (partition, event) in page {
+                read_to.advance(partition, event.sequence);
+                if event.is_public() {
+                    shown.push((read_to.clone(), event));
+                }
+            }
+            if shown.len() > limit.get() || !has_more {
                 break;
             }
         }
-        if events.len() > limit.get() {
+        if shown.len() > limit.get() {
             has_more = true;
-            events.truncate(limit.get());
-            read_to = events.last().map_or(read_to, |event| event.sequence);
+            shown.truncate(limit.get());
+            read_to = shown.last().map_or(read_to, |(position, _)| position.clone());
         }
-        Ok((events, read_to, has_more))
+        Ok(Found { shown, read_to, has_more })
     }
 
-    async fn rows_of(&self, events: Vec<Event>) -> Result<Vec<EventRow>> {
+    async fn rows_of(&self, shown: Vec<(EventPositions, Event)>) -> Result<Vec<EventRow>> {
+        let events: Vec<&Event> = shown.iter().map(|(_, event)| event).collect();
         let people = self.people_of(&events).await?;
         let groups = self.group_names(&events).await?;
-        let row = |mut event: Event| {
+        let row = |(read_to, mut event): (EventPositions, Event)| {
             people.redact(&mut event);
             let [follower, target] = ends(&event).map(|key| key.and_then(|key| people.id(key, event.version)));
             let (import, post) = (Tally::of(&event), post_of(&event));
@@ -98,13 +112,13 @@ impl Service {
                 Some(GroupName::Of(group)) => groups.get(&group).cloned(),
                 None => None,
             };
-            EventRow { cursor: self.event_cursor(event.sequence), event, follower, target, import, post, group }
+            EventRow { cursor: self.event_cursor(read_to), event, follower, target, import, post, group }
         };
-        Ok(events.into_iter().map(row).collect())
+        Ok(shown.into_iter().map(row).collect())
     }
 
-    async fn people_of(&self, events: &[Event]) -> Result<People> {
-        let mut keys: Vec<Key> = events.iter().flat_map(ends).flatten().collect();
+    async fn people_of(&self, events: &[&Event]) -> Result<People> {
+        let mut keys: Vec<Key> = events.iter().flat_map(|event| ends(event)).flatten().collect();
         keys.sort_unstable();
         keys.dedup();
         let users = self.users_by_key(&keys).await?;
@@ -120,7 +134,7 @@ impl Service {
     }
 
     /// Names of the groups whose members came or went, as they are now.
-    async fn group_names(&self, events: &[Event]) -> Result<HashMap<(Key, RecordId), Box<str>>> {
+    async fn group_names(&self, events: &[&Event]) -> Result<HashMap<(Key, RecordId), Box<str>>> {
         let mut wanted: Vec<(Key, RecordId)> = Vec::new();
         for event in events {
             if let Some(GroupName::Of(group)) = group_of(event)
@@ -139,32 +153,42 @@ impl Service {
         Ok(wanted.into_iter().zip(found).filter_map(named).collect())
     }
 
-    pub(crate) fn event_cursor(&self, sequence: Sequence) -> String {
-        EventCursor { epoch: self.epoch(), sequence }.encode(&self.sealer)
+    pub(crate) fn event_cursor(&self, positions: EventPositions) -> String {
+        EventCursor { epoch: self.epoch(), positions }.encode(&self.sealer)
     }
 
-    /// Stores name the sequence to resume from as a number; readers get it as a cursor.
+    pub(crate) fn event_positions(&self, cursor: &str) -> Result<EventPositions> {
+        let partitions = self.store.guarantees().partitions;
+        Ok(EventCursor::decode(cursor, &self.sealer, self.epoch(), partitions)?.positions)
+    }
+
+    /// Before every event there ever was.
+    fn first_events(&self) -> EventPositions {
+        EventPositions::start(self.store.lineage(), self.store.guarantees().partitions)
+    }
+
+    /// Stores name the positions to resume from; readers get a cursor.
     fn with_resume_cursor(&self, error: Error) -> Error {
         match kept_after(&error) {
-            Some(sequence) if error.code() == Code::EventsExpired => error.resume_from(self.event_cursor(sequence)),
+            Some(positions) if error.code() == Code::EventsExpired => error.resume_from(self.event_cursor(positions)),
             _ => error,
         }
     }
 
     /// The version of the oldest event that is kept, `None` when none is.
     pub(crate) async fn oldest_event(&self) -> Result<Option<Version>> {
-        let read = match self.store.events_after(Sequence::ZERO, 1).await {
+        let read = match self.store.events_since(&self.first_events(), 1).await {
             Err(error) if error.code() == Code::EventsExpired => {
-                self.store.events_after(kept_after(&error).ok_or(error)?, 1).await
+                self.store.events_since(&kept_after(&error).ok_or(error)?, 1).await
             }
             other => other,
         };
-        Ok(read?.first().map(|event| event.version))
+        Ok(read?.first().map(|(_, event)| event.version))
     }
 }
 
-fn kept_after(error: &Error) -> Option<Sequence> {
-    error.resume()?.parse().ok().map(Sequence)
+fn kept_after(error: &Error) -> Option<EventPositions> {
+    EventPositions::from_text(error.resume()?)
 }
 
 /// Whom an event is about.

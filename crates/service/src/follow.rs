@@ -1,6 +1,7 @@
 //! Follow, unfollow, and one edge by its two ends.
 
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Operation, Reply, Result, State, UserId};
+use entourage_store::Whose;
 
 use crate::{Call, Receipt, Service, service::unexpected};
 
@@ -55,7 +56,7 @@ impl Service {
 
     /// The live edge; a request is there for its two ends and for services only.
     pub async fn get_follow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Followed> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let none = || Error::new(Code::NotFound, "the one does not follow the other");
         let (Some(from), Some(to)) = (self.find_user(follower).await?, self.find_user(target).await?) else {

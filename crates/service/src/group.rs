@@ -4,7 +4,7 @@ use entourage_model::{
     Code, Condition, Cursor, CursorScope, Error, Key, Kind, List, Millis, Operation, Place, Record, RecordId, Refusal,
     Reply, Result, Selection, Space, State, User, UserId, Version, is_member,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Whose};
 use serde::{Deserialize, Serialize};
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, UserRow, ids::actor_not_found, service::unexpected};
@@ -63,7 +63,7 @@ impl Service {
     /// All of them, newest first.
     pub async fn groups(&self, call: &Call, owner: &UserId) -> Result<Vec<UserGroup>> {
         call.may_change(owner)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let owner = self.stored_user(owner).await?.key;
         let found = self.store.scan_records(Space::Group, owner, None, GROUPS_MAX as usize).await?;
         found.iter().map(read).collect()
@@ -145,7 +145,7 @@ impl Service {
         limit: Limit,
     ) -> Result<UserPage> {
         call.may_change(owner)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(owner).await?.key;
         self.group_record(owner, id).await?.ok_or_else(group_not_found)?;

@@ -1,6 +1,7 @@
 //! What a user followed, or asked to follow, and does no longer.
 
 use entourage_model::{Cause, Cursor, CursorScope, Ended, Key, List, Millis, Place, Result, Selection, State, UserId};
+use entourage_store::Whose;
 
 use crate::{Call, Limit, Service};
 
@@ -64,7 +65,7 @@ impl Service {
     /// Newest first: theirs and services' to know, as long as `history.retention` keeps it.
     pub async fn history(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<HistoryPage> {
         call.may_change(id)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let follower = self.stored_user(id).await?.key;
         let scope = CursorScope { list: List::following(follower), selection: Selection::History, viewer };

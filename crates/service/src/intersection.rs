@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use entourage_model::{Counts, Error, Key, Millis, Result, Side, User, UserId};
+use entourage_store::Whose;
 
 use crate::{
     Call, Service,
@@ -108,7 +109,8 @@ impl Service {
         if names.len() > LISTS_MAX {
             return Err(Error::invalid("too many lists in one request").at("/lists", format!("at most {LISTS_MAX}")));
         }
-        self.catch_up(call).await?;
+        let keys: Vec<Key> = names.iter().map(|(_, id)| self.keys.key(id)).collect();
+        self.catch_up(call, Whose::Of(&keys)).await?;
         let viewer = self.viewer(call).await?;
         let (mut eyes, mut owners) = (self.eyes(viewer), Vec::with_capacity(names.len()));
         for (_, id) in names {

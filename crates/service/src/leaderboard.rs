@@ -12,7 +12,7 @@ use entourage_model::{
     Change, Counts, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, User, UserId,
     Version,
 };
-use entourage_store::Writers;
+use entourage_store::{Whose, Writers};
 use parking_lot::Mutex;
 
 use crate::{Call, Limit, Service};
@@ -66,6 +66,8 @@ struct Board {
     /// Where the sweep stands; a request that ran out of time leaves it to the next one.
     sweep: Sweep,
     began: Option<Instant>,
+    /// Whose followers changed, and may not have settled: looked at again with every answer until they have.
+    settling: Vec<Key>,
     /// Who has to be looked at again.
     pending: Vec<Key>,
 }
@@ -133,7 +135,7 @@ impl Service {
     /// Users by followers, from the given place on.
     pub async fn leaderboard(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<LeaderboardPage> {
         entourage_store::fail_point("leaderboard");
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Everybody).await?;
         let viewer = self.viewer(call).await?;
         let list = List::followers(Key::default());
         let scope = CursorScope { list, selection: Selection::Leaderboard, viewer };
@@ -176,7 +178,12 @@ impl Service {
         }
         loop {
             self.sweep(board).await?;
-            board.pending.extend(self.leaderboard.touched.lock().drain());
+            board.settling.extend(self.leaderboard.touched.lock().drain());
+            let have_settled = board.settling.is_empty() || self.are_settled(&board.settling).await?;
+            board.pending.extend(&board.settling);
+            if have_settled {
+                board.settling.clear();
+            }
             // Taken away only when done: the request may end at any await.
             while !board.pending.is_empty() {
                 let first = board.pending.len().saturating_sub(SWEEP_CHUNK);
@@ -199,7 +206,9 @@ impl Service {
                 Sweep::Due => {
                     board.began = Some(Instant::now());
                     // What changed before is seen by the sweep.
-                    self.leaderboard.touched.lock().clear();
+                    if self.is_settled().await? {
+                        self.leaderboard.touched.lock().clear();
+                    }
                     None
                 }
             };

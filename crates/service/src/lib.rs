@@ -36,6 +36,7 @@ mod relationship;
 mod request;
 mod running;
 mod service;
+mod settling;
 mod sieve;
 mod stream;
 mod tail;

@@ -1,6 +1,7 @@
 //! Lists of users: newest first, by cursor, as the viewer may see them.
 
 use entourage_model::{Cursor, CursorScope, Edge, Error, Key, List, Millis, Plane, Result, Selection, Side, UserId};
+use entourage_store::Whose;
 
 use crate::{Call, Service, visibility::lists_hidden};
 
@@ -69,7 +70,7 @@ impl Service {
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<UserPage> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(id).await?;
         if !self.eyes(viewer).are_lists_open(&owner).await? {
@@ -88,7 +89,7 @@ impl Service {
         limit: Limit,
     ) -> Result<UserPage> {
         call.may_change(owner)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(owner)])).await?;
         let viewer = self.viewer(call).await?;
         let user = self.stored_user(owner).await?.key;
         self.page(List::new(user, plane, side), viewer, cursor, limit).await

@@ -5,7 +5,7 @@ use entourage_model::{
     POST_BODY_MAX_DEPTH, Place, Post, Record, RecordId, Reply, Result, Selection, Space, User, UserId, Version,
     external_post, post_author,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Whose};
 
 use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};
 
@@ -104,7 +104,7 @@ impl Service {
 
     /// Whoever may see the author's posts may see it; to the others it is not there.
     pub async fn post(&self, call: &Call, id: Version) -> Result<PostView> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let (author, record) = self.stored_post(id).await?;
         if !self.shows_posts(viewer, &author).await? {
@@ -191,7 +191,7 @@ impl Service {
 
     /// An author's posts, newest first, for whoever may see them.
     pub async fn posts(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<PostPage> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let author = self.stored_user(id).await?;
         if !self.shows_posts(viewer, &author).await? {
@@ -213,7 +213,7 @@ impl Service {
 
     /// The author's post with this external id, as a list of one or none.
     pub async fn posts_named(&self, call: &Call, id: &UserId, name: &ExternalId) -> Result<PostPage> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let author = self.stored_user(id).await?;
         if !self.shows_posts(viewer, &author).await? {

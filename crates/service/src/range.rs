@@ -1,6 +1,7 @@
 //! Parts of a list by rank or by time.
 
 use entourage_model::{Key, List, Millis, Place, Result, Side, UserId, Version};
+use entourage_store::Whose;
 
 use crate::{Call, Service, UserRow, visibility::lists_hidden};
 
@@ -89,7 +90,7 @@ impl Service {
     }
 
     pub(crate) async fn open_list(&self, call: &Call, side: Side, id: &UserId) -> Result<(Option<Key>, List)> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(id).await?;
         if !self.eyes(viewer).are_lists_open(&owner).await? {

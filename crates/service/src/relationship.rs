@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Millis, Result, State, User, UserId};
+use entourage_store::Whose;
 
 use crate::{Call, Service};
 
@@ -34,7 +35,7 @@ impl Service {
             return Err(Error::new(Code::InvalidRequest, "too many ids in one request")
                 .at("/ids", format!("at most {RELATIONSHIPS_MAX}")));
         }
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.viewer(call).await?;
         let of = self.stored_user(of).await?;
         let keys: Vec<Key> = ids.iter().map(|id| self.keys.key(id)).collect();

@@ -11,7 +11,7 @@ use entourage_model::{
     Clock, Code, Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Token,
     Uptime, Version, Write,
 };
-use entourage_store::{Covered, Health, Maintenance, Store, StoreExt as _, SystemClock, SystemUptime, Whose};
+use entourage_store::{Health, Maintenance, Store, StoreExt as _, SystemClock, SystemUptime, Whose};
 
 use crate::{
     Actor, Call, Caller, Credential, FeedRules, Inboxes, Limits, Retry, Standing,
@@ -200,10 +200,10 @@ impl Service {
     }
 
     /// Every read starts here: it sees what its token saw, or says that it does not.
-    pub(crate) async fn catch_up(&self, call: &Call) -> Result<()> {
+    pub(crate) async fn catch_up(&self, call: &Call, whose: Whose<'_>) -> Result<()> {
         let Some(token) = self.token(call)? else { return Ok(()) };
         for watermark in token.watermarks() {
-            if self.store.covers(watermark, Whose::Everybody).await? != Covered::Yes {
+            if !self.is_covered(watermark, whose).await? {
                 let detail = "this server has not seen the write that the token comes from";
                 return Err(Error::new(Code::Stale, detail));
             }

@@ -1,6 +1,7 @@
 //! Streams: events, and one user's notifications, as they happen. Whoever asks decides when the next piece is read.
 
 use entourage_model::{Edge, Key, Kind, Result, State, User, UserId, Version};
+use entourage_store::{StoreExt as _, Whose};
 
 use crate::{
     Call, EventPage, EventRow, Limit, Notification, NotificationKind, Service,
@@ -41,13 +42,13 @@ impl Service {
     /// From behind a cursor on, or from now on. What is wrong with the cursor is said here.
     pub async fn event_stream(&self, call: &Call, after: Option<&str>) -> Result<EventStream> {
         call.must_be_service()?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         let listening = Tail::listen(&self.tail, None).await;
         let now;
         let after = match after {
             Some(after) => after,
             None => {
-                now = self.event_cursor(self.store.last_event(0).await?);
+                now = self.event_cursor(self.store.last_events().await?);
                 &now
             }
         };
@@ -91,7 +92,7 @@ impl Service {
         last: Option<&str>,
     ) -> Result<NotificationStream> {
         call.may_change(id)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let last = last.map(parse_id).transpose()?;
         let user = self.stored_user(id).await?;
         let listening = Tail::listen(&self.tail, Some(user.key)).await;
@@ -127,6 +128,12 @@ impl Service {
                 _ = closing.wait_for(|closed| *closed) => return Ok(None),
             }
             let hints = inbox.take();
+            let key = self.keys.key(&stream.user);
+            while !self.are_settled(&[key]).await? {
+                if *stream.listening.closed.borrow() {
+                    return Ok(None);
+                }
+            }
             let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
             let Some(user) = user else { return Ok(None) };
             stream.ready = self.worth_telling(&user, &hints, stream.told).await?;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use entourage_model::{Cause, Code, Event, EventBody, Key, Kind, Result, Sequence, State, Version};
+use entourage_model::{Cause, Code, Event, EventBody, EventPositions, Key, Kind, Result, State, Version};
 use entourage_store::StoreExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -67,7 +67,7 @@ pub(crate) struct Tail {
     wake: Notify,
     listeners: Mutex<Listeners>,
     /// What the reader has read; `None` while it does not read.
-    read_to: watch::Sender<Option<Sequence>>,
+    read_to: watch::Sender<Option<EventPositions>>,
     closed: watch::Sender<bool>,
 }
 
@@ -94,7 +94,7 @@ impl Default for Tail {
 pub(crate) struct Listening {
     tail: Arc<Tail>,
     inbox: Option<(Key, Arc<Inbox>)>,
-    pub(crate) read_to: watch::Receiver<Option<Sequence>>,
+    pub(crate) read_to: watch::Receiver<Option<EventPositions>>,
     pub(crate) closed: watch::Receiver<bool>,
 }
 
@@ -167,12 +167,12 @@ impl Tail {
         true
     }
 
-    fn tell(&self, events: &[Event]) {
+    fn tell(&self, events: &[(u16, Event)]) {
         let listeners = self.listeners.lock();
         if listeners.inboxes.is_empty() {
             return;
         }
-        for event in events {
+        for (_, event) in events {
             if let Some(inboxes) = is_seen_record(&event.body).and_then(|owner| listeners.inboxes.get(&owner)) {
                 inboxes.iter().for_each(|inbox| inbox.put(|hints| hints.seen_changed = true));
             }
@@ -241,19 +241,19 @@ impl Service {
         }
     }
 
-    async fn read_on(&self, at: &mut Option<Sequence>) -> Result<()> {
+    async fn read_on(&self, at: &mut Option<EventPositions>) -> Result<()> {
         entourage_store::fail_point("tail");
-        let mut from = match *at {
-            Some(from) => from,
+        let mut from = match at {
+            Some(from) => from.clone(),
             None => {
-                let last = self.store.last_event(0).await?;
-                *at = Some(last);
-                self.tail.read_to.send_replace(*at);
+                let last = self.store.last_events().await?;
+                *at = Some(last.clone());
+                self.tail.read_to.send_replace(at.clone());
                 last
             }
         };
         loop {
-            let events = match self.store.events_after(from, CHUNK).await {
+            let events = match self.store.events_since(&from, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     *at = None;
                     self.tail.tell_everybody_to_look();
@@ -262,11 +262,13 @@ impl Service {
                 }
                 other => other?,
             };
-            let Some(last) = events.last() else { return Ok(()) };
-            from = last.sequence;
+            if events.is_empty() {
+                return Ok(());
+            }
+            events.iter().for_each(|(partition, event)| from.advance(*partition, event.sequence));
             self.tail.tell(&events);
-            *at = Some(from);
-            self.tail.read_to.send_replace(*at);
+            *at = Some(from.clone());
+            self.tail.read_to.send_replace(at.clone());
         }
     }
 }

@@ -3,7 +3,7 @@
 use entourage_model::{
     Code, Counts, Error, Key, Operation, Overwrite, Reply, Result, User, UserId, UserPatch, Version,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Whose};
 
 use crate::{Actor, Call, Receipt, Relationship, Service, ids::user_not_found, service::unexpected};
 
@@ -105,7 +105,7 @@ impl Service {
     }
 
     pub async fn get_user(&self, call: &Call, id: &UserId) -> Result<UserView> {
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         self.user_view(call, id).await?.ok_or_else(user_not_found)
     }
 

@@ -1,6 +1,7 @@
 //! A whole list for services, piece by piece: whoever asks decides when the next one is read.
 
 use entourage_model::{List, Place, Result, UserId};
+use entourage_store::Whose;
 
 use crate::{Call, Service, UserRow};
 
@@ -26,7 +27,7 @@ impl Service {
 
     async fn whole(&self, call: &Call, id: &UserId, list_of: fn(entourage_model::Key) -> List) -> Result<WholeList> {
         call.must_be_service()?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let owner = self.stored_user(id).await?;
         Ok(WholeList { list: list_of(owner.key), after: None, ended: false })
     }

@@ -10,7 +10,7 @@ use entourage_model::{Clock as _, ManualClock, Secret, UserId, UserPatch, Versio
 use entourage_service::{Actor, Call, FeedRules, Limits, Rules, Service};
 use entourage_store::{
     Identity, Store, SystemClock,
-    backends::{embedded, memory},
+    backends::{embedded, memory, partitioned::sim},
     disk::RealDisk,
 };
 
@@ -56,6 +56,16 @@ async fn feeds_on_an_embedded_store_are_the_plain_feed() {
         front.stop().await;
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Homes, relays and appliers, and everything that can befall them; every second time fan-out runs beside.
+#[tokio::test(flavor = "multi_thread")]
+async fn feeds_on_homes_that_settle_are_the_plain_feed() {
+    for seed in sim::seeds(60) {
+        let mut front = ServiceFront::new(sim::store(seed), seed % 2 == 0);
+        run(&mut front, seed, 250, None).await.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        front.stop().await;
+    }
 }
 
 #[tokio::test]

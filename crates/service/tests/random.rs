@@ -10,7 +10,7 @@ use std::sync::Arc;
 use entourage_model::Secret;
 use entourage_store::{
     Identity, SystemClock,
-    backends::{embedded, memory},
+    backends::{embedded, memory, partitioned::sim},
     disk::RealDisk,
 };
 
@@ -42,6 +42,16 @@ async fn runs_on_an_embedded_store_agree_with_the_rules() {
     })
     .await;
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Homes, relays and appliers, and everything that can befall them.
+#[tokio::test]
+async fn runs_on_homes_that_settle_agree_with_the_rules() {
+    for seed in sim::seeds(100) {
+        if let Err(failure) = run(&ServiceFront::new(sim::store(seed)), seed, 250, None).await {
+            panic!("{failure}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! Random runs of feeds over the wire, in memory and on an embedded store.
 
+use std::sync::Arc;
+
+use entourage_store::backends::partitioned::sim;
+
 use crate::{
     feed_kit::{Twist, run},
     feed_random::{Read, Wires},
@@ -20,6 +24,16 @@ async fn feeds_by_cursor_are_the_plain_feed_over_rest_and_resp() {
 async fn feeds_by_rank_and_time_are_the_plain_feed_over_resp() {
     for seed in seeds(3) {
         run(&mut Wires::new(Read::Sorted, 100 + seed), 100 + seed, 150, None).await.unwrap();
+    }
+}
+
+/// Homes, relays and appliers, and everything that can befall them.
+#[tokio::test]
+async fn feeds_on_homes_that_settle_are_the_plain_feed_over_rest_and_resp() {
+    for seed in sim::seeds(6) {
+        let (store, read) = (sim::store(seed), if seed % 2 == 0 { Read::Pages } else { Read::Sorted });
+        let mut wires = Wires::over(read, Box::new(move || Arc::clone(&store)));
+        run(&mut wires, seed, 150, None).await.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
 }
 

@@ -3,14 +3,18 @@
 use std::{cell::RefCell, collections::HashMap, net::SocketAddr, sync::Arc};
 
 use entourage_model::Code;
-use entourage_store::{SystemClock, backends::embedded, disk::crash::CrashDisk};
+use entourage_store::{
+    Store, SystemClock,
+    backends::{embedded, partitioned::sim},
+    disk::crash::CrashDisk,
+};
 use redis_protocol::resp3::types::OwnedFrame;
 
 use crate::{
     rules::{
         Front,
         question::{Id, PEOPLE, Read, Relation, Write, list_words},
-        run_seeds,
+        run, run_seeds,
     },
     rules_front::RestFront,
     wire::{Wire, encoded, shown},
@@ -34,7 +38,7 @@ impl RespFront {
     /// On an embedded store, stopped and started now and then.
     fn new() -> Self {
         let disk = CrashDisk::new();
-        let rest = RestFront::restarted(move || {
+        Self::over(move || {
             let options = embedded::Options {
                 segment_bytes: 256 << 10,
                 frame_bytes: 64 << 10,
@@ -43,8 +47,11 @@ impl RespFront {
             };
             let disk = Arc::new(disk.clone());
             Arc::new(embedded::Store::open(disk, "the test disk", options, Arc::new(SystemClock)).unwrap()) as _
-        });
-        Self { rest, wires: RefCell::default() }
+        })
+    }
+
+    fn over(open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
+        Self { rest: RestFront::restarted(open), wires: RefCell::default() }
     }
 
     fn ask(&self, viewer: Option<Id>, words: &[&str]) -> Result<OwnedFrame, String> {
@@ -282,4 +289,16 @@ impl Front for RespFront {
 #[tokio::test]
 async fn the_rules_hold_over_resp_for_every_viewer() {
     run_seeds(4, 200, async || RespFront::new()).await;
+}
+
+/// Homes, relays and appliers, and everything that can befall them; the servers change, the homes stay.
+#[tokio::test]
+async fn the_rules_hold_over_resp_on_homes_that_settle() {
+    for seed in sim::seeds(6) {
+        let store = sim::store(seed);
+        let front = RespFront::over(move || Arc::clone(&store));
+        if let Err(failure) = run(&front, seed, 150, None).await {
+            panic!("{failure}");
+        }
+    }
 }

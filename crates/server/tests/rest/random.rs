@@ -4,7 +4,13 @@
 use std::sync::Arc;
 
 use entourage_store::{
-    Store, SystemClock, backends::embedded, conformance::random::run_seeds_of_the_graph, disk::crash::CrashDisk,
+    Store, SystemClock,
+    backends::{embedded, partitioned::sim},
+    conformance::{
+        block_on,
+        random::{self, Plan, run_seeds_of_the_graph},
+    },
+    disk::crash::CrashDisk,
 };
 
 use super::{
@@ -60,6 +66,29 @@ fn rules_front() -> RestFront {
 #[tokio::test]
 async fn the_rules_hold_on_an_embedded_store_for_every_viewer() {
     run_rules(4, 200, async || rules_front()).await;
+}
+
+/// Homes, relays and appliers, and everything that can befall them; the servers change, the homes stay.
+#[tokio::test]
+async fn the_rules_hold_on_homes_that_settle() {
+    for seed in sim::seeds(8) {
+        let store = sim::store(seed);
+        let front = RestFront::restarted(move || Arc::clone(&store));
+        if let Err(failure) = run_one(&front, seed, 150, None).await {
+            panic!("{failure}");
+        }
+    }
+}
+
+#[test]
+fn runs_on_homes_that_settle_agree_with_the_reference() {
+    for seed in sim::seeds(8) {
+        let plan = Plan { beyond_graph: false, ..Plan::new(seed, 150) };
+        let store = Arc::new(RestStore::new(sim::store(seed), None)) as Arc<dyn Store>;
+        if let Err(failure) = block_on(random::run(store, plan, random::straight_on)) {
+            panic!("{failure}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Counts, Edge, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, KeyHasher, Kind, List, Millis,
-    Operation, Outcome, Overwrite, Page, Place, Plane, Quota, Record, RecordId, Reply as Said, Result, Sequence, Side,
-    Space, State, User, UserId, UserPatch, Version, Watermark, Write,
+    Counts, Edge, EdgeValue, Ended, Event, EventPosition, EventPositions, IdempotencyKey, Key, KeyHasher, Kind,
+    Lineage, List, Millis, Operation, Outcome, Overwrite, Page, Place, Plane, Quota, Record, RecordId, Reply as Said,
+    Result, Sequence, Side, Space, State, User, UserId, UserPatch, Version, Watermark, Write,
 };
 use entourage_server::Stopped;
 use entourage_service::{Limits, Rules};
@@ -362,10 +362,12 @@ impl Store for RestStore {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         let events = self.store.events(after, limit).await?;
-        if after.offset == Sequence::ZERO {
+        if after.offset == Sequence::ZERO && after.partition == 0 {
+            let start = EventPositions::start(self.store.lineage(), self.store.guarantees().partitions);
+            let all = self.store.events_since(&start, limit).await?;
             let reply = self.get(&format!("/events?limit={}", limit.min(200)));
             // What tells of a mute's end is the server's own.
-            let public = events.iter().filter(|event| event.name() != "record.changed");
+            let public = all.iter().map(|(_, event)| event).filter(|event| event.name() != "record.changed");
             let expected: Vec<_> =
                 public.take(200).map(|event| json!([event.name(), event.version.to_string()])).collect();
             let rows = reply.body["data"].as_array().unwrap_or_else(|| panic!("{}", reply.text));
@@ -373,6 +375,10 @@ impl Store for RestStore {
             assert_eq!(found.get(..expected.len()), Some(&expected[..]), "{}", reply.text);
         }
         Ok(events)
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.store.lineage()
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use entourage_model::{
-    Code, Error, Event, EventBody, Key, Kind, Post, RecordId, Result, Sequence, Space, State, Version,
+    Code, Error, Event, EventBody, EventPositions, Key, Kind, Post, RecordId, Result, Sequence, Space, State, Version,
+    Watermark,
 };
 use entourage_store::StoreExt as _;
 
@@ -29,14 +30,14 @@ const SWEEP_EVERY: u64 = 10;
 
 /// Where the reader stands.
 struct Position {
-    at: Sequence,
+    at: EventPositions,
     saved: Instant,
-    /// Where the stored offset stands.
+    /// Where the stored offset stands. There is none where others write as well.
     saved_at: Sequence,
     /// Posts were read that the stored offset does not cover.
     is_unsaved: bool,
     /// How far the log went when it was last asked: by now every post up to there was heard of.
-    heard_to: Option<Sequence>,
+    heard_to: Option<EventPositions>,
     /// Nothing was read yet: what an earlier run left comes first.
     is_first: bool,
 }
@@ -102,18 +103,18 @@ impl Service {
             Some(position) => position,
             None => {
                 // What others write from here on is heard of; what was kept before may lack some of it.
-                let now = self.store.last_event(0).await?;
+                let now = self.store.last_events().await?;
                 self.read_ways().await?;
-                let (at, is_unsaved) = if self.feed.is_alone {
+                let at = if self.feed.is_alone {
                     self.resume_deliveries().await?;
-                    (self.first_position(now).await?, false)
+                    self.first_position(now).await?
                 } else {
                     self.feed.timelines.forget(None);
                     self.feed.inboxes.clear(None).await?;
-                    (now, false)
+                    now
                 };
-                let (saved, saved_at, heard_to) = (Instant::now(), at, None);
-                position.insert(Position { at, saved, saved_at, is_unsaved, heard_to, is_first: true })
+                let (saved, saved_at, heard_to) = (Instant::now(), at.offset(0), None);
+                position.insert(Position { at, saved, saved_at, is_unsaved: false, heard_to, is_first: true })
             }
         };
         self.feed.is_reading.send_replace(true);
@@ -123,20 +124,20 @@ impl Service {
         }
         loop {
             let asked = Instant::now();
-            let progress = if self.feed.is_alone { None } else { Some(self.store.progress(0).await?) };
-            let events = match self.store.events_after(position.at, CHUNK).await {
+            let heard = if self.feed.is_alone { None } else { Some(self.heard().await?) };
+            let events = match self.store.events_since(&position.at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     return self.start_over(position).await;
                 }
                 other => other?,
             };
-            for event in &events {
+            for (_, event) in &events {
                 position.is_unsaved |= self.consume_event(event).await?;
             }
-            self.tell_live(&events).await?;
-            position.at = events.last().map_or(position.at, |last| last.sequence);
-            if let Some(progress) = progress.filter(|progress| position.at >= progress.listed) {
-                self.feed.covered.send_replace(Some(progress.covered));
+            self.tell_live(&position.at, &events).await?;
+            events.iter().for_each(|(partition, event)| position.at.advance(*partition, event.sequence));
+            if let Some((_, covered)) = heard.filter(|(listed, _)| position.at.has_all_of(listed)) {
+                self.feed.covered.send_replace(Some(covered));
                 *self.feed.caught_up.lock() = Some(asked);
             }
             if events.len() < CHUNK {
@@ -145,6 +146,18 @@ impl Service {
             self.save_offset(position, OFFSET_INTERVAL).await?;
         }
         self.save_offset(position, OFFSET_INTERVAL).await
+    }
+
+    /// Where the events of every partition end, and what whoever has read them has heard of.
+    async fn heard(&self) -> Result<(EventPositions, Watermark)> {
+        let (lineage, partitions) = (self.store.lineage(), self.store.guarantees().partitions);
+        let (mut listed, mut covered) = (Vec::new(), Vec::new());
+        for partition in 0..partitions {
+            let progress = self.store.progress(partition).await?;
+            listed.push(progress.listed);
+            covered.push(progress.covered);
+        }
+        Ok((EventPositions::new(lineage, listed), Watermark::new(lineage, covered)))
     }
 
     /// Where nobody else writes, there is nothing to read but this process's posts. While somebody listens, everything
@@ -156,7 +169,7 @@ impl Service {
             return true;
         }
         match unread {
-            Some(before) if self.feed.live.streams() == 0 => position.at = position.at.max(before),
+            Some(before) if self.feed.live.streams() == 0 => position.at.advance(0, before),
             Some(_) => {}
             None => return false,
         }
@@ -166,8 +179,7 @@ impl Service {
     /// While somebody listens nothing is passed over, so what is no post is read from time to time, not all of it when the
     /// next post comes or the next server starts.
     async fn is_behind_listeners(&self, position: &Position) -> Result<bool> {
-        Ok(self.feed.live.streams() > 0
-            && self.store.last_event(0).await?.0.saturating_sub(position.at.0) >= OFFSET_EVENTS)
+        Ok(self.feed.live.streams() > 0 && self.store.last_events().await?.beyond(&position.at) >= OFFSET_EVENTS)
     }
 
     /// Whatever was written between posts need not be read after a restart, either.
@@ -178,17 +190,18 @@ impl Service {
             return Ok(());
         }
         // A post is heard of a moment after it is in the log, so this is about what was there one look ago.
-        let heard_to = position.heard_to.replace(self.store.last_event(0).await?);
-        position.at = position.at.max(heard_to.unwrap_or_default());
+        if let Some(heard_to) = position.heard_to.replace(self.store.last_events().await?) {
+            position.at.advance_to(&heard_to);
+        }
         Ok(())
     }
 
     /// Where an earlier run had come to. Without one there is no inbox that could have missed anything.
-    async fn first_position(&self, now: Sequence) -> Result<Sequence> {
+    async fn first_position(&self, now: EventPositions) -> Result<EventPositions> {
         let stored = self.store.get_record(Space::FanoutQueue, Key::SERVER, &RecordId::new(OFFSET)?).await?;
         let number = stored.and_then(|record| Some(u64::from_be_bytes(record.value.as_ref().try_into().ok()?)));
         match number {
-            Some(number) => Ok(Sequence(number)),
+            Some(number) => Ok(EventPositions::new(now.lineage(), [Sequence(number)])),
             None => Ok(now),
         }
     }
@@ -196,12 +209,12 @@ impl Service {
     /// What the log no longer tells is in the store: everything that was derived is made anew.
     async fn start_over(&self, position: &mut Position) -> Result<()> {
         tracing::warn!("feeds were behind the log's retention; inboxes are built anew");
-        position.at = self.store.last_event(0).await?;
+        position.at = self.store.last_events().await?;
         position.is_unsaved = true;
         self.read_ways().await?;
         self.feed.timelines.forget(None);
         self.feed.inboxes.clear(None).await?;
-        self.feed.live.resync_all(position.at);
+        self.feed.live.resync_all(&position.at);
         self.feed.posted.notify_one();
         Ok(())
     }
@@ -209,23 +222,30 @@ impl Service {
     /// At the end, however few events there were: the next run begins where this one ended.
     async fn save_last_offset(&self, position: &mut Position) -> Result<()> {
         if self.feed.is_alone && self.feed.unread.lock().is_none() {
-            position.at = position.at.max(position.heard_to.unwrap_or_default());
+            if let Some(heard_to) = &position.heard_to {
+                position.at.advance_to(heard_to);
+            }
             // Writing it down is an event itself.
-            position.is_unsaved |= position.at.0 > position.saved_at.0 + 1;
+            position.is_unsaved |= position.at.offset(0).0 > position.saved_at.0 + 1;
         }
         self.save_offset(position, Duration::ZERO).await
     }
 
-    /// As far as everything has arrived; what is on its way is read again after a restart.
+    /// As far as everything has arrived; what is on its way is read again after a restart. Where others write as well,
+    /// inboxes begin empty, and nothing is read again.
     async fn save_offset(&self, position: &mut Position, at_most_every: Duration) -> Result<()> {
-        let at = self.feed.queue.arrived_to().map_or(position.at, |arrived| arrived.min(position.at));
+        if !self.feed.is_alone {
+            return Ok(());
+        }
+        let read_to = position.at.offset(0);
+        let at = self.feed.queue.arrived_to().map_or(read_to, |arrived| arrived.min(read_to));
         let is_far = at.0.saturating_sub(position.saved_at.0) >= OFFSET_EVENTS;
         let is_due = (position.is_unsaved && at > position.saved_at) || is_far;
         if !is_due || position.saved.elapsed() < at_most_every {
             return Ok(());
         }
         self.put_queue_record(RecordId::new(OFFSET)?, Some(at.0.to_be_bytes().to_vec())).await?;
-        (position.saved, position.saved_at, position.is_unsaved) = (Instant::now(), at, at < position.at);
+        (position.saved, position.saved_at, position.is_unsaved) = (Instant::now(), at, at < read_to);
         Ok(())
     }
 
@@ -281,7 +301,8 @@ impl Service {
         while self.feed.queue.is_full() && !*closed.borrow_and_update() {
             tokio::time::sleep(FULL_PAUSE).await;
         }
-        self.feed.queue.put(author, post, followers, Some(Sequence(at.0.saturating_sub(1))));
+        let told_after = self.feed.is_alone.then_some(Sequence(at.0.saturating_sub(1)));
+        self.feed.queue.put(author, post, followers, told_after);
         Ok(true)
     }
 
@@ -289,8 +310,12 @@ impl Service {
     pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
         let Some(token) = self.token(call)? else { return Ok(()) };
         let mut covered = self.feed.covered.subscribe();
-        let is_covered = |covered: &Option<Sequence>| {
-            covered.is_some_and(|covered| token.watermarks().iter().all(|wanted| covered >= wanted.sequence()))
+        // Of other lineages the store has said that nothing of them is lost.
+        let has = |covered: &Watermark, wanted: &Watermark| {
+            (0_u16..).zip(wanted.offsets()).all(|(partition, offset)| covered.offset(partition) >= offset)
+        };
+        let is_covered = |covered: &Option<Watermark>| {
+            covered.as_ref().is_some_and(|covered| token.watermarks().iter().all(|wanted| has(covered, wanted)))
         };
         // Without a reader of the log this process knows of nothing but its own writes, and keeps nothing of others'.
         if self.feed.is_alone || !*self.feed.is_running.borrow() || is_covered(&covered.borrow()) {

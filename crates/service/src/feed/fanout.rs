@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use entourage_model::{Condition, Counts, Error, Key, List, Operation, Place, RecordId, Result, Space, Version, Write};
-use entourage_store::StoreExt as _;
+use entourage_store::{Covered, StoreExt as _, Whose};
 use serde::{Deserialize, Serialize};
 
 use super::queue::{Delivery, Lane};
@@ -16,6 +16,8 @@ const CHUNKS_BETWEEN_MARKS: usize = 10;
 const TIME_BETWEEN_MARKS: Duration = Duration::from_millis(250);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
 const SCAN: usize = 1_000;
+/// Between two looks at followers that settle.
+const SETTLING_PAUSE: Duration = Duration::from_millis(1);
 
 /// How far a delivery has come, as stored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,10 +57,19 @@ impl Service {
         }
     }
 
-    async fn deliver(&self, lane: Lane, delivery: Delivery) -> Result<()> {
+    async fn deliver(&self, lane: Lane, mut delivery: Delivery) -> Result<()> {
         entourage_store::fail_point("fan-out");
         let (author, newest) = (delivery.author, delivery.posts.iter().max().copied());
-        if let Err(error) = self.deliver_chunks(delivery).await {
+        let delivered = match self.have_followers_settled(&mut delivery).await {
+            Ok(true) => self.deliver_chunks(delivery).await,
+            Ok(false) => {
+                self.feed.queue.postpone(delivery);
+                tokio::time::sleep(SETTLING_PAUSE).await;
+                return Ok(());
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = delivered {
             self.feed.queue.put_back(author);
             return Err(error);
         }
@@ -71,8 +82,24 @@ impl Service {
         Ok(())
     }
 
+    /// Whether everybody who followed the author before this was first asked is in the list of followers. Without them a
+    /// post would miss those who followed just before it: whoever follows later fills their inbox with it.
+    async fn have_followers_settled(&self, delivery: &mut Delivery) -> Result<bool> {
+        if !self.settles() {
+            return Ok(true);
+        }
+        let up_to = match delivery.up_to.take() {
+            Some(up_to) => up_to,
+            None => self.store.newest().await?,
+        };
+        let covered = self.store.covers(&up_to, Whose::Of(&[delivery.author])).await?;
+        // What a lineage lost is asked for anew.
+        delivery.up_to = (covered != Covered::OtherLineage).then_some(up_to);
+        Ok(covered == Covered::Yes)
+    }
+
     async fn deliver_chunks(&self, delivery: Delivery) -> Result<()> {
-        let Delivery { author, posts, mut after } = delivery;
+        let Delivery { author, posts, mut after, .. } = delivery;
         let (list, mut delivered) = (List::followers(author), 0);
         let (mut chunks, mut marked, mut is_marked) = (0, Instant::now(), after.is_some());
         loop {
@@ -126,7 +153,7 @@ impl Service {
                     .map_err(|error| Error::internal(format!("a mark of the fan-out cannot be read: {error}")))?;
                 let after = Some(Place { position: mark.position, key: mark.follower });
                 let followers = self.followers_of(author).await?;
-                self.feed.queue.resume(Delivery { author, posts: mark.posts, after }, followers);
+                self.feed.queue.resume(Delivery { author, posts: mark.posts, after, up_to: None }, followers);
             }
             match records.last() {
                 Some(last) if records.len() == SCAN => after = Some(last.id.clone()),

@@ -3,14 +3,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use entourage_model::{
-    Code, Event, EventBody, EventCursor, Key, Kind, List, Post, Result, Sequence, Space, UserId, Version,
+    Code, Event, EventBody, EventCursor, EventPositions, Key, Kind, List, Post, Result, Space, UserId, Version,
 };
 use entourage_store::StoreExt as _;
 use parking_lot::Mutex;
@@ -38,17 +35,25 @@ pub enum FeedTold {
     Resync { cursor: String },
 }
 
-#[derive(Debug, Default)]
-struct Waiting {
-    posts: VecDeque<(Sequence, Entry)>,
-    /// Something was left out, up to here.
-    left_out: Option<Sequence>,
+/// A post in the log, which was read up to here with it.
+#[derive(Debug)]
+struct Posted {
+    partition: u16,
+    read_to: EventPositions,
+    entry: Entry,
 }
 
 #[derive(Debug, Default)]
+struct Waiting {
+    posts: VecDeque<Posted>,
+    /// Something was left out, up to here.
+    left_out: Option<EventPositions>,
+}
+
+#[derive(Debug)]
 struct Listener {
     /// What was written up to here is not for it, or was offered.
-    begins_after: AtomicU64,
+    begins_after: Mutex<EventPositions>,
     waiting: Mutex<Waiting>,
     filled: Notify,
 }
@@ -63,22 +68,25 @@ impl Live {
         self.listeners.lock().keys().copied().collect()
     }
 
-    fn tell(&self, reader: Key, sequence: Sequence, entry: Entry) {
+    fn tell(&self, reader: Key, partition: u16, read_to: &EventPositions, entry: Entry) {
         for listener in self.listeners.lock().get(&reader).into_iter().flatten() {
-            if sequence.0 <= listener.begins_after.load(Ordering::Relaxed) {
-                continue;
+            {
+                // Once, though a look at the log that failed is taken again.
+                let mut begins_after = listener.begins_after.lock();
+                if begins_after.has(partition, read_to.offset(partition)) {
+                    continue;
+                }
+                begins_after.advance(partition, read_to.offset(partition));
             }
-            // Once, though a look at the log that failed is taken again.
-            listener.begins_after.fetch_max(sequence.0, Ordering::Relaxed);
             let mut waiting = listener.waiting.lock();
             if waiting.posts.len() >= WAITING_MAX {
                 waiting.posts.clear();
-                waiting.left_out = Some(sequence);
+                waiting.left_out = Some(read_to.clone());
                 metrics::counter!("entourage_feed_streams_resynced_total").increment(1);
             } else if waiting.left_out.is_some() {
-                waiting.left_out = Some(sequence);
+                waiting.left_out = Some(read_to.clone());
             } else {
-                waiting.posts.push_back((sequence, entry));
+                waiting.posts.push_back(Posted { partition, read_to: read_to.clone(), entry });
             }
             drop(waiting);
             listener.filled.notify_one();
@@ -86,11 +94,11 @@ impl Live {
     }
 
     /// Everybody reads anew, from this place of the log on.
-    pub(super) fn resync_all(&self, now: Sequence) {
+    pub(super) fn resync_all(&self, now: &EventPositions) {
         for listener in self.listeners.lock().values().flatten() {
             let mut waiting = listener.waiting.lock();
             waiting.posts.clear();
-            waiting.left_out = Some(now);
+            waiting.left_out = Some(now.clone());
             drop(waiting);
             listener.filled.notify_one();
         }
@@ -127,11 +135,11 @@ pub struct FeedStream {
     created: Version,
     listening: Listening,
     /// Everything up to here was told.
-    told: Sequence,
+    told: EventPositions,
     /// Between these places of the log is what the reader missed and was not yet read.
-    missed: Option<(Sequence, Sequence)>,
+    missed: Option<(EventPositions, EventPositions)>,
     /// Posts that were not yet looked up.
-    waiting: VecDeque<(Sequence, Entry)>,
+    waiting: VecDeque<(EventPositions, Entry)>,
     ready: VecDeque<FeedTold>,
 }
 
@@ -148,15 +156,16 @@ fn post_of(event: &Event) -> Option<Entry> {
 }
 
 impl Service {
-    fn viewer_cursor(&self, sequence: Sequence) -> String {
-        EventCursor { epoch: self.epoch(), sequence }.encode_for_viewer(&self.sealer)
+    fn viewer_cursor(&self, positions: EventPositions) -> String {
+        EventCursor { epoch: self.epoch(), positions }.encode_for_viewer(&self.sealer)
     }
 
     /// From now on, or from behind the post that was told last.
     pub async fn feed_stream(&self, call: &Call, id: &UserId, last: Option<&str>) -> Result<FeedStream> {
         let user = self.reader(call, id).await?;
-        let last = last.map(|text| EventCursor::decode(text, &self.sealer, self.epoch())).transpose()?;
-        let listener = Arc::new(Listener::default());
+        let last = last.map(|text| self.event_positions(text)).transpose()?;
+        let begins_after = Mutex::new(self.store.last_events().await?);
+        let listener = Arc::new(Listener { begins_after, waiting: Mutex::default(), filled: Notify::new() });
         self.feed.live.listeners.lock().entry(user.key).or_default().push(Arc::clone(&listener));
         let listening =
             Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.tail.closed() };
@@ -166,47 +175,49 @@ impl Service {
             _ = closed.wait_for(|closed| *closed) => {}
         }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
-        let now = self.store.last_event(0).await?;
-        listening.listener.begins_after.fetch_max(now.0, Ordering::Relaxed);
+        let now = self.store.last_events().await?;
+        listening.listener.begins_after.lock().advance_to(&now);
         let (missed, waiting, ready) = (None, VecDeque::new(), VecDeque::new());
         let (user, created) = (id.clone(), user.created);
-        let mut stream = FeedStream { user, created, listening, told: now, missed, waiting, ready };
-        match last.map(|last| last.sequence) {
-            Some(last) if now.0.saturating_sub(last.0) > RESUME_EVENTS_MAX => {
+        let mut stream = FeedStream { user, created, listening, told: now.clone(), missed, waiting, ready };
+        match last {
+            Some(last) if now.beyond(&last) > RESUME_EVENTS_MAX => {
                 stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(now) });
             }
-            Some(last) if last < now => stream.missed = Some((last, now)),
+            Some(last) if !last.has_all_of(&now) => stream.missed = Some((last, now)),
             _ => {}
         }
         Ok(stream)
     }
 
     /// Reads on in what was missed, a piece at a time.
-    async fn read_missed(&self, stream: &mut FeedStream, from: Sequence, to: Sequence) -> Result<()> {
-        let events = match self.store.events_after(from, MISSED_AT_ONCE).await {
+    async fn read_missed(&self, stream: &mut FeedStream, mut from: EventPositions, to: EventPositions) -> Result<()> {
+        let events = match self.store.events_between(&from, &to, MISSED_AT_ONCE).await {
             Err(error) if error.code() == Code::EventsExpired => {
                 stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(to) });
                 return Ok(());
             }
             other => other?,
         };
-        let in_time = events.iter().filter(|event| event.sequence <= to);
-        stream.waiting.extend(in_time.filter_map(|event| Some((event.sequence, post_of(event)?))));
-        stream.missed = events.last().filter(|last| last.sequence < to).map(|last| (last.sequence, to));
+        for (partition, event) in &events {
+            from.advance(*partition, event.sequence);
+            stream.waiting.extend(post_of(event).map(|entry| (from.clone(), entry)));
+        }
+        stream.missed = (!events.is_empty() && !from.has_all_of(&to)).then_some((from, to));
         Ok(())
     }
 
     /// Those of the posts that the reader's feed has now.
-    async fn rows_to_tell(&self, reader: Key, posts: Vec<(Sequence, Entry)>) -> Result<VecDeque<FeedTold>> {
+    async fn rows_to_tell(&self, reader: Key, posts: Vec<(EventPositions, Entry)>) -> Result<VecDeque<FeedTold>> {
         let entries: Vec<Entry> = posts.iter().map(|(_, entry)| *entry).collect();
         let mut judged = HashMap::new();
         self.judge(reader, &entries, &mut judged).await?;
-        let shown: Vec<(Sequence, Entry)> =
+        let shown: Vec<(EventPositions, Entry)> =
             posts.into_iter().filter(|(_, entry)| judged.get(&entry.author) == Some(&Verdict::Shown)).collect();
         let entries: Vec<Entry> = shown.iter().map(|(_, entry)| *entry).collect();
         let rows = self.feed_posts(&entries).await?;
-        let told = shown.into_iter().zip(rows).filter_map(|((sequence, _), row)| {
-            Some(FeedTold::Post { cursor: self.viewer_cursor(sequence), row: Box::new(row?) })
+        let told = shown.into_iter().zip(rows).filter_map(|((read_to, _), row)| {
+            Some(FeedTold::Post { cursor: self.viewer_cursor(read_to), row: Box::new(row?) })
         });
         Ok(told.collect())
     }
@@ -233,14 +244,17 @@ impl Service {
             }
             let Listening { listener, closed, .. } = &mut stream.listening;
             let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
-            if let Some(left_out) = left_out.filter(|left_out| *left_out > stream.told) {
-                stream.told = left_out;
-                return Ok(Some(FeedTold::Resync { cursor: self.viewer_cursor(left_out) }));
+            if let Some(left_out) = left_out.filter(|left_out| !stream.told.has_all_of(left_out)) {
+                stream.told.advance_to(&left_out);
+                return Ok(Some(FeedTold::Resync { cursor: self.viewer_cursor(stream.told.clone()) }));
             }
-            let told = stream.told;
-            stream.waiting = posts.into_iter().filter(|(sequence, _)| *sequence > told).collect();
-            if let Some((last, _)) = stream.waiting.back() {
-                stream.told = *last;
+            for Posted { partition, read_to, entry } in posts {
+                let is_told = stream.told.has(partition, read_to.offset(partition));
+                // Of other partitions more may have been told than was read here.
+                stream.told.advance_to(&read_to);
+                stream.waiting.extend((!is_told).then(|| (stream.told.clone(), entry)));
+            }
+            if !stream.waiting.is_empty() {
                 continue;
             }
             tokio::select! {
@@ -250,16 +264,18 @@ impl Service {
         }
     }
 
-    /// Tells listeners of new posts, in the order of the log.
-    pub(super) async fn tell_live(&self, events: &[Event]) -> Result<()> {
+    /// Tells listeners of new posts, in the order of the log, which was read up to `read_to` before.
+    pub(super) async fn tell_live(&self, read_to: &EventPositions, events: &[(u16, Event)]) -> Result<()> {
         let readers = self.feed.live.readers();
         if readers.is_empty() {
             return Ok(());
         }
-        for event in events {
+        let mut read_to = read_to.clone();
+        for (partition, event) in events {
+            read_to.advance(*partition, event.sequence);
             let Some(entry) = post_of(event) else { continue };
             for reader in self.listening_to(entry.author, &readers).await? {
-                self.feed.live.tell(reader, event.sequence, entry);
+                self.feed.live.tell(reader, *partition, &read_to, entry);
             }
         }
         Ok(())

@@ -24,7 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_model::{Change, Key, Kind, Millis, Outcome, Post, RecordChange, Result, Sequence, Space, State};
+use entourage_model::{
+    Change, Key, Kind, Millis, Outcome, Post, RecordChange, Result, Sequence, Space, State, Watermark,
+};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -96,7 +98,7 @@ pub(crate) struct Feed {
     /// When everything was known here that others wrote; `None` while nobody reads the log.
     caught_up: Mutex<Option<Instant>>,
     /// Everything up to this watermark is known here; `None` while nobody reads the log.
-    covered: watch::Sender<Option<Sequence>>,
+    covered: watch::Sender<Option<Watermark>>,
     /// Whether nobody but this process writes the store: then every commit passes here.
     is_alone: bool,
     /// How many posts from files were heard of, and up to which of them no inbox is left that may lack one.
@@ -200,7 +202,7 @@ impl Feed {
                 if Post::decode(value).is_ok_and(|post| post.pushed) {
                     // Whoever is not expected is taken for a large one, behind whom no small one waits.
                     let followers = self.expected.lock().get(&record.owner).copied().unwrap_or(u64::MAX);
-                    self.queue.put(record.owner, post, followers, Some(before));
+                    self.queue.put(record.owner, post, followers, self.is_alone.then_some(before));
                 }
                 let mut unread = self.unread.lock();
                 *unread = Some(unread.map_or(before, |unread| unread.min(before)));

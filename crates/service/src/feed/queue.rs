@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use entourage_model::{Key, Millis, Place, Sequence, Version};
+use entourage_model::{Key, Millis, Place, Sequence, Version, Watermark};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -47,6 +47,8 @@ pub(super) struct Delivery {
     pub(super) posts: Vec<Version>,
     /// Followers down to here have them.
     pub(super) after: Option<Place>,
+    /// Whoever followed up to here is to have them, and may not be in the list of followers yet.
+    pub(super) up_to: Option<Watermark>,
 }
 
 #[derive(Debug)]
@@ -54,8 +56,16 @@ struct Author {
     lane: Lane,
     waiting: Vec<Version>,
     running: Vec<Version>,
-    /// Where the first delivery goes on, after a restart.
-    resumed: Option<(Vec<Version>, Place)>,
+    /// What was begun: the first delivery goes on with it.
+    begun: Option<Begun>,
+}
+
+/// A delivery that was interrupted, or that waits for followers to settle.
+#[derive(Debug)]
+struct Begun {
+    posts: Vec<Version>,
+    after: Option<Place>,
+    up_to: Option<Watermark>,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +109,7 @@ impl Queue {
             lane,
             waiting: Vec::new(),
             running: Vec::new(),
-            resumed: None,
+            begun: None,
         });
         known.waiting.push(post);
         let lane = known.lane;
@@ -113,30 +123,38 @@ impl Queue {
 
     /// A delivery that a stop interrupted goes on where it was.
     pub(super) fn resume(&self, delivery: Delivery, followers: u64) {
-        let Delivery { author, posts, after } = delivery;
+        let Delivery { author, posts, after, up_to } = delivery;
         let posts: Vec<Version> = posts.into_iter().filter(|post| self.put(author, *post, followers, None)).collect();
         if posts.is_empty() {
             return;
         }
-        let mut state = self.state.lock();
-        if let (Some(known), Some(after)) = (state.authors.get_mut(&author), after) {
-            known.resumed = Some((posts, after));
+        if let Some(known) = self.state.lock().authors.get_mut(&author) {
+            known.begun = Some(Begun { posts, after, up_to });
         }
+    }
+
+    /// Its followers have not settled: again later, behind the others, and what was posted meanwhile after it.
+    pub(super) fn postpone(&self, delivery: Delivery) {
+        let Delivery { author, posts, after, up_to } = delivery;
+        if let Some(known) = self.state.lock().authors.get_mut(&author) {
+            known.begun = Some(Begun { posts, after, up_to });
+        }
+        self.put_back(author);
     }
 
     pub(super) fn take(&self, lane: Lane) -> Option<Delivery> {
         let mut state = self.state.lock();
         let author = state.lanes[lane as usize].pop_front()?;
         let known = state.authors.get_mut(&author)?;
-        let (posts, after) = match known.resumed.take() {
-            Some((posts, after)) => {
-                known.waiting.retain(|post| !posts.contains(post));
-                (posts, Some(after))
+        let Begun { posts, after, up_to } = match known.begun.take() {
+            Some(begun) => {
+                known.waiting.retain(|post| !begun.posts.contains(post));
+                begun
             }
-            None => (std::mem::take(&mut known.waiting), None),
+            None => Begun { posts: std::mem::take(&mut known.waiting), after: None, up_to: None },
         };
         known.running.clone_from(&posts);
-        Some(Delivery { author, posts, after })
+        Some(Delivery { author, posts, after, up_to })
     }
 
     /// Every follower has them; what came meanwhile is next.
@@ -297,7 +315,7 @@ mod tests {
     #[test]
     fn an_interrupted_delivery_goes_on_where_it_was() {
         let (queue, place) = (Queue::default(), Place { position: version(70), key: Key(8) });
-        queue.resume(Delivery { author: AUTHOR, posts: vec![version(1)], after: Some(place) }, 5_000);
+        queue.resume(Delivery { author: AUTHOR, posts: vec![version(1)], after: Some(place), up_to: None }, 5_000);
         queue.put(AUTHOR, version(2), 5_000, None);
         let first = queue.take(Lane::Medium).unwrap();
         assert_eq!((first.posts, first.after), (vec![version(1)], Some(place)));

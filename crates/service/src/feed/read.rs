@@ -10,7 +10,7 @@ use entourage_model::{
     Cursor, CursorScope, Key, Kind, List, Place, Plane, Record, RecordId, Result, Selection, Side, Space, State, User,
     UserId, Version,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Whose};
 
 use super::{Entry, merge::Merge};
 use crate::{Call, Limit, PostView, Service, group::group_not_found, ids::user_not_found};
@@ -93,7 +93,7 @@ impl Service {
     /// Whoever reads a feed begins here.
     pub(super) async fn reader(&self, call: &Call, id: &UserId) -> Result<User> {
         call.may_change(id)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::NOBODY).await?;
         self.catch_up_feed(call).await?;
         self.load_ways().await?;
         if self.rules.auto_create {

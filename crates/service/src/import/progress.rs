@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use entourage_model::{Millis, RecordId, Result};
+use entourage_model::{EventPositions, Lineage, Millis, RecordId, Result, Sequence};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,12 +23,29 @@ pub struct Progress {
     pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) line: u64,
-    /// The newest event when this was noted.
-    pub(super) sequence: u64,
+    /// The newest event when this was noted, in the first partition.
+    sequence: u64,
+    /// In every partition, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    positions: Option<String>,
     /// How long the file of rejects was.
     pub(super) rejects_bytes: u64,
     /// One for each file so far.
     pub(super) tallies: Vec<Tally>,
+}
+
+impl Progress {
+    /// The newest event when this was noted.
+    pub(super) fn positions(&self) -> EventPositions {
+        let one = || EventPositions::new(Lineage::default(), [Sequence(self.sequence)]);
+        self.positions.as_deref().and_then(EventPositions::from_text).unwrap_or_else(one)
+    }
+
+    pub(super) fn note(&mut self, positions: &EventPositions) {
+        self.sequence = positions.offset(0).0;
+        let is_one = positions.partitions().count() == 1 && positions.lineage() == Lineage::default();
+        self.positions = (!is_one).then(|| positions.to_text());
+    }
 }
 
 pub struct ProgressFile {

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use entourage_model::{
-    Cause, Code, EventBody, Key, Kind, Millis, Post, RecordId, Result, Sequence, Space, User, UserPatch,
+    Cause, Code, EventBody, EventPositions, Key, Kind, Millis, Post, RecordId, Result, Space, User, UserPatch,
 };
 use entourage_store::{Store, StoreExt as _};
 use xxhash_rust::xxh3::xxh3_64;
@@ -31,22 +31,25 @@ pub(super) struct Resumed {
     users: HashMap<Key, VecDeque<(bool, Box<User>)>>,
     lines: u64,
     /// The newest event that was looked at.
-    pub(super) last: Sequence,
+    pub(super) last: Option<EventPositions>,
 }
 
 impl Resumed {
     /// Everything imported after `noted`. Where events are already gone, lines that come again count as unchanged.
-    pub(super) async fn since(store: &dyn Store, noted: Sequence) -> Result<Self> {
-        let nothing = Self { last: noted, ..Self::default() };
-        let mut resumed = Self { last: noted, ..Self::default() };
+    pub(super) async fn since(store: &dyn Store, noted: EventPositions) -> Result<Self> {
+        let (mut last, mut resumed) = (noted.clone(), Self::default());
         loop {
-            let events = match store.events_after(resumed.last, EVENTS_AT_ONCE).await {
-                Err(error) if error.code() == Code::EventsExpired => return Ok(nothing),
+            let events = match store.events_since(&last, EVENTS_AT_ONCE).await {
+                Err(error) if error.code() == Code::EventsExpired => {
+                    return Ok(Self { last: Some(noted), ..Self::default() });
+                }
                 other => other?,
             };
-            let Some(last) = events.last() else { return Ok(resumed) };
-            resumed.last = last.sequence;
-            for event in events {
+            if events.is_empty() {
+                return Ok(Self { last: Some(last), ..resumed });
+            }
+            for (partition, event) in events {
+                last.advance(partition, event.sequence);
                 resumed.note(event.body);
             }
         }
@@ -134,31 +137,4 @@ fn says(user: &User, patch: &UserPatch) -> bool {
         && private.is_none_or(|private| private == user.private)
         && hide_lists.is_none_or(|hide_lists| hide_lists == user.hide_lists)
         && registered_at.is_none_or(|registered_at| registered_at == user.registered_at)
-}
-
-/// The sequence of the newest event, by asking at doubling distances: sequences have no gap.
-pub(super) async fn last_sequence(store: &dyn Store, from: Sequence) -> Result<Sequence> {
-    let (mut below, mut step) = (from.0, 1);
-    while is_below_end(store, below + step).await? {
-        below += step;
-        step *= 2;
-    }
-    // The end is above `below` and at most `below + step`, or `from` itself when nothing follows it.
-    if !is_below_end(store, below).await? {
-        return Ok(Sequence(below));
-    }
-    let (mut low, mut high) = (below, below + step);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if is_below_end(store, middle).await? { low = middle } else { high = middle }
-    }
-    Ok(Sequence(high))
-}
-
-async fn is_below_end(store: &dyn Store, sequence: u64) -> Result<bool> {
-    match store.events_after(Sequence(sequence), 1).await {
-        Ok(events) => Ok(!events.is_empty()),
-        Err(error) if error.code() == Code::EventsExpired => Ok(true),
-        Err(error) => Err(error),
-    }
 }

@@ -11,7 +11,8 @@ use std::{
 };
 
 use entourage_model::{
-    Clock, Condition, Error, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret, Sequence, Space,
+    Clock, Condition, Error, EventPositions, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret,
+    Space,
 };
 use entourage_store::{CommitOrder, Store, StoreExt as _};
 
@@ -23,7 +24,7 @@ use super::{
     lines::Stand,
     plan::{Plan, Planner},
     read::{Chunk, Chunks, Reading},
-    resume::{Resumed, last_sequence},
+    resume::Resumed,
     row::Reject,
     tally::Done,
 };
@@ -161,7 +162,7 @@ struct Work<'a> {
     note: Option<&'a mut ProgressFile>,
     noted: Instant,
     /// The newest event that belongs to a settled chunk.
-    sequence: Sequence,
+    read_to: EventPositions,
     /// The file to begin with, and where in it.
     start: (usize, Stand),
     on_their_way: usize,
@@ -175,18 +176,19 @@ impl<'a> Work<'a> {
         rejects: Option<&'a mut Rejects>,
     ) -> Result<Self> {
         let store = &*service.store;
-        let (mut resumed, mut start, mut sequence) = (Resumed::default(), (0, Stand::default()), Sequence::ZERO);
+        let (mut resumed, mut start) = (Resumed::default(), (0, Stand::default()));
+        let mut read_to = EventPositions::start(store.lineage(), store.guarantees().partitions);
         let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
         if let Some(note) = note.as_deref_mut() {
             let progress = &mut note.progress;
             if note.is_resumed {
-                resumed = Resumed::since(store, Sequence(progress.sequence)).await?;
-                sequence = resumed.last;
+                resumed = Resumed::since(store, progress.positions()).await?;
+                read_to = resumed.last.clone().unwrap_or(read_to);
                 start = (progress.file, Stand { offset: progress.offset, line: progress.line });
                 account.files.clone_from(&progress.tallies);
             } else {
-                sequence = last_sequence(store, Sequence::ZERO).await?;
-                progress.sequence = sequence.0;
+                read_to = store.last_events().await?;
+                progress.note(&read_to);
                 note.save().map_err(unwritable)?;
             }
         }
@@ -204,7 +206,7 @@ impl<'a> Work<'a> {
             now: note.as_deref().map_or(import.now, ProgressFile::now),
             resumed,
         };
-        Ok(Self { import, planner, account, note, noted: Instant::now(), sequence, start, on_their_way })
+        Ok(Self { import, planner, account, note, noted: Instant::now(), read_to, start, on_their_way })
     }
 
     async fn send<'s>(&mut self, store: &'s Arc<dyn Store>, chunk: Chunk) -> Result<OnItsWay<'s>> {
@@ -224,7 +226,7 @@ impl<'a> Work<'a> {
         let is_numbered = store.guarantees().order == CommitOrder::Known;
         if is_numbered {
             let last = results.iter().rev().find_map(|result| Some(result.as_ref().ok()?.watermark.sequence()));
-            self.sequence = self.sequence.max(last.unwrap_or_default());
+            self.read_to.advance(0, last.unwrap_or_default());
         }
         let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);
         // Whoever reads feeds here finds what was imported, whom they follow now and what those wrote.
@@ -239,9 +241,9 @@ impl<'a> Work<'a> {
         let is_due = (is_caught_up && (is_end || self.noted.elapsed() >= NOTE_EVERY)) || (is_end && is_last);
         if let Some(note) = self.note.as_deref_mut().filter(|_| is_due) {
             if !is_numbered {
-                self.sequence = last_sequence(&*store, self.sequence).await?;
+                self.read_to = store.last_events().await?;
             }
-            self.account.note(note, file, end, self.sequence)?;
+            self.account.note(note, file, end, &self.read_to)?;
             self.noted = Instant::now();
         }
         Ok(())
@@ -285,12 +287,13 @@ impl Account<'_> {
         rejected.iter().try_for_each(|reject| rejects.write(&name, reject)).map_err(unwritable)
     }
 
-    fn note(&mut self, note: &mut ProgressFile, file: usize, end: Stand, sequence: Sequence) -> Result<()> {
+    fn note(&mut self, note: &mut ProgressFile, file: usize, end: Stand, read_to: &EventPositions) -> Result<()> {
         if let Some(rejects) = &mut self.rejects {
             note.progress.rejects_bytes = rejects.flush().map_err(unwritable)?;
         }
         let progress = &mut note.progress;
-        (progress.file, progress.offset, progress.line, progress.sequence) = (file, end.offset, end.line, sequence.0);
+        (progress.file, progress.offset, progress.line) = (file, end.offset, end.line);
+        progress.note(read_to);
         progress.tallies.clone_from(&self.files);
         note.save().map_err(unwritable)
     }

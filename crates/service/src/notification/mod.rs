@@ -7,6 +7,7 @@ mod seen;
 use entourage_model::{
     Cursor, CursorScope, Key, List, Millis, Place, Plane, Position, Result, Selection, Side, User, UserId, Version,
 };
+use entourage_store::Whose;
 
 use self::group::Group;
 pub use self::seen::NotificationsSeen;
@@ -113,7 +114,7 @@ impl Service {
         limit: Limit,
     ) -> Result<NotificationPage> {
         call.may_change(id)?;
-        self.catch_up(call).await?;
+        self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let viewer = self.viewer(call).await?;
         let user = self.stored_user(id).await?;
         let scope = CursorScope { list: List::followers(user.key), selection: Selection::Notifications, viewer };
