@@ -33,6 +33,8 @@ pub struct NotificationStream {
     user: UserId,
     created: Version,
     listening: Listening,
+    /// What is being looked at: kept here, for whoever waits may give up and ask again.
+    hints: Option<Hints>,
     ready: Vec<Told>,
     /// Everything up to here was told.
     told: Version,
@@ -105,7 +107,7 @@ impl Service {
         // The first of them is said first.
         ready.reverse();
         let told = last.unwrap_or_else(|| Version::of_millis(self.clock.now()));
-        Ok(NotificationStream { user: id.clone(), created: user.created, listening, ready, told })
+        Ok(NotificationStream { user: id.clone(), created: user.created, listening, hints: None, ready, told })
     }
 
     /// Waits for the next thing to tell; `None` when the server stops or the user is gone.
@@ -122,22 +124,26 @@ impl Service {
                 return Ok(None);
             }
             let Some(inbox) = stream.listening.inbox() else { return Ok(None) };
-            let mut closing = closed;
-            tokio::select! {
-                () = inbox.filled() => {}
-                _ = closing.wait_for(|closed| *closed) => return Ok(None),
-            }
-            let hints = inbox.take();
-            let key = self.keys.key(&stream.user);
-            while !self.are_settled(&[key]).await? {
-                if *stream.listening.closed.borrow() {
-                    return Ok(None);
+            let hints = match &stream.hints {
+                Some(hints) => hints,
+                None => {
+                    let mut closing = closed;
+                    tokio::select! {
+                        () = inbox.filled() => {}
+                        _ = closing.wait_for(|closed| *closed) => return Ok(None),
+                    }
+                    stream.hints.insert(inbox.take())
                 }
+            };
+            // Who followed may not be in the list of followers yet.
+            if !self.are_settled(&[self.keys.key(&stream.user)]).await? {
+                continue;
             }
             let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
             let Some(user) = user else { return Ok(None) };
-            stream.ready = self.worth_telling(&user, &hints, stream.told).await?;
+            stream.ready = self.worth_telling(&user, hints, stream.told).await?;
             stream.ready.reverse();
+            stream.hints = None;
         }
     }
 

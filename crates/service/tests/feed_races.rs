@@ -2,6 +2,8 @@
 //! half-way. Once it is quiet every feed is what posts and edges say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod homes_kit;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -123,6 +125,11 @@ async fn everything_at_once(store: Arc<dyn Store>) {
 async fn feeds_on_memory_come_to_what_posts_and_edges_say() {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
     everything_at_once(Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn feeds_on_homes_that_settle_come_to_what_posts_and_edges_say() {
+    everything_at_once(homes_kit::settling()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,6 +1,7 @@
-//! Mistakes of other graphs, tried on memory and on an embedded store in a folder of its own.
+//! Mistakes of other graphs, tried on memory, on homes that settle and on an embedded store in a folder of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod homes_kit;
 mod mistakes_kit;
 
 use std::{path::PathBuf, sync::Arc};
@@ -34,6 +35,14 @@ async fn embedded_world() -> (World, Folder) {
     let options = embedded::Options { checkpoint_entries: 500, ..embedded::Options::default() };
     let store = Arc::new(embedded::Store::open(disk, "the test's folder", options, Arc::new(SystemClock)).unwrap());
     (World::new(Arc::clone(&store) as _, Some(store)), folder)
+}
+
+async fn homes_world() -> (World, ()) {
+    (World::new(homes_kit::settled(Arc::new(SystemClock)), None), ())
+}
+
+mod on_homes_that_settle {
+    crate::mistakes_kit::mistakes!(crate::homes_world);
 }
 
 mod on_memory {

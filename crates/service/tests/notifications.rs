@@ -1,6 +1,7 @@
 //! Notifications: random runs against a plain reference, churn, bounds, and how far they were seen.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod homes_kit;
 mod notification_kit;
 
 use std::sync::Arc;
@@ -33,6 +34,14 @@ async fn runs_on_memory_agree_with_the_reference() {
     for seed in seeds(8) {
         let clock = clock();
         run(on_memory(&clock), clock, seed, 400, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn runs_on_homes_that_settle_agree_with_the_reference() {
+    for seed in seeds(6) {
+        let clock = clock();
+        run(homes_kit::settled(Arc::clone(&clock) as _), clock, seed, 300, None).await.unwrap();
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use entourage_model::{Key, Millis, Operation, Overwrite, Sequence, UserId, UserPatch, Write};
+use entourage_model::{EventPositions, Key, Millis, Operation, Overwrite, UserId, UserPatch, Write};
 use entourage_service::{Call, Limit, Limits, Rules, Service};
 use entourage_store::{Maintenance, Store, StoreExt as _};
 
@@ -95,16 +95,19 @@ impl World {
     }
 
     async fn events_between(&self, follower: i64, target: i64) -> Vec<&'static str> {
-        let (mut names, mut after) = (Vec::new(), Sequence::ZERO);
+        let mut names = Vec::new();
+        let mut after = EventPositions::start(self.store.lineage(), self.store.guarantees().partitions);
         loop {
-            let events = self.store.events_after(after, CHUNK).await.expect("events");
-            let Some(last) = events.last() else { return names };
-            after = last.sequence;
+            let events = self.store.events_since(&after, CHUNK).await.expect("events");
+            if events.is_empty() {
+                return names;
+            }
+            events.iter().for_each(|(partition, event)| after.advance(*partition, event.sequence));
             let is_between = |event: &&entourage_model::Event| {
                 matches!(event.body, entourage_model::EventBody::Edge { follower: a, target: b, .. }
                     if (a, b) == (Key(follower), Key(target)))
             };
-            names.extend(events.iter().filter(is_between).map(entourage_model::Event::name));
+            names.extend(events.iter().map(|(_, event)| event).filter(is_between).map(entourage_model::Event::name));
         }
     }
 

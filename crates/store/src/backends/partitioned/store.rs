@@ -10,7 +10,12 @@ use entourage_model::{
 };
 use tokio::task::JoinHandle;
 
-use super::{bug::Planted, engine::Engine, pace::Straight, write::Written};
+use super::{
+    bug::Planted,
+    engine::Engine,
+    pace::{Pace, Straight},
+    write::Written,
+};
 use crate::{
     Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, Unhealthy, Whose,
     Writers, backends::memory, fail_point, retention, share,
@@ -34,8 +39,13 @@ impl Store {
 
     /// At least one home, at most [`Self::HOMES_MAX`]. Their relays and appliers run on this runtime.
     pub fn new(identity: Identity, clock: Arc<dyn Clock>, homes: u16) -> Self {
+        Self::paced(identity, clock, homes, Arc::new(Straight))
+    }
+
+    /// With somebody who says when each step is taken.
+    pub fn paced(identity: Identity, clock: Arc<dyn Clock>, homes: u16, pace: Arc<dyn Pace>) -> Self {
         let clocks = vec![Arc::clone(&clock); usize::from(homes.clamp(1, Self::HOMES_MAX))];
-        let engine = Arc::new(Engine::new(clocks, Arc::new(Straight), Planted::default(), BATCH));
+        let engine = Arc::new(Engine::new(clocks, pace, Planted::default(), BATCH));
         let mut tasks = Vec::with_capacity(2 * engine.homes.len());
         for home in 0..engine.homes.len() {
             tasks.push(("relay", tokio::spawn(relay(Arc::clone(&engine), home))));
