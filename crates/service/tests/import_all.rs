@@ -1,7 +1,10 @@
 //! A whole product as files and back: users, follows, requests, blocks, mutes, groups and posts with their times.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod homes_kit;
 mod import_kit;
+
+use std::sync::Arc;
 
 use entourage_model::{Clock, ExternalId, Kind, Millis, Space, UserId, UserPatch, Version};
 use entourage_service::{Actor, Call, Export, ExportFormat, ExportKind, Limit, NewPost, import::Form};
@@ -23,7 +26,10 @@ fn everything() -> Export {
 
 /// Everything that can be exported, made as people make it.
 async fn product() -> Place {
-    let place = Place::new();
+    product_on(Place::new()).await
+}
+
+async fn product_on(place: Place) -> Place {
     let (service, call) = (&place.service, Call::default());
     for (user, private) in [("ann", false), ("bob", false), ("7", true), ("c, \"d\" é", false), ("gone", false)] {
         let patch = UserPatch { private: Some(private), name: Some(Some("N, ☂".into())), ..UserPatch::default() };
@@ -58,17 +64,29 @@ async fn product() -> Place {
     place
 }
 
+fn homes() -> Place {
+    Place::on(homes_kit::settled(Arc::new(SystemClock)))
+}
+
 #[tokio::test]
 async fn an_export_of_everything_imported_and_exported_is_the_same() {
-    let place = product().await;
+    // Keys of names are others there, and so is the order of the lines.
+    there_and_back(product().await, Place::with_secret([9; 32])).await;
+}
+
+#[tokio::test]
+async fn everything_goes_into_homes_that_settle_and_out_of_them() {
+    there_and_back(product().await, homes()).await;
+    there_and_back(product_on(homes()).await, Place::with_secret([9; 32])).await;
+}
+
+async fn there_and_back(place: Place, back: Place) {
     let lines = place.export(everything()).await;
     let count = |kind: &str| lines.iter().filter(|line| line.contains(&format!("\"type\":\"{kind}\""))).count();
     let kinds = ["user", "follow", "request", "block", "mute", "group", "group_member", "post"];
     assert_eq!(kinds.map(count), [4, 3, 1, 1, 2, 2, 1, 3], "{lines:#?}");
     assert!(!lines.iter().any(|line| line.contains("gone")), "{lines:#?}");
 
-    // Keys of names are others there, and so is the order of the lines.
-    let back = Place::with_secret([9; 32]);
     let order = |kind: &&str| kinds.iter().position(|known| known == kind).unwrap();
     let mut text: Vec<(usize, &String)> = Vec::new();
     for kind in kinds {
