@@ -111,6 +111,35 @@ fn who_is_a_celebrity_is_the_operators_to_say() {
     assert!(said.contains("feed.celebrity_followers is 50000"), "{said}");
 }
 
+/// The same people in homes whose follower lists settle, over REST and as a stream.
+#[test]
+fn the_demo_is_the_same_on_homes_that_settle() {
+    let folder = Folder::new();
+    let mut serve = command(&["serve", "--demo", "--http", "127.0.0.1:0", "--data", text(&folder.join("data"))]);
+    let server = Serving::start_as(serve.env("ENTOURAGE_STORE__URL", "memory:?homes=16"));
+    let client = Client::new(&server.base);
+    let followers = |id: &str| client.get(&format!("/api/v1/users/{id}")).body["counts"]["followers"].clone();
+    assert!(followers("ada-abe").as_u64() > Some(1_000));
+    let list = client.get("/api/v1/users/ada-abe/followers?limit=1").body;
+    assert_eq!(list["total"], followers("ada-abe"), "the number is the list");
+    let feed = client.get("/api/v1/users/amir-ali/feed?limit=50").body;
+    assert_eq!((feed["data"].as_array().unwrap().len(), &feed["has_more"]), (50, &true.into()));
+    // Every event, over all homes, by one cursor.
+    let (mut events, mut cursor) = (0, String::new());
+    loop {
+        let page = client.get(&format!("/api/v1/events?limit=200{cursor}")).body;
+        events += page["data"].as_array().unwrap().len();
+        if page["has_more"] == false {
+            break;
+        }
+        cursor = format!("&after={}", page["next_cursor"].as_str().unwrap());
+    }
+    assert!(events > 160_000, "{events} events");
+    let said = stop(server);
+    assert!(said.contains("memory, 16 homes"), "{said}");
+    assert!(!folder.join("data").exists() || std::fs::read_dir(folder.join("data")).unwrap().next().is_none());
+}
+
 /// Private ones are every twentieth from 7 on, hidden lists every fiftieth from 11 on; no number is both.
 fn users_with_a_flag() -> usize {
     (0..10_000).filter(|person| person % 20 == 7 || person % 50 == 11).count()

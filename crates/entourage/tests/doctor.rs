@@ -204,9 +204,17 @@ fn places_and_addresses_that_cannot_be_used_are_complained_of() {
     drop(busy);
     both_refuse(&with(&base, &[("http.listen", &address), ("resp.listen", &address)]));
     both_refuse(&with(&base, &[("http.listen", "192.0.2.1:7070"), ("auth.service_keys", &entry())]));
-    for url in
-        ["mysql://host/db", "embedded:here", "memory:1", "postgres://127.0.0.1:1/nobody", "postgres://[", "redis:"]
-    {
+    for url in [
+        "mysql://host/db",
+        "embedded:here",
+        "memory:1",
+        "memory:?homes=0",
+        "memory:?homes=257",
+        "memory:?houses=4",
+        "postgres://127.0.0.1:1/nobody",
+        "postgres://[",
+        "redis:",
+    ] {
         both_refuse(&with(&base, &[("store.url", url)]));
     }
     let mut server = Serving::start(&folder.join("data"));

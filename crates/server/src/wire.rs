@@ -6,7 +6,7 @@ use entourage_model::{Error, Result};
 use entourage_service::{Rules, Service};
 use entourage_store::{
     Maintenance, Store, SystemClock,
-    backends::{embedded, memory, postgres},
+    backends::{embedded, memory, partitioned, postgres},
     disk::{Disk, RealDisk},
     layers::cached,
 };
@@ -73,6 +73,13 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             let place = "memory (gone when the process ends)".to_owned();
             Ok(Opened { store: Arc::new(store), maintenance: None, place, is_remote: false })
         }
+        Some(("memory", options)) => {
+            let homes = homes(options)?;
+            let store = partitioned::Store::new(embedded::random_identity(), Arc::new(SystemClock), homes)
+                .keeping_history(settings.history_retention);
+            let place = format!("memory, {homes} homes (gone when the process ends)");
+            Ok(Opened { store: Arc::new(store), maintenance: None, place, is_remote: false })
+        }
         Some(("postgres" | "postgresql", _)) => {
             let options = postgres::Options {
                 idempotency_ttl: settings.idempotency_ttl,
@@ -92,10 +99,22 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
 /// A store that is not in a folder, in words, without changing anything in it; the same errors as opening it has.
 pub async fn look(settings: &Settings) -> Result<String> {
     match settings.store_url.split_once(':') {
+        Some(("memory", options)) if !options.is_empty() => {
+            Ok(format!("memory, {} homes: what is written is gone when the process ends", homes(options)?))
+        }
         Some(("memory", "")) => Ok("memory: what is written is gone when the process ends".to_owned()),
         Some(("postgres" | "postgresql", _)) => postgres::look(&settings.store_url, POSTGRES_SCHEMA).await,
         other => Err(no_store(other)),
     }
+}
+
+/// Of `memory:?homes=16`.
+fn homes(options: &str) -> Result<u16> {
+    let most = partitioned::Store::HOMES_MAX;
+    let homes = options.strip_prefix("?homes=").and_then(|number| number.parse().ok());
+    homes
+        .filter(|homes| (1..=most).contains(homes))
+        .ok_or_else(|| Error::invalid(format!("store.url: use memory: or memory:?homes=N, with 1 to {most} homes")))
 }
 
 /// The rest of the text may hold a password.

@@ -145,7 +145,7 @@ async fn commit(
     settings: &Settings,
     import: &Import,
 ) -> anyhow::Result<(Imported, bool, Option<ProgressFile>)> {
-    if settings.store_url == "memory:" {
+    if settings.store_url.starts_with("memory:") {
         return Err(Error::invalid("store.url is memory:, where an import would be gone at its end").into());
     }
     let Wired { store, service, .. } = wire(settings).await.map_err(in_use)?;

@@ -54,7 +54,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "store.url",
         "embedded:",
-        "where truth lives: embedded: (data.dir), postgres://user@host/database, or memory: (gone with the process)",
+        "where truth lives: embedded: (data.dir), postgres://user@host/database, or memory: (gone with the process; memory:?homes=16 in 16 homes that settle)",
     ),
     setting("log.retention", "7d", "how long events are kept"),
     setting("log.retain_bytes", "16GiB", "how many bytes of log are kept at most"),

@@ -115,3 +115,25 @@ impl ProgressFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_position_is_a_number_and_several_read_back() {
+        let noted = |text: &str| serde_json::from_str::<Progress>(text).unwrap();
+        let mut progress = Progress { sequence: 7, ..Progress::default() };
+        let written = serde_json::to_string(&progress).unwrap();
+        assert!(written.contains(r#""sequence":7"#) && !written.contains("positions"), "{written}");
+        assert_eq!(noted(&written).positions(), EventPositions::new(Lineage(0), [Sequence(7)]));
+        for positions in [
+            EventPositions::new(Lineage(0), [Sequence(9)]),
+            EventPositions::new(Lineage(2), [Sequence(9)]),
+            EventPositions::new(Lineage(0), [4, 0, 8].map(Sequence)),
+        ] {
+            progress.note(&positions);
+            assert_eq!(noted(&serde_json::to_string(&progress).unwrap()).positions(), positions);
+        }
+    }
+}

@@ -51,7 +51,7 @@ fn ask(id: &str, now: bool, connection: &Connection) -> anyhow::Result<Value> {
 fn offline(id: &str, now: bool, data: &DataArguments) -> anyhow::Result<Value> {
     let settings = Settings::check(&data.raw()?)?;
     let user = UserId::try_from(id)?;
-    if settings.store_url == "memory:" {
+    if settings.store_url.starts_with("memory:") {
         return Err(Error::invalid("store.url is memory:, where nobody is left when no server runs").into());
     }
     if settings.store_url == "embedded:" {
