@@ -12,7 +12,7 @@ use entourage_model::{
     Change, Counts, Cursor, CursorScope, Key, Kind, List, Millis, Outcome, Place, Result, Selection, User, UserId,
     Version,
 };
-use entourage_store::{Whose, Writers};
+use entourage_store::{Sweep, Whose, Writers};
 use parking_lot::Mutex;
 
 use crate::{Call, Limit, Service};
@@ -64,7 +64,7 @@ struct Board {
     /// Whoever ranks above it is on the board; `None` when everybody is.
     floor: Option<Rank>,
     /// Where the sweep stands; a request that ran out of time leaves it to the next one.
-    sweep: Sweep,
+    sweep: Stage,
     began: Option<Instant>,
     /// Whose followers changed, and may not have settled: looked at again with every answer until they have.
     settling: Vec<Key>,
@@ -73,10 +73,10 @@ struct Board {
 }
 
 #[derive(Debug, Default)]
-enum Sweep {
+enum Stage {
     #[default]
     Due,
-    Above(Key),
+    Running(Sweep),
     Done,
 }
 
@@ -173,7 +173,7 @@ impl Service {
         self.leaderboard.wanted.store(true, Ordering::SeqCst);
         let is_shared = self.store.guarantees().writers == Writers::Many;
         let is_old = board.began.is_some_and(|began| is_shared && began.elapsed() >= SHARED_MAX_AGE);
-        if (is_old && matches!(board.sweep, Sweep::Done)) || self.leaderboard.touched.lock().len() >= TOUCHED_MAX {
+        if (is_old && matches!(board.sweep, Stage::Done)) || self.leaderboard.touched.lock().len() >= TOUCHED_MAX {
             *board = Board::default();
         }
         loop {
@@ -200,23 +200,26 @@ impl Service {
 
     async fn sweep(&self, board: &mut Board) -> Result<()> {
         loop {
-            let after = match board.sweep {
-                Sweep::Done => return Ok(()),
-                Sweep::Above(key) => Some(key),
-                Sweep::Due => {
+            let mut sweep = match &board.sweep {
+                Stage::Done => return Ok(()),
+                Stage::Running(sweep) => sweep.clone(),
+                Stage::Due => {
                     board.began = Some(Instant::now());
                     // What changed before is seen by the sweep.
                     if self.is_settled().await? {
                         self.leaderboard.touched.lock().clear();
                     }
-                    None
+                    Sweep::default()
                 }
             };
-            let users = self.store.sweep_users(after, SWEEP_CHUNK).await?;
+            let Some(users) = sweep.next(&*self.store, SWEEP_CHUNK).await? else {
+                board.sweep = Stage::Done;
+                return Ok(());
+            };
             let keys: Vec<Key> = users.iter().map(|user| user.key).collect();
             let ranked = self.public_followers(&keys).await?;
             ranked.into_iter().for_each(|(key, followers)| board.set(key, followers));
-            board.sweep = users.last().map_or(Sweep::Done, |last| Sweep::Above(last.key));
+            board.sweep = Stage::Running(sweep);
         }
     }
 

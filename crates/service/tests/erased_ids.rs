@@ -186,7 +186,7 @@ async fn erasing_now_leaves_nobody_in_other_peoples_groups_and_no_end_of_a_mute(
     assert_eq!(ends().await, 0, "with the mutes went what tells of their end");
     world.store.checkpoint().await.unwrap();
     world.service.erase_now(&admin).await.unwrap();
-    let owner = world.store.sweep_users(None, 10).await.unwrap().into_iter().find(|user| user.id == bob).unwrap().key;
+    let owner = world.store.sweep_all().await.unwrap().into_iter().find(|user| user.id == bob).unwrap().key;
     assert_eq!(world.store.count_records(Space::GroupMember, owner).await.unwrap(), 1, "the other is still a member");
     for bytes in [NUMBER.to_be_bytes(), (NUMBER ^ i64::MIN).to_be_bytes(), NUMBER.to_le_bytes()] {
         let has = |name: &String| world.disk.contents(name).unwrap().windows(8).any(|window| window == bytes);

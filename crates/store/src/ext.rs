@@ -2,10 +2,10 @@
 
 use entourage_model::{
     Code, Counts, Error, Event, EventPosition, EventPositions, IdempotencyKey, Key, Kind, Outcome, Record, RecordId,
-    Result, Sequence, Space, Watermark, Write,
+    Result, Sequence, Space, User, Watermark, Write,
 };
 
-use crate::{Answer, Covered, Store, Whose, merged};
+use crate::{Answer, Covered, Store, Sweep, Whose, merged};
 
 pub trait StoreExt: Store {
     fn commit(&self, write: Write) -> impl Future<Output = Result<Outcome>> + Send {
@@ -47,6 +47,18 @@ pub trait StoreExt: Store {
 
     fn count_records(&self, space: Space, owner: Key) -> impl Future<Output = Result<u64>> + Send {
         async move { Ok(self.count_each(space, &[owner]).await?.pop().unwrap_or_default()) }
+    }
+
+    /// Everybody, by key: for stores that are small enough.
+    fn sweep_all(&self) -> impl Future<Output = Result<Vec<User>>> + Send {
+        async move {
+            let (mut sweep, mut users) = (Sweep::default(), Vec::new());
+            while let Some(page) = sweep.next(self, usize::MAX).await? {
+                users.extend(page);
+            }
+            users.sort_unstable_by_key(|user| user.key);
+            Ok(users)
+        }
     }
 
     /// Events of a store with one partition.

@@ -14,6 +14,8 @@ pub struct Guarantees {
     pub mirrors: Mirrors,
     /// How many logs of events there are; each counts its own events 1, 2, 3 …
     pub partitions: u16,
+    /// In how many ranges a sweep can be divided, so that several can share the work.
+    pub ranges: u16,
 }
 
 /// Who changes what is stored.
@@ -65,6 +67,7 @@ impl Guarantees {
             derived: Derived::InCommit,
             mirrors: Mirrors::Compared,
             partitions: 1,
+            ranges: 1,
         }
     }
 

@@ -16,6 +16,7 @@ mod report;
 mod retention;
 pub mod share;
 mod store;
+mod sweep;
 
 pub use clock::{SystemClock, SystemUptime};
 pub use ext::StoreExt;
@@ -25,3 +26,4 @@ pub use health::{Health, Unhealthy};
 pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted};
 pub use report::{Problem, Report};
 pub use store::{Answer, Covered, Identity, Progress, Store, Whose};
+pub use sweep::{Sweep, SweepCursor, Swept};

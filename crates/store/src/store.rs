@@ -6,7 +6,7 @@ use entourage_model::{
     Quota, Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Guarantees, Health, Report};
+use crate::{Guarantees, Health, Report, SweepCursor, Swept};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +125,10 @@ pub struct Progress {
 ///   server, they get what the limits say and no more. Refusals, retries, imports and follows that are there take
 ///   nothing. An edge that ended so often within a day is not followed again; an end by erasure is none. Whoever is
 ///   erased leaves no quota. `get_quotas` is the quota of each in the order asked, each as of some moment of the call.
+/// - **C23** `sweep` shows every user of a range who is there throughout, once, whatever is written meanwhile, and each
+///   user is in one of the [ranges](Guarantees::ranges). Its order is the store's own: a page costs what it looks at,
+///   however many users there are. A cursor stays good when the store is opened again; one of another store is
+///   refused. A range that is not there is empty.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -155,8 +159,8 @@ pub trait Store: Send + Sync + 'static {
     /// As [`Self::scan`], the other way round.
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
 
-    /// Users in the order of their keys, above `after`.
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>>;
+    /// Users of one range in the order of the store, behind `after`.
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept>;
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>>;
 

@@ -28,6 +28,7 @@ mod with_room {
         fresh = roomy,
         skips = [
             "races::cap_is_exact_at_9_999",
+            "sweeps::a_cursor_stays_good_after_reopening",
             "quotas::what_was_taken_survives_reopening",
             "records::a_large_group_goes_in_chunks",
             "records::records_survive_reopening",
@@ -48,6 +49,7 @@ mod evicting_all_the_time {
         fresh = cramped,
         skips = [
             "races::cap_is_exact_at_9_999",
+            "sweeps::a_cursor_stays_good_after_reopening",
             "quotas::what_was_taken_survives_reopening",
             "records::a_large_group_goes_in_chunks",
             "records::records_survive_reopening",

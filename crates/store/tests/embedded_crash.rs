@@ -502,7 +502,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again() {
         assert_eq!(refusal.code().as_str(), "storage_full");
         assert!(refusal.retry_delay().is_some());
         assert!(format!("{:?}", store.health().await).contains("StorageFull"));
-        assert_eq!(store.sweep_users(None, 10_000).await.expect("reads go on").len(), made.len() + 1);
+        assert_eq!(store.sweep_all().await.expect("reads go on").len(), made.len() + 1);
         disk.set_capacity(Some(1));
         assert!(store.checkpoint().await.is_err(), "a checkpoint needs room too");
         store.commit(user(900, false).into()).await.expect_err("still full");

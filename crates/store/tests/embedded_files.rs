@@ -64,7 +64,7 @@ fn files_stay_few_over_many_checkpoints() {
             let report = store.verify().await.unwrap();
             assert!(report.is_clean(), "{:?}", report.problems);
             assert_eq!((report.users, store.edges()), (60 * 64, 60));
-            let users = store.sweep_users(None, usize::MAX).await.unwrap();
+            let users = store.sweep_all().await.unwrap();
             assert!(users.iter().all(|user| user.name.as_deref() == Some("somebody")));
         };
         verified(&store).await;

@@ -3,7 +3,10 @@
 
 mod embedded_kit;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use embedded_kit::{identity, open_on};
 use entourage_model::{
@@ -11,7 +14,7 @@ use entourage_model::{
     Version, Write,
 };
 use entourage_store::{
-    Store as _, StoreExt as _,
+    Store as _, StoreExt as _, Sweep,
     backends::embedded::{Options, Store},
     conformance::block_on,
     disk::crash::CrashDisk,
@@ -55,6 +58,33 @@ fn past_the_memory_budget_nothing_grows_and_everything_else_goes_on() {
         assert!(store.commit(unfollow(0, 1)).await.expect("unfollows do not grow").reply.changed());
         assert!(store.verify().await.unwrap().is_clean());
     });
+}
+
+/// A sweep that looked at everybody for each page would take sixteen times as long with four times as many.
+#[test]
+fn a_sweep_of_four_times_as_many_users_takes_four_times_as_long() {
+    let least = |users: i64| {
+        let store = open_on(&CrashDisk::new(), Options::default()).expect("the store opens");
+        block_on(async {
+            let writes: Vec<Write> = (0..users).map(|number| user(number * 7_919 % users)).collect();
+            for writes in writes.chunks(1_000) {
+                store.commit_all(writes.to_vec()).await.into_iter().for_each(|made| drop(made.expect("there is room")));
+            }
+            let mut least = Duration::MAX;
+            for _ in 0..5 {
+                let (began, mut sweep, mut seen) = (Instant::now(), Sweep::default(), 0);
+                while let Some(page) = sweep.next(&store, 50).await.expect("users can be swept") {
+                    seen += page.len();
+                }
+                assert_eq!(seen as i64, users);
+                least = least.min(began.elapsed());
+            }
+            least
+        })
+    };
+    let (few, many) = (least(20_000), least(80_000));
+    println!("a sweep of 20,000 takes {few:?}, of 80,000 {many:?}");
+    assert!(many < 10 * few, "{many:?} against {few:?}");
 }
 
 async fn all(store: &Store, list: List, size: usize) -> Vec<Key> {
@@ -240,7 +270,7 @@ fn writes_without_edges_bring_checkpoints_too() {
                 return;
             }
             rename(round).await;
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("{} bytes of log", retained());
     });

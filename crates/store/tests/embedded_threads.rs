@@ -157,14 +157,14 @@ fn missed_thread(name: &'static str, options: Options, provoke: impl Fn(&Arc<Sto
     soon("a write", move || block_on(of_store.commit(follow(1, 2).into()))).unwrap_err();
     let of_store = Arc::clone(&store);
     soon("a checkpoint", move || block_on(of_store.checkpoint())).unwrap_err();
-    let users = block_on(store.sweep_users(None, 9_999)).unwrap();
+    let users = block_on(store.sweep_all()).unwrap();
     soon("closing", move || {
         let _ = block_on(store.close());
         drop(store);
     });
     let store = open_on(&disk.image(Image::Nothing), Options::tiny()).unwrap();
     block_on(async {
-        let again = store.sweep_users(None, 9_999).await.unwrap();
+        let again = store.sweep_all().await.unwrap();
         assert!(users.iter().all(|user| again.contains(user)), "acked users are gone");
         assert!(store.verify().await.unwrap().is_clean());
         commit(&store, follow(1, 2)).await;

@@ -14,7 +14,8 @@ use entourage_model::{
     Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Unhealthy, Whose,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept,
+    Unhealthy, Whose,
 };
 use tokio::sync::Semaphore;
 
@@ -148,8 +149,8 @@ impl Store for Faulty {
         self.inner.scan_up(list, after, limit).await
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        self.inner.sweep_users(after, limit).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        self.inner.sweep(range, after, limit).await
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {

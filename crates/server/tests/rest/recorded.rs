@@ -8,7 +8,9 @@ use entourage_model::{
     Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
     Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
-use entourage_store::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, Whose};
+use entourage_store::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, SweepCursor, Swept, Whose,
+};
 
 type Commit = (Write, Result<Outcome>);
 
@@ -125,8 +127,8 @@ impl Store for Recorded {
         self.inner.scan_up(list, after, limit).await
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        self.inner.sweep_users(after, limit).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        self.inner.sweep(range, after, limit).await
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {

@@ -15,7 +15,8 @@ use entourage_model::{
 use entourage_server::Stopped;
 use entourage_service::{Limits, Rules};
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose, conformance::Fixture,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept, Whose,
+    conformance::Fixture,
 };
 use serde_json::{Map, Value, json};
 
@@ -330,8 +331,8 @@ impl Store for RestStore {
         self.store.scan_up(list, after, limit).await
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        self.store.sweep_users(after, limit).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        self.store.sweep(range, after, limit).await
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {

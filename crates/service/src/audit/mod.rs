@@ -10,7 +10,7 @@ use std::{
 };
 
 use entourage_model::{Error, Millis, Result, User, UserId};
-use entourage_store::{Recounted, Report};
+use entourage_store::{Recounted, Report, Sweep};
 use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
@@ -135,11 +135,8 @@ impl Service {
         entourage_store::fail_point("audit");
         let mut report = AuditReport { started_at: self.clock.now(), ..AuditReport::default() };
         let audited = counter!("entourage_audit_users_total");
-        let mut after = None;
-        loop {
-            let users = self.store.sweep_users(after, USERS_CHUNK).await?;
-            let Some(last) = users.last() else { break };
-            after = Some(last.key);
+        let mut sweep = Sweep::default();
+        while let Some(users) = sweep.next(&*self.store, USERS_CHUNK).await? {
             for user in users {
                 self.audit_user(&user, &mut report, pace).await?;
                 audited.increment(1);

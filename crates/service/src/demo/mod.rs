@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use entourage_model::{
     Code, Condition, Error, Key, Operation, Overwrite, Post, RecordId, Result, Space, UserId, UserPatch, Write,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Sweep};
 
 pub use self::posts::DemoTraffic;
 use self::{graph::Graph, people::people};
@@ -78,15 +78,14 @@ impl Service {
 
     async fn look_for(&self, ids: &[UserId]) -> Result<Found> {
         let ids: HashSet<&UserId> = ids.iter().collect();
-        let (mut after, mut found) = (None, Found::Nobody);
-        loop {
-            let users = self.store.sweep_users(after, SWEEP).await?;
-            let Some(last) = users.last() else { return Ok(found) };
-            (after, found) = (Some(last.key), Found::Some);
+        let (mut sweep, mut found) = (Sweep::default(), Found::Nobody);
+        while let Some(users) = sweep.next(&*self.store, SWEEP).await? {
+            found = Found::Some;
             if users.iter().any(|user| !ids.contains(&user.id)) {
                 return Ok(Found::Others);
             }
         }
+        Ok(found)
     }
 
     /// Pushed or pulled as the author would be now. A post has no id of its own to recognise it by: of each author those

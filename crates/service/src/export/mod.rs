@@ -11,7 +11,7 @@ use std::{
 use entourage_model::{
     Edge, Error, Key, Kind, List, Plane, Record, RecordId, Result, Side, Space, State, User, is_member,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Sweep};
 use serde::Serialize;
 
 pub use self::packed::{Packed, Packing};
@@ -137,15 +137,15 @@ impl Export {
         let planes: Vec<Plane> =
             Plane::ALL.into_iter().filter(|plane| self.kinds.iter().any(|kind| kind.has(*plane))).collect();
         if kinds(&[ExportKind::Users]) {
-            let mut pages = Users::default();
-            while let Some(users) = pages.next(service).await? {
+            let mut pages = Sweep::default();
+            while let Some(users) = pages.next(&*service.store, PAGE).await? {
                 users.iter().try_for_each(|user| work.put(ExportKind::Users, &Row::user(user)))?;
                 seen(&work.done);
             }
         }
         if !planes.is_empty() {
-            let mut pages = Users::default();
-            while let Some(users) = pages.next(service).await? {
+            let mut pages = Sweep::default();
+            while let Some(users) = pages.next(&*service.store, PAGE).await? {
                 for user in &users {
                     for plane in &planes {
                         work.put_edges(user, *plane).await?;
@@ -155,8 +155,8 @@ impl Export {
             }
         }
         if kinds(&beyond) {
-            let mut pages = Users::default();
-            while let Some(users) = pages.next(service).await? {
+            let mut pages = Sweep::default();
+            while let Some(users) = pages.next(&*service.store, PAGE).await? {
                 for user in &users {
                     work.put_groups(user).await?;
                     work.put_posts(user).await?;
@@ -267,20 +267,6 @@ impl Work<'_> {
 
     async fn records(&self, space: Space, owner: Key) -> Result<Vec<Record>> {
         self.service.store.scan_records(space, owner, None, PAGE).await
-    }
-}
-
-/// All users, in the order of their keys.
-#[derive(Default)]
-struct Users {
-    after: Option<Key>,
-}
-
-impl Users {
-    async fn next(&mut self, service: &Service) -> Result<Option<Vec<User>>> {
-        let users = service.store.sweep_users(self.after, PAGE).await?;
-        self.after = users.last().map(|user| user.key);
-        Ok((!users.is_empty()).then_some(users))
     }
 }
 

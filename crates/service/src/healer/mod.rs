@@ -6,7 +6,7 @@ mod watch;
 use std::{collections::BTreeSet, time::Duration};
 
 use entourage_model::{Error, Key, Result, User, UserId};
-use entourage_store::{EdgeName, Healed, Maintenance};
+use entourage_store::{EdgeName, Healed, Maintenance, Sweep};
 use metrics::counter;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -69,15 +69,13 @@ impl Service {
             self.heal_user(&**maintenance, &user, &mut done).await?;
             return Ok(done);
         }
-        let mut after = None;
-        loop {
-            let users = self.store.sweep_users(after, USERS_CHUNK).await?;
-            let Some(last) = users.last() else { return Ok(done) };
-            after = Some(last.key);
+        let mut sweep = Sweep::default();
+        while let Some(users) = sweep.next(&*self.store, USERS_CHUNK).await? {
             for user in &users {
                 self.heal_user(&**maintenance, user, &mut done).await?;
             }
         }
+        Ok(done)
     }
 
     async fn heal_user(&self, maintenance: &dyn Maintenance, user: &User, done: &mut EdgesHealed) -> Result<()> {

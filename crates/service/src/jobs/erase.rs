@@ -4,7 +4,7 @@ use entourage_model::{
     CHUNK_MAX, Code, Condition, Error, Key, Operation, Record, RecordId, Reply, Result, Space, UserId, Version, Write,
     is_member,
 };
-use entourage_store::StoreExt as _;
+use entourage_store::{StoreExt as _, Sweep};
 
 use super::{
     JobKind, JobStarted, JobState,
@@ -46,19 +46,15 @@ impl Service {
     /// Takes those who are gone out of other people's groups. Nothing leads from a member to the groups, so all are looked
     /// at.
     async fn drop_gone_members(&self) -> Result<()> {
-        let mut after = None;
-        loop {
-            let owners: Vec<Key> =
-                self.store.sweep_users(after, CHUNK_MAX).await?.iter().map(|user| user.key).collect();
-            after = owners.last().copied();
-            if after.is_none() {
-                return Ok(());
-            }
+        let mut sweep = Sweep::default();
+        while let Some(users) = sweep.next(&*self.store, CHUNK_MAX).await? {
+            let owners: Vec<Key> = users.iter().map(|user| user.key).collect();
             let first = self.store.scan_each(Space::GroupMember, &owners, None, 1).await?;
             for (owner, _) in owners.into_iter().zip(first).filter(|(_, first)| !first.is_empty()) {
                 self.drop_gone_members_of(owner).await?;
             }
         }
+        Ok(())
     }
 
     async fn drop_gone_members_of(&self, owner: Key) -> Result<()> {

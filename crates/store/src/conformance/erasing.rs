@@ -116,7 +116,7 @@ pub(super) async fn whoever_comes_next_is_a_new_person(world: World) {
     assert!(world.follows(friend, key).await);
     assert_eq!(world.totals(key).await, (1, 1));
     assert!(world.done(member(friend, b"g", key, true)).await.reply.changed());
-    let swept = world.store.sweep_users(None, usize::MAX).await.expect("users can be swept");
+    let swept = world.store.sweep_all().await.expect("users can be swept");
     assert_eq!(swept.iter().filter(|user| user.key == key).count(), 1);
 }
 

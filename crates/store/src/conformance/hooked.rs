@@ -8,7 +8,9 @@ use entourage_model::{
     Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose};
+use crate::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept, Whose,
+};
 
 /// Where a test comes between; whatever it leaves out goes straight through.
 #[async_trait]
@@ -127,8 +129,8 @@ impl<H: Hooks> Store for Hooked<H> {
         self.inner.scan_up(list, after, limit).await
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        self.inner.sweep_users(after, limit).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        self.inner.sweep(range, after, limit).await
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {

@@ -2,7 +2,7 @@
 
 use super::{
     Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, posts, quotas, races,
-    records, requests, users, versions,
+    records, requests, sweeps, users, versions,
 };
 
 /// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
@@ -18,9 +18,13 @@ macro_rules! conformance_cases {
                 keep_creates_once [C3 C5];
                 a_second_id_with_the_same_key_is_refused [C3];
                 the_same_user_again_changes_nothing [C3 C12];
-                sweeping_shows_users_by_key [C2];
                 unknown_users_are_none [C9];
                 the_suspended_may_not_follow [C3];
+            }
+            sweeps {
+                everybody_is_shown_once [C2 C23];
+                nobody_is_missed_while_others_come_and_go [C23];
+                a_cursor_stays_good_after_reopening [C14 C23] if durable;
             }
             follows {
                 new_follow_is_active_at_its_version [C1 C2];

@@ -60,6 +60,7 @@ pub mod reference;
 mod requests;
 mod runtime;
 pub(crate) mod settled;
+mod sweeps;
 mod users;
 mod versions;
 mod world;

@@ -11,7 +11,10 @@ use entourage_model::{
 };
 use parking_lot::Mutex;
 
-use crate::{Answer, Covered, Derived, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, Whose};
+use crate::{
+    Answer, Covered, Derived, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept,
+    Whose,
+};
 
 /// How often a store is asked whether it has settled: some seconds.
 const TRIES: usize = 5_000;
@@ -175,8 +178,8 @@ impl Store for Settled {
         self.inner.scan_up(list, after, limit).await
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        self.inner.sweep_users(after, limit).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        self.inner.sweep(range, after, limit).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {

@@ -115,24 +115,6 @@ pub(super) async fn the_same_user_again_changes_nothing(world: World) {
     assert_eq!(world.event_names(world.end_of(&first).await, &[key]).await, Vec::<&str>::new());
 }
 
-pub(super) async fn sweeping_shows_users_by_key(world: World) {
-    let mut own = world.many_users(9).await;
-    own.sort_unstable();
-    for limit in [1, 4, 100] {
-        let mut found = Vec::new();
-        for (index, &key) in own.iter().enumerate() {
-            // Others have users too: each own one is the first at or above its key.
-            let from = Key(key.0 - 1);
-            let page = world.store.sweep_users(Some(from), limit).await.expect("users can be swept");
-            assert!(page.len() <= limit && page.is_sorted_by(|a, b| a.key < b.key), "page {index} of {limit}");
-            found.extend(page.first().map(|user| user.key));
-        }
-        assert_eq!(found, own);
-    }
-    let first = world.store.sweep_users(None, 1).await.expect("users can be swept");
-    assert!(first[0].key <= own[0], "without a start the sweep begins at the least key, negative ones included");
-}
-
 pub(super) async fn unknown_users_are_none(world: World) {
     let user = world.user().await;
     let (early, late) = (world.stranger(), world.stranger());

@@ -15,7 +15,7 @@ pub(crate) async fn ask(store: &dyn Store) -> Answers {
     let mut note = |question: String, answer: Result<String>| {
         answers.push((question, answer.map_err(|error| error.detail().to_owned())));
     };
-    note("users".into(), store.sweep_users(None, usize::MAX).await.map(|users| format!("{users:?}")));
+    note("users".into(), store.sweep_all().await.map(|users| format!("{users:?}")));
     for number in 0..USERS {
         let user = Key(number);
         note(format!("counts of {number}"), store.get_counts(user).await.map(|counts| format!("{counts:?}")));

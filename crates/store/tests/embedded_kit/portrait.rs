@@ -16,7 +16,7 @@ pub(crate) async fn portrait(store: &dyn Store) -> Result<String> {
 /// Of whoever has not everything left.
 async fn quotas(store: &dyn Store) -> Result<String> {
     let mut text = String::new();
-    let users: Vec<Key> = store.sweep_users(None, usize::MAX).await?.iter().map(|user| user.key).collect();
+    let users: Vec<Key> = store.sweep_all().await?.iter().map(|user| user.key).collect();
     for (user, quota) in users.iter().zip(store.get_quotas(&users).await?) {
         if quota != Quota::default() {
             let _ = writeln!(text, "  {user} {quota:?}");
@@ -64,7 +64,7 @@ async fn events(store: &dyn Store) -> Result<String> {
 /// Records and history of everybody and of the server, page by page and one by one.
 async fn beyond(store: &dyn Store) -> Result<String> {
     let mut text = String::new();
-    let users = store.sweep_users(None, usize::MAX).await?;
+    let users = store.sweep_all().await?;
     for owner in users.iter().map(|user| user.key).chain([Key::SERVER]) {
         for space in Space::ALL {
             let mut after = None;
@@ -94,7 +94,7 @@ async fn beyond(store: &dyn Store) -> Result<String> {
 /// All but the events.
 pub(crate) async fn graph(store: &dyn Store) -> Result<String> {
     let mut text = String::new();
-    let users = store.sweep_users(None, usize::MAX).await?;
+    let users = store.sweep_all().await?;
     let keys: Vec<Key> = users.iter().map(|user| user.key).collect();
     for user in &users {
         let _ = writeln!(text, "{user:?} {:?}", store.get_counts(user.key).await?);

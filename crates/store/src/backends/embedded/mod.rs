@@ -88,7 +88,10 @@ pub use self::{
     left_out::{Check, leave_out},
     planted::Damage,
 };
-use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Unhealthy, Whose, disk::Disk, share};
+use crate::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, Unhealthy, Whose, disk::Disk,
+    share,
+};
 
 /// Edges that are looked up before others get their turn: each may be in a block of its own.
 const EDGES_AT_ONCE: usize = 16;
@@ -398,9 +401,24 @@ impl crate::Store for Store {
         Ok(page)
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        // Everybody's key is looked at.
-        self.beside(move |engine| Ok(read::sweep(&engine.state, after, limit))).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        let mut from = match after {
+            _ if range > 0 => return Ok(Swept::default()),
+            Some(after) => after.ordinal()?.saturating_add(1),
+            None => 0,
+        };
+        let mut users = Vec::new();
+        // Where many were erased a page ends before it is full.
+        let until = from.saturating_add(u32::try_from(limit).unwrap_or(u32::MAX).max(read::SWEPT_AT_ONCE));
+        while users.len() < limit && from < until {
+            let before = from;
+            let is_end = read::sweep(&self.engine.state, &mut from, until, limit, &mut users);
+            share::spend_rows((from - before) as usize).await;
+            if is_end {
+                return Ok(Swept { users, next: None });
+            }
+        }
+        Ok(Swept { users, next: from.checked_sub(1).map(SweepCursor::of_ordinal) })
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {

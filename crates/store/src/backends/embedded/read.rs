@@ -13,6 +13,7 @@ use super::{
     state::{ListKey, Shard, State},
     tail::{Direction, TailValue},
 };
+use crate::share;
 
 /// How often a read looks again when blocks moved under it.
 const RETRIES: usize = 16;
@@ -265,20 +266,28 @@ fn get_in(
     Err(Fault::damaged("following blocks", 0, format!("edge {follower} → {target} is in memory and in no block")))
 }
 
-/// Users in the order of their keys, above `after`.
-pub(super) fn sweep(state: &State, after: Option<Key>, limit: usize) -> Vec<User> {
-    let is_next = |key: &Key| after.is_none_or(|after| *key > after);
-    let mut keys: Vec<Key> = state.keys().iter().copied().filter(is_next).collect();
-    if state.erased().total() > 0 {
-        // Ordinals of the erased are never given again: a key may have several, and at most one counts.
-        keys.retain(|key| state.ordinal(*key).is_some());
-        keys.sort_unstable();
-        keys.dedup();
+/// How many ordinals a page of a sweep looks at, however few users it wants.
+pub(super) const SWEPT_AT_ONCE: u32 = 4_096;
+
+/// Adds users by ordinal from `from` on, until there are `limit`, or as many ordinals were looked at as a task may without
+/// giving way. Says whether that was the last ordinal. Those of the erased are never given again: a key may have
+/// several, and at most one counts.
+pub(super) fn sweep(state: &State, from: &mut u32, until: u32, limit: usize, users: &mut Vec<User>) -> bool {
+    let (keys, count): (SmallVec<[Key; share::CHUNK]>, u32) = {
+        let keys = state.keys();
+        let some = keys.get(*from as usize..).unwrap_or_default();
+        let wanted = share::CHUNK.min(until.saturating_sub(*from) as usize);
+        (some.iter().take(wanted).copied().collect(), keys.len() as u32)
+    };
+    for key in keys {
+        if users.len() >= limit {
+            return false;
+        }
+        let ordinal = *from;
+        *from += 1;
+        if state.ordinal(key) == Some(ordinal) {
+            users.extend(state.user(key));
+        }
     }
-    if limit < keys.len() {
-        keys.select_nth_unstable(limit);
-        keys.truncate(limit);
-    }
-    keys.sort_unstable();
-    keys.into_iter().filter_map(|key| state.user(key)).collect()
+    *from >= count
 }

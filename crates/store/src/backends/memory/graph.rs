@@ -8,10 +8,11 @@ use std::{
 
 use entourage_model::{
     Cause, Change, Counts, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, List, Moments, Outcome,
-    Page, Place, Plane, Quota, Record, RecordId, Side, Space, User, UserChange, Version, View,
+    Page, Place, Plane, Quota, Record, RecordId, Result, Side, Space, User, UserChange, Version, View,
 };
 
 use super::documents::Documents;
+use crate::{SweepCursor, Swept};
 
 const IDEMPOTENCY_TTL_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
@@ -213,6 +214,12 @@ impl Graph {
     pub fn users_above(&self, after: Option<Key>) -> impl Iterator<Item = &User> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.users.range((from, Bound::Unbounded)).map(|(_, user)| user)
+    }
+
+    /// Users by key, behind the one where a page ended.
+    pub fn sweep(&self, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        let after = after.map(SweepCursor::key).transpose()?;
+        Ok(Swept::by_key(self.users_above(after).take(limit).cloned().collect(), limit))
     }
 
     pub(in crate::backends) fn documents(&self) -> &Documents {

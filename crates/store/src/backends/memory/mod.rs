@@ -16,7 +16,9 @@ use parking_lot::RwLock;
 
 pub use self::graph::Graph;
 pub(super) use self::verify::verify;
-use crate::{Answer, Covered, Guarantees, Health, Identity, Progress, Report, Whose, retention, share};
+use crate::{
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, Whose, retention, share,
+};
 
 /// Everything behind one lock; gone with the process.
 pub struct Store {
@@ -160,8 +162,10 @@ impl crate::Store for Store {
         Ok(self.inner.read().graph.scan_up(list, after, limit))
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        let swept = if range == 0 { self.inner.read().graph.sweep(after, limit)? } else { Swept::default() };
+        share::spend_rows(swept.users.len()).await;
+        Ok(swept)
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {

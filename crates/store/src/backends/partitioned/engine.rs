@@ -74,6 +74,11 @@ impl Engine {
         self.planted.is(bug)
     }
 
+    /// How many homes there are.
+    pub(super) fn count(&self) -> u16 {
+        u16::try_from(self.homes.len()).unwrap_or(u16::MAX)
+    }
+
     pub(super) fn home_of(&self, key: Key) -> usize {
         route::home_of(key, self.homes.len())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use entourage_model::{Counts, Key, Kind, List, Page, Place, Record, RecordId, Side, Space, State, User, View, tally};
+use entourage_model::{Counts, Key, Kind, List, Page, Place, Record, RecordId, Side, Space, State, View, tally};
 
 use super::{engine::Engine, home::Home, route};
 
@@ -40,14 +40,6 @@ impl Engine {
         };
         let page = first.out.scan(List::following(one), None, usize::MAX - 1);
         found.extend(page.edges.iter().map(|edge| edge.target).filter(is_common).take(limit));
-    }
-
-    pub(super) fn users_above(&self, after: Option<Key>, limit: usize) -> Vec<User> {
-        let first = |home: &Home| home.out.users_above(after).take(limit).cloned().collect::<Vec<_>>();
-        let mut users: Vec<User> = self.homes.iter().flat_map(|home| first(&home.lock())).collect();
-        users.sort_unstable_by_key(|user| user.key);
-        users.truncate(limit);
-        users
     }
 
     pub(super) fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {

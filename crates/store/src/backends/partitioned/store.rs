@@ -17,8 +17,8 @@ use super::{
     write::Written,
 };
 use crate::{
-    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, Unhealthy, Whose,
-    Writers, backends::memory, fail_point, retention, share,
+    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, SweepCursor, Swept,
+    Unhealthy, Whose, Writers, backends::memory, fail_point, retention, share,
 };
 
 /// How many halves are published or applied in one go.
@@ -151,7 +151,8 @@ impl crate::Store for Store {
             order: CommitOrder::Unknown,
             derived: Derived::Settling,
             mirrors: Mirrors::Compared,
-            partitions: u16::try_from(self.engine.homes.len()).unwrap_or(u16::MAX),
+            partitions: self.engine.count(),
+            ranges: self.engine.count(),
         }
     }
 
@@ -231,10 +232,11 @@ impl crate::Store for Store {
         Ok(page)
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        let users = self.engine.users_above(after, limit);
-        share::spend_rows(users.len()).await;
-        Ok(users)
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        let Some(home) = self.engine.homes.get(usize::from(range)) else { return Ok(Swept::default()) };
+        let swept = home.lock().out.sweep(after, limit)?;
+        share::spend_rows(swept.users.len()).await;
+        Ok(swept)
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {

@@ -46,8 +46,8 @@ use self::{
 };
 pub use self::{look::look, options::Options};
 use crate::{
-    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, Unhealthy, Whose,
-    Writers,
+    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, SweepCursor, Swept,
+    Unhealthy, Whose, Writers,
 };
 
 const CONNECTIONS_MAX: usize = 16;
@@ -148,6 +148,7 @@ impl crate::Store for Store {
             derived: Derived::InCommit,
             mirrors: Mirrors::OneRow,
             partitions: 1,
+            ranges: 1,
         }
     }
 
@@ -207,8 +208,13 @@ impl crate::Store for Store {
         Ok(answering(retrying(|| self.read_page(list, after, true, limit))).await?)
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        Ok(answering(retrying(|| self.read_users_above(after, limit))).await?)
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        if range > 0 {
+            return Ok(Swept::default());
+        }
+        let after = after.map(SweepCursor::key).transpose()?;
+        let users = answering(retrying(|| self.read_users_above(after, limit))).await?;
+        Ok(Swept::by_key(users, limit))
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {

@@ -134,6 +134,7 @@ enum Bug {
     /// A follow that ended because its target was erased was flipped.
     ErasingIsAFlip,
     ReopensWithoutQuotas,
+    SweepsMissTheLastOfAPage,
 }
 
 /// Which case notices which bug.
@@ -195,6 +196,8 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::ImportsMoveToNow, "blocks::from_a_file_they_stand_where_their_time_says"),
     (Bug::HistoryForgetsRequests, "past::each_end_is_told_once_newest_first"),
     (Bug::RecreatesTooSoon, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
+    (Bug::SweepsMissTheLastOfAPage, "sweeps::everybody_is_shown_once"),
+    (Bug::SweepsMissTheLastOfAPage, "sweeps::nobody_is_missed_while_others_come_and_go"),
     (Bug::SuspensionIsForShow, "users::the_suspended_may_not_follow"),
     (Bug::MutesKeepTheirEnd, "blocks::a_mute_may_end_by_itself"),
     (Bug::MuteEndsPileUp, "blocks::the_record_of_a_mutes_end_goes_with_it"),

@@ -16,7 +16,8 @@ use parking_lot::RwLock;
 
 use super::Bug;
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, SystemClock, Whose, backends::memory::Graph,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, SweepCursor, Swept, SystemClock, Whose,
+    backends::memory::Graph,
 };
 
 pub(super) struct Planted {
@@ -505,8 +506,11 @@ impl Store for Planted {
         Ok(self.inner.read().graph.scan_up(list, after, limit))
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        Ok(self.inner.read().graph.users_above(after).take(limit).cloned().collect())
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        let mut swept = if range == 0 { self.inner.read().graph.sweep(after, limit)? } else { Swept::default() };
+        let is_missed = self.bug == Bug::SweepsMissTheLastOfAPage && swept.next.is_some();
+        swept.users.truncate(swept.users.len() - usize::from(is_missed));
+        Ok(swept)
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {

@@ -9,7 +9,7 @@ use entourage_model::{
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
-    Answer, Derived, Store, StoreExt as _,
+    Answer, Derived, Store, StoreExt as _, Sweep,
     conformance::{
         pages,
         reference::{Entry, Reference},
@@ -133,21 +133,20 @@ impl Comparison {
         if seen != expected {
             return Err(format!("C2: users must be {expected:?}, not {seen:?}"));
         }
-        let (mut after, mut swept) = (None, Vec::new());
-        loop {
-            let size = self.rng.random_range(1..40);
-            let page = store.sweep_users(after, size).await.map_err(|error| error.to_string())?;
-            let Some(last) = page.last() else { break };
-            if page.len() > size || !page.is_sorted_by(|a, b| a.key < b.key) {
-                return Err(format!("C2: a sweep of {size} after {after:?} gave {page:?}"));
+        let (mut sweep, mut swept) = (Sweep::default(), Vec::new());
+        let mut size = self.rng.random_range(1..40);
+        while let Some(page) = sweep.next(store, size).await.map_err(|error| error.to_string())? {
+            if page.len() > size {
+                return Err(format!("C23: a sweep of {size} gave {page:?}"));
             }
-            after = Some(last.key);
             swept.extend(page.into_iter().filter(|user| self.everyone.contains(&user.key)));
+            size = self.rng.random_range(1..40);
         }
+        swept.sort_by_key(|user| user.key);
         let mut expected: Vec<_> = expected.into_iter().flatten().collect();
         expected.sort_by_key(|user| user.key);
         if swept != expected {
-            return Err(format!("C2: the sweep must show {expected:?}, not {swept:?}"));
+            return Err(format!("C23: the sweep must show {expected:?}, not {swept:?}"));
         }
         Ok(())
     }

@@ -36,8 +36,8 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SystemClock, SystemUptime, Unhealthy, Whose,
-    disk::Disk,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, SystemClock, SystemUptime,
+    Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it stands around.
@@ -235,8 +235,8 @@ impl crate::Store for Store {
         self.shared.inner.scan_up(list, after, limit).await
     }
 
-    async fn sweep_users(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>> {
-        self.shared.inner.sweep_users(after, limit).await
+    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
+        self.shared.inner.sweep(range, after, limit).await
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
