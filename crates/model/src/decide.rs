@@ -13,13 +13,15 @@ use smallvec::{SmallVec, smallvec};
 
 pub use self::halves::{Half, Judgement};
 use crate::{
-    Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis,
-    Moments, Operation, Outcome, Overwrite, Quota, Record, RecordId, Refusal, Reply, Sequence, Space, State, User,
-    UserChange, UserId, UserPatch, Version, Watermark, Write,
+    Buckets, Cause, Change, Decision, Edge, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key,
+    Kind, Millis, Moments, Operation, Outcome, Overwrite, Quota, Record, RecordId, Refusal, Reply, Sequence, Space,
+    State, User, UserChange, UserId, UserPatch, Version, Watermark, Write,
 };
 
 /// What a decision may look at: the state its commit will change, held still.
 pub trait View {
+    /// Over how many owners the server's own records are spread.
+    fn buckets(&self) -> Buckets;
     fn user_exists(&self, key: Key) -> bool;
     fn is_private(&self, key: Key) -> bool;
     /// Whether a user's right to follow is suspended.
@@ -58,7 +60,7 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
     let decided = decide(view, &write.operation, version);
     let quota = limits::take(view, &write.operation, write.limits.as_ref(), &decided, version)?;
     let Decision { reply, mut changes } = decided?;
-    changes.extend(write.tally.as_ref().and_then(|id| records::count(view, id, &reply)));
+    changes.extend(write.tally.as_ref().and_then(|id| records::count(view, write.operation.home(), id, &reply)));
     let watermark = Watermark::at(last.plus(changes.len() as u64));
     let idempotency = write.idempotency.map(|key| Box::new(IdempotencyRecord { key, version, reply }));
     Ok(Outcome { watermark, version, reply, changes, idempotency, quota, replayed: false })
@@ -307,7 +309,7 @@ fn put_user(
     version: Version,
 ) -> Result<Decision, Refusal> {
     let before = view.user(key);
-    if key == Key::SERVER {
+    if key.is_server() {
         return Err(Refusal::IdTaken);
     }
     if before.as_ref().is_some_and(|user| user.id != *id) {

@@ -4,6 +4,7 @@ use std::{fmt, hash::Hasher};
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Result, Secret, UserId};
 
@@ -15,8 +16,13 @@ pub struct Key(pub i64);
 impl Key {
     pub const MIN: Self = Self(i64::MIN);
     pub const MAX: Self = Self(i64::MAX);
-    /// Owns what belongs to the server itself. Nobody is a user with it.
+    /// Owns what belongs to the server itself, where that is not spread over [`Buckets`]. Nobody is a user with it.
     pub const SERVER: Self = Self::MIN;
+
+    /// Whether it is the server's, or one of the most buckets there can be. Nobody is a user with those either.
+    pub const fn is_server(self) -> bool {
+        self.0 <= i64::MIN + Buckets::MAX as i64
+    }
 
     /// With its sign turned a key orders as bytes as it does as a number.
     pub(crate) const fn to_ordered_bytes(self) -> [u8; 8] {
@@ -25,6 +31,45 @@ impl Key {
 
     pub(crate) const fn from_ordered_bytes(bytes: [u8; 8]) -> Self {
         Self(i64::from_be_bytes(bytes) ^ i64::MIN)
+    }
+}
+
+/// Over how many owners a store spreads what belongs to the server and is about somebody, so that no place is touched by
+/// all writes. A store that commits everything in one place has one: [`Key::SERVER`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buckets(u16);
+
+impl Buckets {
+    pub const ONE: Self = Self(1);
+    pub const MAX: u16 = 256;
+
+    /// At least one, at most [`Self::MAX`].
+    pub fn new(count: u16) -> Self {
+        Self(count.clamp(1, Self::MAX))
+    }
+
+    /// The number of the bucket in which everything about this key lies; a bucket lies in itself.
+    pub fn index_of(self, key: Key) -> u16 {
+        let bucket = key.0.wrapping_sub(i64::MIN + 1);
+        match u16::try_from(bucket) {
+            Ok(bucket) if bucket < self.0 => bucket,
+            _ => (xxh3_64(&key.0.to_be_bytes()) % u64::from(self.0)) as u16,
+        }
+    }
+
+    /// Who owns what is the server's and about this key.
+    pub fn of(self, key: Key) -> Key {
+        if self == Self::ONE { Key::SERVER } else { Key(i64::MIN + 1 + i64::from(self.index_of(key))) }
+    }
+
+    /// All owners.
+    pub fn all(self) -> impl Iterator<Item = Key> + Clone {
+        let first = if self == Self::ONE { i64::MIN } else { i64::MIN + 1 };
+        (0..self.0).map(move |index| Key(first + i64::from(index)))
+    }
+
+    pub fn has(self, owner: Key) -> bool {
+        owner.is_server() && self.of(owner) == owner
     }
 }
 
@@ -93,6 +138,25 @@ mod tests {
         for bytes in [&b""[..], &[b'x'; 129], b"nul\0", b"\xff"] {
             assert_eq!(hasher(1).key_of(bytes).unwrap_err().code(), Code::InvalidId, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn what_is_about_a_key_lies_in_one_bucket() {
+        assert_eq!(Buckets::ONE.all().collect::<Vec<_>>(), [Key::SERVER]);
+        assert!(Buckets::ONE.has(Key::SERVER) && !Buckets::ONE.has(Key(i64::MIN + 1)) && !Buckets::ONE.has(Key(1)));
+        for count in [2, 16, Buckets::MAX] {
+            let buckets = Buckets::new(count);
+            let all: Vec<Key> = buckets.all().collect();
+            assert_eq!(all.len(), usize::from(count));
+            assert!(all.iter().all(|key| key.is_server() && buckets.of(*key) == *key && buckets.has(*key)));
+            assert!(!buckets.has(Key::SERVER) && Key::SERVER.is_server());
+            let mut used: Vec<Key> = (0..10_000).map(|number| buckets.of(Key(number - 5_000))).collect();
+            used.sort_unstable();
+            used.dedup();
+            assert_eq!(used, all, "every bucket is somebody's");
+        }
+        assert_eq!(Buckets::new(0), Buckets::ONE);
+        assert!(!Key(i64::MIN + 257).is_server() && !Key(0).is_server() && !Key::MAX.is_server());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use event::{Event, EventBody, EventCursor};
 pub use external_id::{ExternalId, external_post, external_post_value};
 pub use history::Ended;
 pub use id::UserId;
-pub use key::{Key, KeyHasher};
+pub use key::{Buckets, Key, KeyHasher};
 pub use list::{List, Page, Place, Plane, Side};
 pub use operation::{Cause, IdempotencyKey, Operation, Overwrite, UserPatch, Write};
 pub use outcome::{Change, Decision, IdempotencyRecord, Outcome, Refusal, Reply, UserChange};

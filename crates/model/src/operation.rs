@@ -142,7 +142,7 @@ pub enum Operation {
         key: Key,
         suspended: bool,
     },
-    /// Writes a record, or removes it (`value` is `None`). `owner` is a user or [`Key::SERVER`]; `cap` bounds the
+    /// Writes a record, or removes it (`value` is `None`). `owner` is a user or the server; `cap` bounds the
     /// records of this owner in this space. Members of groups are written with `GroupMember`. Removing a group
     /// removes its members with it, a bounded number in one commit: repeat it while it changes something.
     PutRecord {
@@ -212,7 +212,8 @@ pub struct Write {
     pub idempotency: Option<IdempotencyKey>,
     /// The commit's version will be greater.
     pub floor: Version,
-    /// A record of the server's in [`Space::Job`] that counts, in this very commit, the edges and posts it changes.
+    /// A record of the server's in [`Space::Job`] that counts, in this very commit, the edges and posts it changes: in the
+    /// bucket of [`Operation::home`].
     pub tally: Option<RecordId>,
     /// How often a new follow may be made; without them there is no limit but the cap. Other operations have none.
     pub limits: Option<FollowLimits>,
@@ -225,6 +226,26 @@ impl From<Operation> for Write {
 }
 
 impl Operation {
+    /// The user in whose home it is decided: whose edge, or whose things, it changes.
+    pub fn home(&self) -> Key {
+        match *self {
+            // The edge is the follower's.
+            Self::RemoveFollower { follower, .. } | Self::Accept { follower, .. } | Self::Reject { follower, .. } => {
+                follower
+            }
+            // A record of the server's that is about one user.
+            Self::PutRecord { space, owner, ref id, .. } if owner.is_server() => {
+                let about = match space {
+                    Space::Fanout | Space::Erased => id.key(),
+                    Space::Job => id.mute_end().map(|(_, actor, _)| actor),
+                    _ => None,
+                };
+                about.unwrap_or(owner)
+            }
+            ref other => other.parties().0,
+        }
+    }
+
     /// The user whose own things this changes, and the other one.
     pub const fn parties(&self) -> (Key, Option<Key>) {
         match *self {

@@ -57,6 +57,12 @@ impl Space {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// Whether what the server keeps of it lies in [`crate::Buckets`]: the rest is written seldom, under
+    /// [`Key::SERVER`].
+    pub const fn is_spread(self) -> bool {
+        matches!(self, Self::Job | Self::PostAuthor | Self::Fanout | Self::Erased)
+    }
+
     /// Whether readers of events hear of its changes; the others' events are the store's own.
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Group | Self::GroupMember | Self::Import | Self::Post)

@@ -123,8 +123,9 @@ impl Service {
         keys.dedup();
         let users = self.users_by_key(&keys).await?;
         // Whoever has a number for an id is named by the key; others may have gone, or be others than they were.
+        let buckets = self.store.guarantees().buckets;
         let named: Vec<(Key, RecordId)> =
-            keys.iter().filter(|key| **key < Key(0)).map(|key| (Key::SERVER, RecordId::of_key(*key))).collect();
+            keys.iter().filter(|key| **key < Key(0)).map(|key| (buckets.of(*key), RecordId::of_key(*key))).collect();
         let mut erased = HashMap::new();
         for record in self.store.get_records(Space::Erased, &named).await?.into_iter().flatten() {
             let id = std::str::from_utf8(&record.value).ok().and_then(|text| UserId::try_from(text).ok());

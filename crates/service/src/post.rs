@@ -245,8 +245,8 @@ impl Service {
 
     /// A post with its author, whoever asks.
     pub(crate) async fn stored_post(&self, id: Version) -> Result<(User, Record)> {
-        let index = self.store.get_record(Space::PostAuthor, Key::SERVER, &RecordId::of_post_author(id)).await?;
-        let index = index.ok_or_else(post_not_found)?;
+        let index = self.store.get_server_record(Space::PostAuthor, &RecordId::of_post_author(id)).await?;
+        let (_, index) = index.ok_or_else(post_not_found)?;
         let author = post_author(&index.value)?;
         let record = self.store.get_record(Space::Post, author, &RecordId::of_version(id)).await?;
         let user = self.users_by_key(&[author]).await?.remove(&author);

@@ -49,6 +49,38 @@ pub trait StoreExt: Store {
         async move { Ok(self.count_each(space, &[owner]).await?.pop().unwrap_or_default()) }
     }
 
+    /// A record of the server's, in whatever bucket it lies, with its owner.
+    fn get_server_record(
+        &self,
+        space: Space,
+        id: &RecordId,
+    ) -> impl Future<Output = Result<Option<(Key, Record)>>> + Send {
+        async move {
+            let places: Vec<(Key, RecordId)> =
+                self.guarantees().buckets.all().map(|owner| (owner, id.clone())).collect();
+            let found = self.get_records(space, &places).await?;
+            Ok(places.into_iter().zip(found).find_map(|((owner, _), record)| Some((owner, record?))))
+        }
+    }
+
+    /// Records of the server's over all buckets in the order of their ids, with their owners. Equal ids follow each other.
+    fn scan_server_records(
+        &self,
+        space: Space,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(Key, Record)>>> + Send {
+        async move {
+            let owners: Vec<Key> = self.guarantees().buckets.all().collect();
+            let lists = self.scan_each(space, &owners, after, limit).await?;
+            let owned = |(owner, list): (Key, Vec<Record>)| list.into_iter().map(move |record| (owner, record));
+            let mut records: Vec<(Key, Record)> = owners.into_iter().zip(lists).flat_map(owned).collect();
+            records.sort_by(|(_, one), (_, other)| one.id.cmp(&other.id));
+            records.truncate(limit);
+            Ok(records)
+        }
+    }
+
     /// Everybody, by key: for stores that are small enough.
     fn sweep_all(&self) -> impl Future<Output = Result<Vec<User>>> + Send {
         async move {

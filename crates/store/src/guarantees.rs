@@ -1,6 +1,8 @@
 //! What a store promises beyond the clauses of its contract, each promise with a name of its own. The service asks for
 //! these by name, and the conformance suite leaves out a case for one of these and for nothing else.
 
+use entourage_model::Buckets;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarantees {
     pub name: &'static str,
@@ -16,6 +18,8 @@ pub struct Guarantees {
     pub partitions: u16,
     /// In how many ranges a sweep can be divided, so that several can share the work.
     pub ranges: u16,
+    /// Over how many owners the server's own records are spread (C24).
+    pub buckets: Buckets,
 }
 
 /// Who changes what is stored.
@@ -68,6 +72,7 @@ impl Guarantees {
             mirrors: Mirrors::Compared,
             partitions: 1,
             ranges: 1,
+            buckets: Buckets::ONE,
         }
     }
 

@@ -129,6 +129,9 @@ pub struct Progress {
 ///   user is in one of the [ranges](Guarantees::ranges). Its order is the store's own: a page costs what it looks at,
 ///   however many users there are. A cursor stays good when the store is opened again; one of another store is
 ///   refused. A range that is not there is empty.
+/// - **C24** No place is touched by all writes. What the server keeps of somebody (who wrote a post, when a mute ends, how
+///   posts travel, the id of the erased, what a job counts) lies in that user's [bucket](Guarantees::buckets), and
+///   nowhere else; only spaces that are not [spread](Space::is_spread) may lie under [`Key::SERVER`] beside them.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;

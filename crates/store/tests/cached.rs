@@ -27,8 +27,8 @@ mod with_room {
     entourage_store::conformance!(
         fresh = roomy,
         skips = [
-            "races::cap_is_exact_at_9_999",
             "sweeps::a_cursor_stays_good_after_reopening",
+            "races::cap_is_exact_at_9_999",
             "quotas::what_was_taken_survives_reopening",
             "records::a_large_group_goes_in_chunks",
             "records::records_survive_reopening",
@@ -48,8 +48,8 @@ mod evicting_all_the_time {
     entourage_store::conformance!(
         fresh = cramped,
         skips = [
-            "races::cap_is_exact_at_9_999",
             "sweeps::a_cursor_stays_good_after_reopening",
+            "races::cap_is_exact_at_9_999",
             "quotas::what_was_taken_survives_reopening",
             "records::a_large_group_goes_in_chunks",
             "records::records_survive_reopening",

@@ -22,9 +22,9 @@ macro_rules! suite {
             entourage_store::conformance!(
                 fresh = fresh,
                 skips = [
+                    "sweeps::a_cursor_stays_good_after_reopening",
                     "events::progress_tells_which_outcomes_are_listed",
                     "races::histories_are_linear",
-                    "sweeps::a_cursor_stays_good_after_reopening",
                     "quotas::what_was_taken_survives_reopening",
                     "records::records_survive_reopening",
                     "posts::they_survive_reopening",

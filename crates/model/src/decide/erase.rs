@@ -17,7 +17,7 @@ pub(super) fn user(view: &impl View, key: Key, created: Option<Version>) -> Deci
     let value: Box<[u8]> = user.id.as_str().as_bytes().into();
     let gone = UserChange { key, existed: true, after: None, is_suspension: false, erased: Some(user.id) };
     let mut changes = smallvec![Change::User(gone)];
-    let (owner, id) = (Key::SERVER, RecordId::of_key(key));
+    let (owner, id) = (view.buckets().of(key), RecordId::of_key(key));
     // The server's own record of them goes at once: none is written of whoever is no user.
     if let Some(record) = view.record(Space::Fanout, owner, &id) {
         let (space, id, before) = (Space::Fanout, id.clone(), Some(record.version));
@@ -61,7 +61,7 @@ fn erase_posts(view: &impl View, key: Key, limit: usize) -> Decision {
     let going = found.iter().take(limit);
     // Their external ids went with the author.
     let mut changes: SmallVec<[Change; 1]> =
-        going.flat_map(|(id, known)| posts::removal(key, id, *known, None)).collect();
+        going.flat_map(|(id, known)| posts::removal(view.buckets(), key, id, *known, None)).collect();
     let (removed, left) = (found.len().min(limit) as u32, found.len() > limit);
     if removed > 0 {
         changes.extend(ended(view, key, left));
@@ -71,7 +71,7 @@ fn erase_posts(view: &impl View, key: Key, limit: usize) -> Decision {
 
 /// With the last of it the id is written again: it is kept from now on for as long as the events of this commit.
 fn ended(view: &impl View, key: Key, left: bool) -> Option<Change> {
-    let (space, owner, id) = (Space::Erased, Key::SERVER, RecordId::of_key(key));
+    let (space, owner, id) = (Space::Erased, view.buckets().of(key), RecordId::of_key(key));
     let record = view.record(space, owner, &id).filter(|_| !left)?;
     Some(Change::Record(RecordChange { space, owner, id, before: Some(record.version), after: Some(record.value) }))
 }

@@ -106,12 +106,16 @@ fn nothing() -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IdempotencyRecord, Millis, Moments, Quota, Record, RecordId, Space, UserId};
+    use crate::{Buckets, IdempotencyRecord, Millis, Moments, Quota, Record, RecordId, Space, UserId};
 
     /// One edge, as the home that is asked has it.
     struct One(Option<(Kind, Key, Key, EdgeValue)>);
 
     impl View for One {
+        fn buckets(&self) -> Buckets {
+            Buckets::ONE
+        }
+
         fn user_exists(&self, _: Key) -> bool {
             true
         }

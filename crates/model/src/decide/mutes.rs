@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::View;
-use crate::{Change, Decision, EdgeChange, Expiry, Key, Kind, RecordChange, RecordId, Space};
+use crate::{Change, Decision, EdgeChange, Expiry, Kind, RecordChange, RecordId, Space};
 
 /// Adds what the decision's mutes do to the records of their ends, behind all other changes.
 pub(super) fn follow_ends(view: &impl View, decision: &mut Decision) {
@@ -18,7 +18,7 @@ pub(super) fn follow_ends(view: &impl View, decision: &mut Decision) {
         }
         let mut put = |at: Option<Expiry>, is_there: bool| {
             let Some(id) = at.map(|at| RecordId::of_mute_end(at, actor, target)) else { return };
-            let (space, owner) = (Space::Job, Key::SERVER);
+            let (space, owner) = (Space::Job, view.buckets().of(actor));
             let known = view.record(space, owner, &id).map(|record| record.version);
             if known.is_some() != is_there {
                 let after = is_there.then(Box::default);

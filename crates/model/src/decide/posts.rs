@@ -5,14 +5,14 @@ use smallvec::SmallVec;
 
 use super::{View, actor};
 use crate::{
-    Change, Decision, ExternalId, Key, Millis, POSTS_AT_ONCE_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId,
-    Refusal, Reply, Space, Version, external_post, external_post_value, post_author, post_author_value, post_id_prefix,
-    post_ids_at,
+    Buckets, Change, Decision, ExternalId, Key, Millis, POSTS_AT_ONCE_MAX, RECORD_MAX_BYTES, Record, RecordChange,
+    RecordId, Refusal, Reply, Space, Version, external_post, external_post_value, post_author, post_author_value,
+    post_id_prefix, post_ids_at,
 };
 
 pub(super) fn publish(view: &impl View, author: Key, value: &[u8], version: Version) -> Result<Decision, Refusal> {
     may_post(view, author, value)?;
-    Ok(named(view, author, value).unwrap_or_else(|| made(author, version, value)))
+    Ok(named(view, author, value).unwrap_or_else(|| made(view, author, version, value)))
 }
 
 /// Under the id that it had, or under one of that millisecond, above those that the author has there. The very same post
@@ -29,14 +29,15 @@ pub(super) fn import(
     if let Some(known) = named(view, author, value) {
         return Ok(known);
     }
-    let whose = |id| view.record(Space::PostAuthor, Key::SERVER, &RecordId::of_post_author(id));
+    let server = view.buckets().of(author);
+    let whose = |id| view.record(Space::PostAuthor, server, &RecordId::of_post_author(id));
     let is_own = |index: &Record| post_author(&index.value).is_ok_and(|known| known == author);
     // Ids above this commit are those of posts to come.
     let is_past = |id: Version| id < version;
     if let Some(id) = id {
         return match whose(id) {
             _ if !is_past(id) => Err(Refusal::PostTimeFull),
-            None => Ok(made(author, id, value)),
+            None => Ok(made(view, author, id, value)),
             Some(index) if is_own(&index) => Ok(unchanged(author, id)),
             Some(_) => Err(Refusal::PostIdTaken),
         };
@@ -55,7 +56,7 @@ pub(super) fn import(
         return Ok(unchanged(author, *same));
     }
     let mut ids = post_ids_at(author, at, own.iter().max().copied()).take_while(|id| is_past(*id));
-    ids.find(|id| whose(*id).is_none()).map(|id| made(author, id, value)).ok_or(Refusal::PostTimeFull)
+    ids.find(|id| whose(*id).is_none()).map(|id| made(view, author, id, value)).ok_or(Refusal::PostTimeFull)
 }
 
 fn may_post(view: &impl View, author: Key, value: &[u8]) -> Result<(), Refusal> {
@@ -70,11 +71,12 @@ fn named(view: &impl View, author: Key, value: &[u8]) -> Option<Decision> {
     Some(unchanged(author, external_post(&known.value).unwrap_or(known.version)))
 }
 
-fn made(author: Key, id: Version, value: &[u8]) -> Decision {
+fn made(view: &impl View, author: Key, id: Version, value: &[u8]) -> Decision {
     let made =
         |space, owner, id, value| Change::Record(RecordChange { space, owner, id, before: None, after: Some(value) });
     let post = made(Space::Post, author, RecordId::of_version(id), value.into());
-    let index = made(Space::PostAuthor, Key::SERVER, RecordId::of_post_author(id), post_author_value(author));
+    let server = view.buckets().of(author);
+    let index = made(Space::PostAuthor, server, RecordId::of_post_author(id), post_author_value(author));
     let name = ExternalId::of_post(value)
         .map(|name| made(Space::PostExternal, author, name.record_id(), external_post_value(id)));
     let reply = Reply::Record { version: id, created: true, changed: true, owner: Some(author) };
@@ -89,6 +91,7 @@ fn unchanged(author: Key, id: Version) -> Decision {
 /// The end of a post that stands as of `known`. What leads to it is never changed, so whichever version that has, there is
 /// no other.
 pub(super) fn removal(
+    buckets: Buckets,
     author: Key,
     id: &RecordId,
     known: Version,
@@ -96,7 +99,8 @@ pub(super) fn removal(
 ) -> impl Iterator<Item = Change> + use<> {
     let gone =
         |space, owner, id, before| Change::Record(RecordChange { space, owner, id, before: Some(before), after: None });
-    let index = id.version().map(|made| gone(Space::PostAuthor, Key::SERVER, RecordId::of_post_author(made), made));
+    let index =
+        id.version().map(|made| gone(Space::PostAuthor, buckets.of(author), RecordId::of_post_author(made), made));
     let name = name.map(|name| gone(Space::PostExternal, author, name.record_id(), known));
     [gone(Space::Post, author, id.clone(), known)].into_iter().chain(index).chain(name)
 }

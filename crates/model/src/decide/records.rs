@@ -19,18 +19,19 @@ pub(super) fn put(
     cap: Option<u32>,
     version: Version,
 ) -> Result<Decision, Refusal> {
+    let is_about = |id: &RecordId| id.key().is_some_and(|key| owner == view.buckets().of(key));
     let is_writable = match space {
         Space::GroupMember | Space::PostAuthor | Space::PostExternal => false,
         Space::Group => id.as_bytes().len() <= RecordId::GROUP_MAX_BYTES,
-        Space::Fanout => owner == Key::SERVER && id.key().is_some(),
+        Space::Fanout => is_about(id),
         // It can only be let go of.
-        Space::Erased => owner == Key::SERVER && id.key().is_some() && value.is_none(),
+        Space::Erased => is_about(id) && value.is_none(),
         _ => true,
     };
-    if !is_writable {
+    if !is_writable || !has_place(view, space, owner) {
         return Err(Refusal::RecordNotWritable);
     }
-    if owner != Key::SERVER {
+    if !owner.is_server() {
         actor(view, owner)?;
     }
     let is_about_nobody = || !id.key().is_some_and(|author| view.user_exists(author));
@@ -86,10 +87,11 @@ pub(super) fn add(
     if matches!(
         space,
         Space::GroupMember | Space::Post | Space::PostAuthor | Space::PostExternal | Space::Fanout | Space::Erased
-    ) {
+    ) || !has_place(view, space, owner)
+    {
         return Err(Refusal::RecordNotWritable);
     }
-    if owner != Key::SERVER {
+    if !owner.is_server() {
         actor(view, owner)?;
     }
     if value.len() > RECORD_MAX_BYTES {
@@ -101,13 +103,22 @@ pub(super) fn add(
     Ok(write(space, owner, RecordId::of_version(version), None, value.into(), version))
 }
 
+/// What is the server's lies in buckets, and what is written seldom under one key.
+fn has_place(view: &impl View, space: Space, owner: Key) -> bool {
+    match owner.is_server() {
+        true if space.is_spread() => view.buckets().has(owner),
+        true => owner == Key::SERVER || view.buckets().has(owner),
+        false => true,
+    }
+}
+
 /// Adds what a write changed to the number in a record of the server's.
-pub(super) fn count(view: &impl View, id: &RecordId, reply: &Reply) -> Option<Change> {
+pub(super) fn count(view: &impl View, home: Key, id: &RecordId, reply: &Reply) -> Option<Change> {
     let changed = match reply {
         Reply::EdgesErased { removed, .. } => u64::from(*removed),
         other => u64::from(other.changed()),
     };
-    let (space, owner) = (Space::Job, Key::SERVER);
+    let (space, owner) = (Space::Job, view.buckets().of(home));
     let known = view.record(space, owner, id);
     let sum = known.as_ref().map_or(0, |record| tally(&record.value)).saturating_add(changed);
     let (before, after) = (known.map(|record| record.version), Some(Box::from(sum.to_be_bytes().as_slice())));
@@ -138,7 +149,8 @@ fn write(
 fn remove(view: &impl View, space: Space, owner: Key, id: &RecordId, before: Option<&Record>) -> Decision {
     let known = before.map(|record| record.version);
     if let (Space::Post, Some(post)) = (space, before) {
-        let changes = posts::removal(owner, id, post.version, ExternalId::of_post(&post.value)).collect();
+        let changes =
+            posts::removal(view.buckets(), owner, id, post.version, ExternalId::of_post(&post.value)).collect();
         return Decision { reply: Reply::Gone { changed: true }, changes };
     }
     let gone = |space, id, before| Change::Record(RecordChange { space, owner, id, before: Some(before), after: None });

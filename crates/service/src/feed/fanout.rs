@@ -130,9 +130,11 @@ impl Service {
     }
 
     pub(super) async fn put_queue_record(&self, id: RecordId, value: Option<Vec<u8>>) -> Result<()> {
+        // Marks lie with their authors; how far this server has come is written once for all of them.
+        let owner = id.key().map_or(Key::SERVER, |author| self.store.guarantees().buckets.of(author));
         let operation = Operation::PutRecord {
             space: Space::FanoutQueue,
-            owner: Key::SERVER,
+            owner,
             id,
             value: value.map(Vec::into_boxed_slice),
             condition: Condition::Any,
@@ -146,8 +148,8 @@ impl Service {
         let mut after: Option<RecordId> = None;
         loop {
             let from = after.as_ref().map(RecordId::as_bytes);
-            let records = self.store.scan_records(Space::FanoutQueue, Key::SERVER, from, SCAN).await?;
-            for record in &records {
+            let records = self.store.scan_server_records(Space::FanoutQueue, from, SCAN).await?;
+            for (_, record) in &records {
                 let Some(author) = record.id.key() else { continue };
                 let mark: Mark = serde_json::from_slice(&record.value)
                     .map_err(|error| Error::internal(format!("a mark of the fan-out cannot be read: {error}")))?;
@@ -156,7 +158,7 @@ impl Service {
                 self.feed.queue.resume(Delivery { author, posts: mark.posts, after, up_to: None }, followers);
             }
             match records.last() {
-                Some(last) if records.len() == SCAN => after = Some(last.id.clone()),
+                Some((_, last)) if records.len() == SCAN => after = Some(last.id.clone()),
                 _ => return Ok(()),
             }
         }

@@ -115,14 +115,14 @@ impl Service {
         let mut after: Option<RecordId> = None;
         loop {
             let from = after.as_ref().map(RecordId::as_bytes);
-            let records = self.store.scan_records(Space::Fanout, Key::SERVER, from, SCAN).await?;
-            for record in &records {
+            let records = self.store.scan_server_records(Space::Fanout, from, SCAN).await?;
+            for (_, record) in &records {
                 if let Some(author) = record.id.key() {
                     self.feed.ways.set(author, record.version, Some(read(&record.value)?));
                 }
             }
             match records.last() {
-                Some(last) if records.len() == SCAN => after = Some(last.id.clone()),
+                Some((_, last)) if records.len() == SCAN => after = Some(last.id.clone()),
                 _ => return Ok(()),
             }
         }
@@ -130,7 +130,8 @@ impl Service {
 
     /// Another server wrote it, or the author was erased.
     pub(super) async fn reload_way(&self, author: Key, seen: Version) -> Result<()> {
-        let record = self.store.get_record(Space::Fanout, Key::SERVER, &RecordId::of_key(author)).await?;
+        let owner = self.store.guarantees().buckets.of(author);
+        let record = self.store.get_record(Space::Fanout, owner, &RecordId::of_key(author)).await?;
         match record {
             Some(record) => self.feed.ways.set(author, record.version, Some(read(&record.value)?)),
             None => self.feed.ways.set(author, seen, None),
@@ -145,14 +146,13 @@ impl Service {
         author: Key,
         change: impl Fn(Way) -> Way,
     ) -> Result<(Way, Receipt)> {
-        let id = RecordId::of_key(author);
+        let (space, owner, id) = (Space::Fanout, self.store.guarantees().buckets.of(author), RecordId::of_key(author));
         for _ in 0..ROUNDS_MAX {
-            let stored = self.store.get_record(Space::Fanout, Key::SERVER, &id).await?;
+            let stored = self.store.get_record(space, owner, &id).await?;
             let condition = stored.as_ref().map_or(Condition::Absent, |record| Condition::Version(record.version));
             let way = change(stored.map(|record| read(&record.value)).transpose()?.unwrap_or_default());
             let value = serde_json::to_vec(&way).map_err(|error| Error::internal(error.to_string()))?;
             let value = Some(value.into_boxed_slice());
-            let (space, owner) = (Space::Fanout, Key::SERVER);
             let operation = Operation::PutRecord { space, owner, id: id.clone(), value, condition, cap: None };
             match self.commit(call, operation).await {
                 Err(error) if error.code() == Code::RequestInProgress => {}

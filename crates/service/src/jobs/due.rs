@@ -11,8 +11,8 @@ use crate::{Call, Service};
 /// The end of a mute, and the record that tells of it.
 type End = (RecordId, (Expiry, Key, Key));
 
-fn removal(id: RecordId) -> Operation {
-    let (space, owner, condition) = (Space::Job, Key::SERVER, Condition::Any);
+fn removal(owner: Key, id: RecordId) -> Operation {
+    let (space, condition) = (Space::Job, Condition::Any);
     Operation::PutRecord { space, owner, id, value: None, condition, cap: None }
 }
 
@@ -64,17 +64,19 @@ impl Service {
         let is_stale =
             |((_, (at, ..)), mute): &(End, Option<EdgeValue>)| mute.and_then(|mute| mute.expires) != Some(*at);
         let stale = ends.into_iter().zip(mutes).filter(is_stale);
-        let ids: Vec<(Key, RecordId)> = stale.map(|((id, _), _)| (Key::SERVER, id)).collect();
+        let buckets = self.store.guarantees().buckets;
+        let ids: Vec<(Key, RecordId)> = stale.map(|((id, (_, actor, _)), _)| (buckets.of(actor), id)).collect();
         // Most went with their mutes.
-        for record in self.store.get_records(Space::Job, &ids).await?.into_iter().flatten() {
-            self.commit(&Call::default(), removal(record.id)).await?;
+        let left = self.store.get_records(Space::Job, &ids).await?;
+        for ((owner, id), _) in ids.into_iter().zip(left).filter(|(_, left)| left.is_some()) {
+            self.commit(&Call::default(), removal(owner, id)).await?;
         }
         Ok(())
     }
 
     async fn mute_ends(&self, after: &[u8], limit: usize) -> Result<Vec<End>> {
-        let found = self.store.scan_records(Space::Job, Key::SERVER, Some(after), limit).await?;
-        let end = |record: Record| Some((record.id.mute_end()?, record.id));
+        let found = self.store.scan_server_records(Space::Job, Some(after), limit).await?;
+        let end = |(_, record): (Key, Record)| Some((record.id.mute_end()?, record.id));
         Ok(found.into_iter().map_while(end).map(|(end, id)| (id, end)).collect())
     }
 }

@@ -19,7 +19,7 @@ impl Service {
             return Ok(());
         }
         self.jobs.ids_looked_at.store(now, Ordering::Relaxed);
-        if self.store.scan_records(Space::Erased, Key::SERVER, None, 1).await?.is_empty() {
+        if self.store.scan_server_records(Space::Erased, None, 1).await?.is_empty() {
             return Ok(());
         }
         // All events that are kept are newer than one that is gone, and none is newer than the end of time.
@@ -32,12 +32,12 @@ impl Service {
         let mut after: Option<Record> = None;
         loop {
             let from = after.as_ref().map(|record| record.id.as_bytes());
-            let page = self.store.scan_records(Space::Erased, Key::SERVER, from, CHUNK_MAX).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let page = self.store.scan_server_records(Space::Erased, from, CHUNK_MAX).await?;
+            let Some((_, last)) = page.last() else { return Ok(()) };
             after = Some(last.clone());
-            let is_due = |record: &Record| oldest.is_none_or(|oldest| record.version < oldest);
-            let removal = |Record { id, version, .. }: Record| {
-                let (space, owner, condition) = (Space::Erased, Key::SERVER, Condition::Version(version));
+            let is_due = |(_, record): &(Key, Record)| oldest.is_none_or(|oldest| record.version < oldest);
+            let removal = |(owner, Record { id, version, .. }): (Key, Record)| {
+                let (space, condition) = (Space::Erased, Condition::Version(version));
                 Write::from(Operation::PutRecord { space, owner, id, value: None, condition, cap: None })
             };
             let writes = page.into_iter().filter(is_due).map(removal).collect();

@@ -143,8 +143,8 @@ impl Service {
     }
 
     async fn stored_job(&self, id: Version) -> Result<Stored> {
-        let record = self.store.get_record(Space::Job, Key::SERVER, &RecordId::of_version(id)).await?;
-        let stored = record.as_ref().map(Stored::read).transpose()?;
+        let found = self.store.get_server_record(Space::Job, &RecordId::of_version(id)).await?;
+        let stored = found.map(|(owner, record)| Stored::read(owner, &record)).transpose()?;
         stored.ok_or_else(|| Error::new(Code::NotFound, "there is no such job, or it ended long ago"))
     }
 
@@ -157,7 +157,8 @@ impl Service {
         before: Option<Version>,
     ) -> Result<(Version, Receipt)> {
         let value = stored::fresh(kind, user, before)?;
-        let operation = Operation::AddRecord { space: Space::Job, owner: Key::SERVER, value, cap: None };
+        let owner = self.store.guarantees().buckets.of(user.key);
+        let operation = Operation::AddRecord { space: Space::Job, owner, value, cap: None };
         match self.commit(call, operation).await? {
             (Reply::Record { version, .. }, receipt) => Ok((version, receipt)),
             (other, _) => Err(unexpected(&other)),
@@ -171,8 +172,8 @@ impl Service {
 
     async fn scan_jobs(&self, after: Option<&RecordId>, limit: usize) -> Result<Vec<Stored>> {
         let after = after.map_or(RecordId::BELOW_VERSIONS, RecordId::as_bytes);
-        let records = self.store.scan_records(Space::Job, Key::SERVER, Some(after), limit).await?;
-        records.iter().map(Stored::read).collect()
+        let records = self.store.scan_server_records(Space::Job, Some(after), limit).await?;
+        records.iter().map(|(owner, record)| Stored::read(*owner, record)).collect()
     }
 }
 

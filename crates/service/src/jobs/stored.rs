@@ -29,6 +29,8 @@ struct Document {
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) id: Version,
+    /// The bucket that it lies in.
+    pub(super) owner: Key,
     pub(super) updated: Version,
     pub(super) kind: JobKind,
     pub(super) state: JobState,
@@ -45,12 +47,12 @@ pub(super) fn fresh(kind: JobKind, user: &User, before: Option<Version>) -> Resu
 }
 
 impl Stored {
-    pub(super) fn read(record: &Record) -> Result<Self> {
+    pub(super) fn read(owner: Key, record: &Record) -> Result<Self> {
         let unreadable = || Error::internal("the record of a job cannot be read");
         let id = record.id.version().ok_or_else(unreadable)?;
         let document: Document = serde_json::from_slice(&record.value).map_err(|_| unreadable())?;
         let Document { kind, state, subject, before, edges, error } = document;
-        Ok(Self { id, updated: record.version, kind, state, subject, before, edges, error })
+        Ok(Self { id, owner, updated: record.version, kind, state, subject, before, edges, error })
     }
 
     /// Writes it, unless somebody else has meanwhile.
@@ -67,7 +69,7 @@ impl Stored {
     fn put(&self, value: Option<Box<[u8]>>) -> Operation {
         Operation::PutRecord {
             space: Space::Job,
-            owner: Key::SERVER,
+            owner: self.owner,
             id: RecordId::of_version(self.id),
             value,
             condition: Condition::Version(self.updated),

@@ -2,9 +2,8 @@
 //! be repeated, by whoever starts after a crash or by another server of the same store.
 
 use entourage_model::{
-    Code, Condition, Error, Key, Operation, Outcome, RecordId, Result, Space, Version, Write, tally,
+    Code, Condition, Error, Key, Operation, Outcome, Record, RecordId, Result, Space, Version, Write, tally,
 };
-use entourage_store::StoreExt as _;
 
 use super::{
     JobKind, JobState,
@@ -93,14 +92,25 @@ impl Service {
 
     /// How many edges a job that runs has changed.
     pub(super) async fn tally_of(&self, job: Version) -> Result<u64> {
-        let record = self.store.get_record(Space::Job, Key::SERVER, &tally_id(job)?).await?;
-        Ok(record.map_or(0, |record| tally(&record.value)))
+        Ok(self.tallies_of(job).await?.iter().map(|(_, record)| tally(&record.value)).sum())
+    }
+
+    /// What was counted lies in the buckets of those whose edges were changed.
+    async fn tallies_of(&self, job: Version) -> Result<Vec<(Key, Record)>> {
+        let id = tally_id(job)?;
+        let places: Vec<(Key, RecordId)> =
+            self.store.guarantees().buckets.all().map(|owner| (owner, id.clone())).collect();
+        let found = self.store.get_records(Space::Job, &places).await?;
+        Ok(places.into_iter().zip(found).filter_map(|((owner, _), record)| Some((owner, record?))).collect())
     }
 
     async fn drop_tally(&self, job: Version) -> Result<()> {
-        let (space, owner, id, condition) = (Space::Job, Key::SERVER, tally_id(job)?, Condition::Any);
-        let operation = Operation::PutRecord { space, owner, id, value: None, condition, cap: None };
-        self.commit(&Call::default(), operation).await.map(drop)
+        for (owner, Record { id, .. }) in self.tallies_of(job).await? {
+            let (space, condition) = (Space::Job, Condition::Any);
+            let operation = Operation::PutRecord { space, owner, id, value: None, condition, cap: None };
+            self.commit(&Call::default(), operation).await?;
+        }
+        Ok(())
     }
 
     /// Jobs that run, newest first. What ended long ago is removed on the way.

@@ -188,7 +188,7 @@ pub(super) async fn the_record_of_a_mutes_end_goes_with_it(world: World) {
     let ends = async |world: &World, actor: Key, target: Key| {
         let (mut found, mut after) = (Vec::new(), Box::from(RecordId::MUTE_ENDS));
         loop {
-            let page = world.store.scan_records(Space::Job, Key::SERVER, Some(&after), 100).await;
+            let page = world.store.scan_records(Space::Job, world.server(actor), Some(&after), 100).await;
             let page = page.expect("records can be read");
             let Some(last) = page.last() else { return found };
             after = last.id.as_bytes().into();

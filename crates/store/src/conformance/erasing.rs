@@ -204,9 +204,10 @@ pub(super) async fn the_erased_are_named_until_their_id_is_let_go_of(world: Worl
         }
         world.done(post(key, b"a post")).await;
         let about = RecordId::of_key(key);
-        let known = async || world.store.get_record(Space::Erased, Key::SERVER, &about).await.expect("it can be read");
-        let let_go = || remove_record(Space::Erased, Key::SERVER, about.as_bytes());
-        world.refused(put_record(Space::Erased, Key::SERVER, about.as_bytes(), b"x"), Code::InvalidRequest).await;
+        let known =
+            async || world.store.get_record(Space::Erased, world.server(key), &about).await.expect("it can be read");
+        let let_go = || remove_record(Space::Erased, world.server(key), about.as_bytes());
+        world.refused(put_record(Space::Erased, world.server(key), about.as_bytes(), b"x"), Code::InvalidRequest).await;
         assert_eq!(known().await, None);
         world.done(erase(key)).await;
         let events = world.events(mark, &[key]).await;

@@ -152,6 +152,7 @@ macro_rules! conformance_cases {
                 listed_by_id_from_anywhere [C16];
                 conditions_hold_inside_the_commit [C3 C16];
                 refusals [C3 C12];
+                what_is_about_somebody_lies_in_their_bucket [C24];
                 the_server_has_records_of_its_own [C16];
                 caps_are_exact [C3 C16];
                 added_under_an_id_of_their_own [C3 C6 C16];

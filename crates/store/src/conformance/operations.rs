@@ -100,9 +100,9 @@ pub(super) fn import_post(author: Key, at: Millis, value: &[u8]) -> Operation {
     Operation::ImportPost { author, at, id: None, value: value.into() }
 }
 
-pub(super) fn fan_out(author: Key, value: Option<&[u8]>) -> Operation {
+pub(super) fn fan_out(server: Key, author: Key, value: Option<&[u8]>) -> Operation {
     let id = RecordId::of_key(author);
-    put_record_if(Space::Fanout, Key::SERVER, id.as_bytes(), value, Condition::Any)
+    put_record_if(Space::Fanout, server, id.as_bytes(), value, Condition::Any)
 }
 
 pub(super) fn suspend(key: Key, suspended: bool) -> Operation {

@@ -21,9 +21,10 @@ async fn listed(world: &World, author: Key) -> Vec<Record> {
 /// Whom the id of a post leads to.
 async fn found_by_id(world: &World, post: Version) -> Option<Key> {
     let id = RecordId::of_post_author(post);
-    let record = world.store.get_record(Space::PostAuthor, Key::SERVER, &id).await.expect("records can be read")?;
-    assert_eq!(record.version, post);
-    Some(post_author(&record.value).expect("the author can be read"))
+    let (owner, record) = world.store.get_server_record(Space::PostAuthor, &id).await.expect("records can be read")?;
+    let author = post_author(&record.value).expect("the author can be read");
+    assert_eq!((owner, record.version), (world.server(author), post));
+    Some(author)
 }
 
 fn replace(author: Key, post: Version, value: &[u8], condition: Condition) -> Operation {
@@ -86,10 +87,11 @@ pub(super) async fn refusals(world: World) {
     world.refused(replace(author, made, &vec![1; 65_537], Condition::Any), Code::InvalidRequest).await;
     let add = |space, owner| Operation::AddRecord { space, owner, value: Box::from(*b"y"), cap: None };
     world.refused(add(Space::Post, author), Code::InvalidRequest).await;
-    world.refused(add(Space::PostAuthor, Key::SERVER), Code::InvalidRequest).await;
+    let server = world.server(author);
+    world.refused(add(Space::PostAuthor, server), Code::InvalidRequest).await;
     let index = RecordId::of_post_author(made);
-    world.refused(put_record(Space::PostAuthor, Key::SERVER, index.as_bytes(), b"y"), Code::InvalidRequest).await;
-    world.refused(remove_record(Space::PostAuthor, Key::SERVER, index.as_bytes()), Code::InvalidRequest).await;
+    world.refused(put_record(Space::PostAuthor, server, index.as_bytes(), b"y"), Code::InvalidRequest).await;
+    world.refused(remove_record(Space::PostAuthor, server, index.as_bytes()), Code::InvalidRequest).await;
     assert_eq!(world.done(take_away(other, made)).await.reply, Reply::Gone { changed: false });
     assert_eq!(found_by_id(&world, made).await, Some(author));
     assert_eq!(listed(&world, author).await.len(), 1);
@@ -214,22 +216,24 @@ pub(super) async fn how_they_spread_is_forgotten_with_the_author(world: World) {
     let put = Operation::PutUser { key: author, id, patch: UserPatch::default(), overwrite: Overwrite::Replace };
     let about = RecordId::of_key(author);
     let stored = async || {
-        let found = world.store.get_record(Space::Fanout, Key::SERVER, &about).await.expect("records can be read");
+        let found =
+            world.store.get_record(Space::Fanout, world.server(author), &about).await.expect("records can be read");
         found.map(|record| record.value)
     };
-    world.refused(fan_out(author, Some(b"push")), Code::UserNotFound).await;
+    world.refused(fan_out(world.server(author), author, Some(b"push")), Code::UserNotFound).await;
     world.done(put.clone()).await;
     world.refused(put_record(Space::Fanout, author, about.as_bytes(), b"push"), Code::InvalidRequest).await;
-    world.refused(put_record(Space::Fanout, Key::SERVER, b"name", b"push"), Code::InvalidRequest).await;
-    let add = Operation::AddRecord { space: Space::Fanout, owner: Key::SERVER, value: Box::default(), cap: None };
+    world.refused(put_record(Space::Fanout, world.server(author), b"name", b"push"), Code::InvalidRequest).await;
+    let add =
+        Operation::AddRecord { space: Space::Fanout, owner: world.server(author), value: Box::default(), cap: None };
     world.refused(add, Code::InvalidRequest).await;
-    world.done(fan_out(author, Some(b"push"))).await;
-    world.done(fan_out(author, Some(b"pull"))).await;
+    world.done(fan_out(world.server(author), author, Some(b"push"))).await;
+    world.done(fan_out(world.server(author), author, Some(b"pull"))).await;
     assert_eq!(stored().await.as_deref(), Some(&b"pull"[..]));
     world.done(erase(author)).await;
     assert_eq!(stored().await, None);
-    world.refused(fan_out(author, Some(b"late")), Code::UserNotFound).await;
-    assert_eq!(world.done(fan_out(author, None)).await.reply, Reply::Gone { changed: false });
+    world.refused(fan_out(world.server(author), author, Some(b"late")), Code::UserNotFound).await;
+    assert_eq!(world.done(fan_out(world.server(author), author, None)).await.reply, Reply::Gone { changed: false });
     world.done(put).await;
     assert_eq!(stored().await, None);
 }
@@ -346,8 +350,8 @@ pub(super) async fn from_a_file_they_have_their_time(world: World) {
     }
     let by_id = async |id: Version| {
         let index = RecordId::of_post_author(id);
-        let found = world.store.get_record(Space::PostAuthor, Key::SERVER, &index).await.expect("records can be read");
-        found.map(|record| post_author(&record.value).expect("the author can be read"))
+        let found = world.store.get_server_record(Space::PostAuthor, &index).await.expect("records can be read");
+        found.map(|(_, record)| post_author(&record.value).expect("the author can be read"))
     };
     assert_eq!(
         [by_id(ids[0]).await, by_id(ids[1]).await, by_id(ids[2]).await],

@@ -1,6 +1,8 @@
 //! Records beside the graph: written under conditions, read back by id, counted.
 
-use entourage_model::{CHUNK_MAX, Code, Condition, Key, Operation, RECORD_MAX_BYTES, Reply, Space, Version};
+use entourage_model::{
+    CHUNK_MAX, Change, Code, Condition, Key, Operation, RECORD_MAX_BYTES, Reply, Space, Version, Write,
+};
 
 use super::{
     operations::*,
@@ -107,17 +109,71 @@ pub(super) async fn refusals(world: World) {
 
 pub(super) async fn the_server_has_records_of_its_own(world: World) {
     let name = own_request().scope;
-    world.done(put_record(Space::Job, Key::SERVER, &name, b"work")).await;
-    let stored = world.store.get_record(Space::Job, Key::SERVER, &id(&name)).await.expect("records can be read");
-    assert_eq!(*stored.expect("the record stands").value, *b"work");
-    let put = Operation::PutUser {
-        key: Key::SERVER,
-        id: world.own_id().1,
-        patch: Default::default(),
-        overwrite: entourage_model::Overwrite::Replace,
-    };
-    world.refused(put, Code::IdTaken).await;
-    world.done(remove_record(Space::Job, Key::SERVER, &name)).await;
+    let buckets = world.store.guarantees().buckets;
+    for server in buckets.all().chain([Key::SERVER]) {
+        let space = if server == Key::SERVER { Space::FanoutQueue } else { Space::Job };
+        world.done(put_record(space, server, &name, b"work")).await;
+        let stored = world.store.get_record(space, server, &id(&name)).await.expect("records can be read");
+        assert_eq!(*stored.expect("the record stands").value, *b"work");
+        let put = Operation::PutUser {
+            key: server,
+            id: world.own_id().1,
+            patch: Default::default(),
+            overwrite: entourage_model::Overwrite::Replace,
+        };
+        world.refused(put, Code::IdTaken).await;
+        world.done(remove_record(space, server, &name)).await;
+    }
+}
+
+/// Where each lies follows from whom it is about, and nothing of a space that is spread lies anywhere else.
+pub(super) async fn what_is_about_somebody_lies_in_their_bucket(world: World) {
+    let users = world.many_users(40).await;
+    let buckets = world.store.guarantees().buckets;
+    for space in Space::ALL.into_iter().filter(|space| space.is_spread()) {
+        let elsewhere = if buckets.has(Key::SERVER) { Key(Key::SERVER.0 + 1) } else { Key::SERVER };
+        world.refused(put_record(space, elsewhere, &own_request().scope, b"x"), Code::InvalidRequest).await;
+        let add = Operation::AddRecord { space, owner: elsewhere, value: Box::default(), cap: None };
+        world.refused(add, Code::InvalidRequest).await;
+    }
+    let seldom: Vec<Space> = Space::ALL.into_iter().filter(|space| !space.is_spread()).collect();
+    use Space::*;
+    assert_eq!(seldom, [Group, GroupMember, Seen, Notification, Import, Post, FanoutQueue, PostExternal]);
+    let ends = entourage_model::Millis::from_since_2000(900_000_000_000);
+    let tally = id(&own_request().scope);
+    let mut owners: Vec<Key> = Vec::new();
+    for pair in users.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        let counted = Write { tally: Some(tally.clone()), ..Write::from(follow(a, b)) };
+        for write in [
+            counted,
+            post(a, b"x").into(),
+            mute_until(a, b, ends).into(),
+            fan_out(world.server(a), a, Some(b"p")).into(),
+            Operation::AddRecord { space: Job, owner: world.server(a), value: Box::default(), cap: None }.into(),
+        ] {
+            let outcome = world.done(write).await;
+            for change in &outcome.changes {
+                if let Change::Record(record) = change
+                    && record.space.is_spread()
+                {
+                    assert_eq!(record.owner, buckets.of(a), "{record:?} is about {a}");
+                    owners.push(record.owner);
+                }
+            }
+        }
+    }
+    assert_eq!(owners.len(), 5 * 39);
+    let mut counted = 0;
+    for (_, record) in world.store.scan_server_records(Job, Some(&tally.as_bytes()[..15]), 1_000).await.expect("a scan")
+    {
+        counted += if record.id == tally { entourage_model::tally(&record.value) } else { 0 };
+    }
+    assert_eq!(counted, 39);
+    owners.sort_unstable();
+    owners.dedup();
+    let least = buckets.all().count().min(8);
+    assert!(owners.len() >= least, "{} buckets of {buckets:?} are used", owners.len());
 }
 
 pub(super) async fn caps_are_exact(world: World) {

@@ -5,16 +5,16 @@ mod imported;
 mod limits;
 mod records;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use entourage_model::{
-    Cause, Change, Code, Counts, Edge, EdgeValue, Ended, Error, Event, EventBody, Expiry, Key, Kind, List, Millis,
-    Operation, Outcome, Overwrite, Place, Record, RecordId, Reply, Sequence, Side, Space, State, User, UserId,
+    Buckets, Cause, Change, Code, Counts, Edge, EdgeValue, Ended, Error, Event, EventBody, Expiry, Key, Kind, List,
+    Millis, Operation, Outcome, Overwrite, Place, Record, RecordId, Reply, Sequence, Side, Space, State, User, UserId,
     UserPatch, Version, Write,
 };
 
 use super::settled;
-use crate::Derived;
+use crate::{Derived, Guarantees};
 
 type Link = (Kind, Key, Key);
 
@@ -27,14 +27,15 @@ pub struct Reference {
     touched: HashMap<Link, Version>,
     receipts: HashMap<[u8; 16], (u64, Reply)>,
     records: HashMap<(Space, Key), BTreeMap<RecordId, Record>>,
-    /// Of every post that ever was.
-    posts: BTreeSet<Version>,
+    /// Whose every post is or was.
+    posts: BTreeMap<Version, Key>,
     /// What each follower's edges left behind, oldest first.
     past: HashMap<Key, Vec<Ended>>,
     /// What new follows of each actor came to.
     used: HashMap<Key, limits::Used>,
     log: Vec<Entry>,
     derived: Derived,
+    buckets: Option<Buckets>,
 }
 
 /// An event that must come, without its sequence.
@@ -124,9 +125,9 @@ struct Expected {
 }
 
 impl Reference {
-    /// Of a store that promises this of its derived side.
-    pub fn of(derived: Derived) -> Self {
-        Self { derived, ..Self::default() }
+    /// Of a store that promises this.
+    pub fn of(guarantees: &Guarantees) -> Self {
+        Self { derived: guarantees.derived, buckets: Some(guarantees.buckets), ..Self::default() }
     }
 
     /// Takes the next write with what the store made of it, or says what it should have made of it.

@@ -103,6 +103,11 @@ impl World {
         own_id(&self.hasher)
     }
 
+    /// Who owns what the server keeps of somebody.
+    pub(super) fn server(&self, about: Key) -> Key {
+        self.store.guarantees().buckets.of(about)
+    }
+
     /// A key that no user has.
     pub(super) fn stranger(&self) -> Key {
         self.own_id().0

@@ -4,8 +4,8 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
 use entourage_model::{
-    Change, Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Millis, Moments, Outcome, Plane, Quota, Record,
-    RecordChange, RecordId, Side, Space, User, Version, View,
+    Buckets, Change, Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Millis, Moments, Outcome, Plane, Quota,
+    Record, RecordChange, RecordId, Side, Space, User, Version, View,
 };
 use hashbrown::HashMap;
 
@@ -186,6 +186,10 @@ impl<'a> Look<'a> {
 }
 
 impl View for Look<'_> {
+    fn buckets(&self) -> Buckets {
+        Buckets::ONE
+    }
+
     fn user_exists(&self, key: Key) -> bool {
         self.ordinal(key).is_some() || self.overlay.user(key).is_some()
     }

@@ -173,7 +173,7 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
             Shelf::Records(Space::Post) => engine.state.ordinal_of_edges(key.owner).is_some(),
             _ => engine.state.ordinal(key.owner).is_some(),
         };
-        let orphaned = key.owner != Key::SERVER && !owner_is_known;
+        let orphaned = !key.owner.is_server() && !owner_is_known;
         if orphaned && count > 0 {
             report.problem("record", format!("{key:?} has {count} documents and no user"));
         }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use entourage_model::{
-    Cause, Change, Counts, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, List, Moments, Outcome,
-    Page, Place, Plane, Quota, Record, RecordId, Result, Side, Space, User, UserChange, Version, View,
+    Buckets, Cause, Change, Counts, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, List, Moments,
+    Outcome, Page, Place, Plane, Quota, Record, RecordId, Result, Side, Space, User, UserChange, Version, View,
 };
 
 use super::documents::Documents;
@@ -257,6 +257,10 @@ impl Graph {
 }
 
 impl View for Graph {
+    fn buckets(&self) -> Buckets {
+        Buckets::ONE
+    }
+
     fn user_exists(&self, key: Key) -> bool {
         self.users.contains_key(&key)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use entourage_model::{Event, ExternalId, Key, Plane, RecordId, Side, Space, external_post, post_author_value};
+use entourage_model::{Event, ExternalId, Plane, RecordId, Side, Space, external_post, post_author_value};
 
 use super::Graph;
 use crate::Report;
@@ -45,8 +45,12 @@ pub(in crate::backends) fn verify<'a>(graph: &Graph, events: impl Iterator<Item 
 /// Every post has the record of its author, and there is none without its post.
 fn posts(graph: &Graph, report: &mut Report) {
     let documents = graph.documents();
-    let mut authors: BTreeMap<RecordId, Box<[u8]>> =
-        documents.scan(Space::PostAuthor, Key::SERVER, None).map(|record| (record.id, record.value)).collect();
+    let servers =
+        documents.lists().filter(|((_, space), ..)| *space == Space::PostAuthor).map(|((owner, _), ..)| owner);
+    let mut authors: BTreeMap<RecordId, Box<[u8]>> = servers
+        .flat_map(|server| documents.scan(Space::PostAuthor, server, None))
+        .map(|record| (record.id, record.value))
+        .collect();
     for ((owner, space), ..) in documents.lists() {
         for post in documents.scan(Space::Post, owner, None).filter(|_| space == Space::Post) {
             let found = post.id.version().and_then(|post| authors.remove(&RecordId::of_post_author(post)));

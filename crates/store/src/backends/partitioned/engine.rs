@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "planted")]
 use entourage_model::Version;
-use entourage_model::{Clock, Error, Key, Millis, Outcome, Sequence};
+use entourage_model::{Buckets, Clock, Error, Key, Millis, Outcome, Sequence};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -55,7 +55,7 @@ impl Engine {
     /// One home for each clock.
     pub(super) fn new(clocks: Vec<Arc<dyn Clock>>, pace: Arc<dyn Pace>, planted: Planted, batch: usize) -> Self {
         Self {
-            homes: (0..clocks.len()).map(|index| Mutex::new(Home::new(index))).collect(),
+            homes: (0..clocks.len()).map(|index| Mutex::new(Home::new(index, route::buckets(clocks.len())))).collect(),
             halves: clocks.iter().map(|_| Mutex::default()).collect(),
             forks: Mutex::default(),
             late: Mutex::default(),
@@ -77,6 +77,10 @@ impl Engine {
     /// How many homes there are.
     pub(super) fn count(&self) -> u16 {
         u16::try_from(self.homes.len()).unwrap_or(u16::MAX)
+    }
+
+    pub(super) fn buckets(&self) -> Buckets {
+        route::buckets(self.homes.len())
     }
 
     pub(super) fn home_of(&self, key: Key) -> usize {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use entourage_model::{
-    Cause, Change, Decision, EdgeChange, EdgeValue, Event, Half, Key, Kind, Millis, Outcome, Refusal, Sequence,
-    Version, VersionClock, View, Watermark, Write, resolve,
+    Buckets, Cause, Change, Decision, EdgeChange, EdgeValue, Event, Half, Key, Kind, Millis, Outcome, Refusal,
+    Sequence, Version, VersionClock, View, Watermark, Write, resolve,
 };
 
 use super::{
@@ -20,6 +20,8 @@ const COMMITS_KEPT: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) index: usize,
+    /// One for each home: what the server keeps of its users lies here with them.
+    pub(super) buckets: Buckets,
     /// Users, their own edges, records, history and idempotency records.
     pub(super) out: Graph,
     pub(super) inbound: Inbound,
@@ -92,9 +94,10 @@ pub(super) enum Known {
 }
 
 impl Home {
-    pub(super) fn new(index: usize) -> Self {
+    pub(super) fn new(index: usize, buckets: Buckets) -> Self {
         Self {
             index,
+            buckets,
             out: Graph::default(),
             inbound: Inbound::default(),
             origins: BTreeMap::new(),

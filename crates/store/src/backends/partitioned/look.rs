@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use entourage_model::{
-    Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Moments, Plane, Quota, Record, RecordId, Side, Space, User,
-    Version, View,
+    Buckets, Edge, EdgeValue, IdempotencyRecord, Key, Kind, List, Moments, Plane, Quota, Record, RecordId, Side, Space,
+    User, Version, View,
 };
 use smallvec::SmallVec;
 
@@ -42,6 +42,10 @@ pub(super) struct Look<'a> {
 }
 
 impl View for Look<'_> {
+    fn buckets(&self) -> Buckets {
+        self.home.buckets
+    }
+
     fn user_exists(&self, key: Key) -> bool {
         self.others.user(key).map_or_else(|| self.home.has_user(key), |user| user.is_some())
     }

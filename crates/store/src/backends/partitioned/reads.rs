@@ -1,10 +1,8 @@
 //! Reads: truth from the home of whose it is, derived lists from the home of whom they are about.
 
-use std::collections::BTreeMap;
+use entourage_model::{Counts, Key, Kind, List, Page, Place, Record, RecordId, Side, Space, State, View};
 
-use entourage_model::{Counts, Key, Kind, List, Page, Place, Record, RecordId, Side, Space, State, View, tally};
-
-use super::{engine::Engine, home::Home, route};
+use super::engine::Engine;
 
 impl Engine {
     pub(super) fn page(&self, list: List, after: Option<Place>, limit: usize, is_up: bool) -> Page {
@@ -43,40 +41,14 @@ impl Engine {
     }
 
     pub(super) fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
-        if owner != Key::SERVER {
-            return self.home(owner).lock().out.record(space, owner, id);
-        }
-        if let Some(key) = route::of_server(space, id) {
-            return self.home(key).lock().out.record(space, owner, id);
-        }
-        let parts = self.homes.iter().filter_map(|home| home.lock().out.record(space, owner, id));
-        parts.reduce(merged)
+        self.home(owner).lock().out.record(space, owner, id)
     }
 
-    /// Those of the server's are spread over all homes.
     pub(super) fn records(&self, space: Space, owner: Key, after: Option<&[u8]>, limit: usize) -> Vec<Record> {
-        let first = |home: &Home| home.out.documents().scan(space, owner, after).take(limit).collect::<Vec<_>>();
-        if owner != Key::SERVER {
-            return first(&self.home(owner).lock());
-        }
-        let mut all: BTreeMap<RecordId, Record> = BTreeMap::new();
-        for record in self.homes.iter().flat_map(|home| first(&home.lock())) {
-            let known = all.remove(&record.id);
-            all.insert(record.id.clone(), known.into_iter().fold(record, merged));
-        }
-        all.into_values().take(limit).collect()
+        self.home(owner).lock().out.documents().scan(space, owner, after).take(limit).collect()
     }
 
     pub(super) fn count_records(&self, space: Space, owner: Key) -> u64 {
-        if owner != Key::SERVER {
-            return self.home(owner).lock().out.record_count(space, owner);
-        }
-        self.records(space, owner, None, usize::MAX).len() as u64
+        self.home(owner).lock().out.record_count(space, owner)
     }
-}
-
-/// What each home counted of one thing.
-fn merged(one: Record, other: Record) -> Record {
-    let sum = tally(&one.value).saturating_add(tally(&other.value));
-    Record { id: one.id, version: one.version.max(other.version), value: sum.to_be_bytes().into() }
 }

@@ -153,6 +153,7 @@ impl crate::Store for Store {
             mirrors: Mirrors::Compared,
             partitions: self.engine.count(),
             ranges: self.engine.count(),
+            buckets: self.engine.buckets(),
         }
     }
 

@@ -12,7 +12,6 @@ use super::{
     home::Outgoing,
     look::Others,
     pace::Step,
-    route,
 };
 
 /// What a write came to, and how far the homes were that it concerned.
@@ -64,7 +63,11 @@ impl Engine {
 
     /// In the home of one user.
     async fn write_one(&self, write: &Write) -> Result<Written> {
-        let at = route::decided_at(&write.operation);
+        let at = match (&write.operation, &write.idempotency) {
+            // Nobody's: it may lie anywhere, and all of them are not to lie in one place.
+            (Operation::Nothing, Some(key)) => Key(i64::from_be_bytes(*key.scope.first_chunk().unwrap_or(&[0; 8]))),
+            (operation, _) => operation.home(),
+        };
         let (index, home) = (self.home_of(at), self.home(at));
         loop {
             let others = self.look(write, index).await;
@@ -115,13 +118,13 @@ impl Engine {
             Operation::ImportPost { at, id, .. } => {
                 let start = id.unwrap_or(Version::of_millis(at));
                 let end = id.unwrap_or(Version::of_millis(at.plus(1)));
-                for home in &self.homes {
+                for (home, server) in self.homes.iter().zip(self.buckets().all()) {
                     let (first, last) = (RecordId::of_post_author(start), RecordId::of_post_author(end));
                     let home = home.lock();
-                    others.authors.extend(
-                        home.out.record(Space::PostAuthor, Key::SERVER, &first).map(|one| (one.id.clone(), one)),
-                    );
-                    let all = home.out.documents().scan(Space::PostAuthor, Key::SERVER, Some(first.as_bytes()));
+                    others
+                        .authors
+                        .extend(home.out.record(Space::PostAuthor, server, &first).map(|one| (one.id.clone(), one)));
+                    let all = home.out.documents().scan(Space::PostAuthor, server, Some(first.as_bytes()));
                     others.authors.extend(all.take_while(|one| one.id <= last).map(|one| (one.id.clone(), one)));
                 }
             }

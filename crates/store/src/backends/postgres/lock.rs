@@ -5,8 +5,8 @@
 //! followers of one celebrity do not queue.
 
 use deadpool_postgres::Transaction;
-use entourage_model::{Key, Operation, Space, Write};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use entourage_model::{Key, Operation, RecordId, Space, Write};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::error::Failure;
 
@@ -26,6 +26,8 @@ pub(super) enum Name {
     Scope([u8; 16]),
     /// All records of an owner: conditions and caps depend on them.
     Records(Key),
+    /// One record of the server's, which has no caps: the hash of its id.
+    Record(Space, u64),
     Relay,
     Fold,
     Lease,
@@ -63,6 +65,7 @@ impl Locks {
             Name::Lease => put(6, 0, 0),
             Name::Records(key) => put(7, key.0, 0),
             Name::Recount => put(8, 0, 0),
+            Name::Record(space, id) => put(9, space as i64, id as i64),
         }
         xxh3_64_with_seed(&bytes, self.epoch) as i64
     }
@@ -103,10 +106,10 @@ impl Locks {
         | Operation::ImportPost { author: owner, .. }
         | Operation::GroupMember { owner, .. } = write.operation
         {
-            locks.push((self.number(Name::Records(owner)), true));
+            locks.push((self.number(records(&write.operation, owner)), true));
         }
-        if write.tally.is_some() {
-            locks.push((self.number(Name::Records(Key::SERVER)), true));
+        if let Some(id) = &write.tally {
+            locks.push((self.number(record(Space::Job, id)), true));
         }
         if let Some(key) = &write.idempotency {
             locks.push((self.number(Name::Scope(key.scope)), true));
@@ -123,6 +126,18 @@ impl Locks {
         transaction.query(&statement, &[&numbers, &exclusive]).await?;
         Ok(())
     }
+}
+
+/// What a write to records keeps others out of.
+fn records(operation: &Operation, owner: Key) -> Name {
+    match operation {
+        Operation::PutRecord { space, id, cap: None, .. } if owner.is_server() => record(*space, id),
+        _ => Name::Records(owner),
+    }
+}
+
+fn record(space: Space, id: &RecordId) -> Name {
+    Name::Record(space, xxh3_64(id.as_bytes()))
 }
 
 /// The user whom a record of the server is about, where that matters.
@@ -154,6 +169,21 @@ mod tests {
         }
         assert_eq!(locks.number(Name::Pair(Key(1), Key(2))), locks.number(Name::Pair(Key(2), Key(1))));
         assert_ne!(locks.number(Name::Relay), Locks::new(8).number(Name::Relay));
+    }
+
+    /// Jobs of all servers count into records of their own.
+    #[test]
+    fn what_is_the_servers_is_locked_record_by_record() {
+        let locks = Locks::new(7);
+        let tallied = |id: &[u8]| {
+            let tally = Some(RecordId::new(id).unwrap());
+            locks.of(&Write { tally, ..Write::from(Operation::Unfollow { follower: Key(1), target: Key(2) }) })
+        };
+        let (one, other) = (tallied(b"t1"), tallied(b"t2"));
+        let plain = locks.of(&Write::from(Operation::Unfollow { follower: Key(1), target: Key(2) }));
+        let own = |taken: &[(i64, bool)]| taken.iter().copied().find(|lock| !plain.contains(lock)).unwrap();
+        assert_ne!(own(&one), own(&other));
+        assert!(own(&one).1);
     }
 
     #[test]

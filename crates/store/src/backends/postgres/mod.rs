@@ -32,7 +32,7 @@ use std::{
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
+    Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
     Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
 };
 use parking_lot::Mutex;
@@ -149,6 +149,7 @@ impl crate::Store for Store {
             mirrors: Mirrors::OneRow,
             partitions: 1,
             ranges: 1,
+            buckets: Buckets::ONE,
         }
     }
 

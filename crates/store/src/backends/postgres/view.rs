@@ -2,9 +2,9 @@
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
-    CHUNK_MAX, Cause, Edge, EdgeValue, Expiry, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind, Millis,
-    Moments, Operation, Overwrite, POSTS_AT_ONCE_MAX, Plane, Quota, Record, RecordId, Side, Space, User, Version, View,
-    Write, post_id_prefix, post_ids_at,
+    Buckets, CHUNK_MAX, Cause, Edge, EdgeValue, Expiry, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind,
+    Millis, Moments, Operation, Overwrite, POSTS_AT_ONCE_MAX, Plane, Quota, Record, RecordId, Side, Space, User,
+    Version, View, Write, post_id_prefix, post_ids_at,
 };
 
 use super::{error::Failure, lock, options::Options, records, row};
@@ -109,6 +109,10 @@ impl Loaded {
 }
 
 impl View for Loaded {
+    fn buckets(&self) -> Buckets {
+        Buckets::ONE
+    }
+
     fn user_exists(&self, key: Key) -> bool {
         self.find_user(key).is_some()
     }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 mod cache;
 mod distort;
 mod durable;
+mod seen;
 mod store;
 
 use self::{durable::planted_durable, store::planted};

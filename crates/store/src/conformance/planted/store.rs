@@ -7,14 +7,14 @@ use std::sync::{
 
 use async_trait::async_trait;
 use entourage_model::{
-    Change, Clock, Condition, Counts, Edge, EdgeValue, Ended, Error, Event, EventPosition, FollowLimits,
-    IdempotencyKey, IdempotencyRecord, Key, Kind, Lineage, List, Millis, Moments, Operation, Outcome, Overwrite, Page,
-    Place, Quota, QuotaChange, Record, RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version,
-    VersionClock, View, Watermark, Write, replay, resolve,
+    Change, Clock, Condition, Counts, EdgeValue, Ended, Error, Event, EventPosition, FollowLimits, IdempotencyKey,
+    IdempotencyRecord, Key, Kind, Lineage, List, Millis, Operation, Outcome, Overwrite, Page, Place, Quota, QuotaChange, Record,
+    RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write,
+    replay, resolve,
 };
 use parking_lot::RwLock;
 
-use super::Bug;
+use super::{Bug, seen::Seen};
 use crate::{
     Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, SweepCursor, Swept, SystemClock, Whose,
     backends::memory::Graph,
@@ -53,20 +53,6 @@ struct Looked {
     quota: Option<Quota>,
     /// Whether the commit will look at its idempotency key.
     key: bool,
-}
-
-/// The graph as a buggy commit sees it.
-struct Seen<'a> {
-    graph: &'a Graph,
-    blocked: Option<bool>,
-    load: Option<u64>,
-    edge: Option<Option<EdgeValue>>,
-    quota: Option<Quota>,
-    keys: bool,
-    requests: bool,
-    bug: Bug,
-    /// The edge a mute would change.
-    operation: &'a Operation,
 }
 
 pub(super) fn planted(bug: Bug) -> Arc<dyn Store> {
@@ -271,107 +257,6 @@ impl Planted {
             quota: None,
             replayed: false,
         })
-    }
-}
-
-impl View for Seen<'_> {
-    fn user_exists(&self, key: Key) -> bool {
-        self.graph.user_exists(key)
-    }
-
-    fn is_private(&self, key: Key) -> bool {
-        self.graph.is_private(key)
-    }
-
-    fn is_suspended(&self, key: Key) -> bool {
-        self.bug != Bug::SuspensionIsForShow && self.graph.is_suspended(key)
-    }
-
-    fn user(&self, key: Key) -> Option<User> {
-        self.graph.user(key)
-    }
-
-    fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
-        match self.blocked {
-            Some(looked) if kind == Kind::Block => looked,
-            _ => self.graph.has_edge(kind, follower, target),
-        }
-    }
-
-    fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
-        match self.edge {
-            Some(looked) if kind == Kind::Follow => looked,
-            _ => self.muted_as_asked(self.graph.edge(kind, follower, target)),
-        }
-    }
-
-    fn following_load(&self, follower: Key) -> u64 {
-        let current = match self.requests {
-            true => self.graph.following_load(follower),
-            false => self.graph.counts(follower).map_or(0, |counts| counts.following),
-        };
-        self.load.unwrap_or(current)
-    }
-
-    fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
-        if self.keys { self.graph.idempotency(scope, now) } else { None }
-    }
-
-    fn quota(&self, actor: Key) -> Quota {
-        self.quota.clone().unwrap_or_else(|| self.graph.quota(actor))
-    }
-
-    fn ends(&self, follower: Key, target: Key) -> Moments {
-        match self.bug {
-            Bug::ForgetsFlips => Moments::default(),
-            Bug::ErasingIsAFlip => {
-                let ends = self.graph.history(follower, None, Version::ZERO).filter(|ended| ended.target == target);
-                let mut times: Vec<Millis> = ends.map(|ended| ended.ended.millis()).collect();
-                times.reverse();
-                Moments::of_ends(times)
-            }
-            _ => self.graph.ends(follower, target),
-        }
-    }
-
-    fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
-        if self.bug == Bug::ForgetsExternalIds && space == Space::PostExternal {
-            return None;
-        }
-        self.graph.record(space, owner, id)
-    }
-
-    fn record_count(&self, space: Space, owner: Key) -> u64 {
-        self.graph.record_count(space, owner)
-    }
-
-    fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
-        if self.bug == Bug::PostsOutliveAuthors && space == Space::Post {
-            return Vec::new();
-        }
-        self.graph.records(space, owner, prefix, limit)
-    }
-
-    fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
-        let mut edges = self.graph.edges_of(key, usize::MAX);
-        match (self.bug, self.operation) {
-            (Bug::RecreatesTooSoon, Operation::PutUser { .. }) => return Vec::new(),
-            (Bug::ErasesOneDirection, Operation::EraseEdges { .. }) => edges.retain(|edge| edge.follower == key),
-            _ => {}
-        }
-        edges.truncate(limit);
-        edges
-    }
-}
-
-impl Seen<'_> {
-    fn muted_as_asked(&self, edge: Option<EdgeValue>) -> Option<EdgeValue> {
-        match (self.bug, self.operation) {
-            (Bug::MutesKeepTheirEnd, Operation::Mute { expires_at, .. }) => {
-                edge.map(|value| EdgeValue { expires: expires_at.map(entourage_model::Expiry::at), ..value })
-            }
-            _ => edge,
-        }
     }
 }
 

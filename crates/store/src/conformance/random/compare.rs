@@ -162,11 +162,12 @@ impl Comparison {
                 }
             }
         }
-        let about: Vec<RecordId> = self.everyone.iter().map(|key| RecordId::of_key(*key)).collect();
+        let buckets = store.guarantees().buckets;
+        let about: Vec<(Key, RecordId)> =
+            self.everyone.iter().map(|key| (buckets.of(*key), RecordId::of_key(*key))).collect();
         for (space, ids) in
             [(Space::PostAuthor, reference.indexes()), (Space::Erased, about.clone()), (Space::Fanout, about)]
         {
-            let ids: Vec<(Key, RecordId)> = ids.into_iter().map(|id| (Key::SERVER, id)).collect();
             let seen = store.get_records(space, &ids).await.map_err(|error| error.to_string())?;
             let expected: Vec<_> = ids.iter().map(|(owner, id)| reference.record(space, *owner, id).cloned()).collect();
             if seen != expected {
@@ -211,7 +212,7 @@ impl Comparison {
     async fn events(&mut self, store: &dyn Store, reference: &Reference) -> Result<(), String> {
         let Some(from) = self.read_to else { return Ok(()) };
         let events = pages::read_events(store, from).await?;
-        let indexes: HashSet<RecordId> = reference.indexes().into_iter().collect();
+        let indexes: HashSet<RecordId> = reference.indexes().into_iter().map(|(_, id)| id).collect();
         let last = events.last().map_or(from, |event| event.sequence);
         if let Some(watermark) = &self.watermark {
             let short = self.numbered && last < watermark.sequence();
@@ -226,7 +227,7 @@ impl Comparison {
             // Of the server's records those that are about these people.
             EventBody::Record { space: Space::Fanout | Space::Erased, id, .. } => id.key().as_ref().is_some_and(is_own),
             EventBody::Record { space: Space::PostAuthor, id, .. } => indexes.contains(id),
-            EventBody::Record { space: Space::Job, owner: Key::SERVER, id, .. } => {
+            EventBody::Record { space: Space::Job, owner, id, .. } if owner.is_server() => {
                 id.mute_end().is_some_and(|(_, actor, _)| is_own(&actor))
             }
             EventBody::Record { owner, .. } => is_own(owner),

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use entourage_model::{
-    Change, Condition, ExternalId, FollowLimits, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome, Overwrite,
-    Post, RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version, Write,
+    Buckets, Change, Condition, ExternalId, FollowLimits, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome,
+    Overwrite, Post, RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -23,12 +23,13 @@ pub(super) struct Draw {
     /// Who was erased and is not back, so that they come back.
     erased: Vec<Key>,
     beyond_graph: bool,
+    buckets: Buckets,
     /// How far the time of limits is ahead of the newest version. It goes back now and then.
     ahead_millis: u64,
 }
 
 impl Draw {
-    pub(super) fn new(seed: u64, secret: &Secret, beyond_graph: bool) -> Self {
+    pub(super) fn new(seed: u64, secret: &Secret, buckets: Buckets, beyond_graph: bool) -> Self {
         let hasher = KeyHasher::new(secret);
         let mut rng = StdRng::seed_from_u64(seed);
         let base: i64 = rng.random_range(1 << 32..1 << 60);
@@ -50,6 +51,7 @@ impl Draw {
             posts,
             erased,
             beyond_graph,
+            buckets,
             ahead_millis: 0,
         }
     }
@@ -200,13 +202,13 @@ impl Draw {
                 Operation::EraseEdges { key: key.unwrap_or(a), limit: self.rng.random_range(0..most) }
             }
             100..105 => {
-                let (space, owner, id) = (Space::Fanout, Key::SERVER, RecordId::of_key(b));
+                let (space, owner, id) = (Space::Fanout, self.buckets.of(b), RecordId::of_key(b));
                 let value = (!self.one_in(4)).then(|| Box::from([self.rng.random_range(0..3)]));
                 Operation::PutRecord { space, owner, id, value, condition: Condition::Any, cap: None }
             }
             125.. => {
                 let key = self.erased.choose(&mut self.rng).copied().unwrap_or(b);
-                let (space, owner, id) = (Space::Erased, Key::SERVER, RecordId::of_key(key));
+                let (space, owner, id) = (Space::Erased, self.buckets.of(key), RecordId::of_key(key));
                 let value = self.one_in(4).then(Box::default);
                 Operation::PutRecord { space, owner, id, value, condition: Condition::Any, cap: None }
             }

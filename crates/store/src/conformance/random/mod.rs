@@ -78,10 +78,9 @@ pub async fn run(
     plan: Plan,
     mut between: impl AsyncFnMut(usize, Arc<dyn Store>) -> Arc<dyn Store>,
 ) -> Result<Run, Failure> {
-    let mut draw = Draw::new(plan.seed, &store.identity().secret, plan.beyond_graph);
+    let mut draw = Draw::new(plan.seed, &store.identity().secret, store.guarantees().buckets, plan.beyond_graph);
     let mut comparison = Comparison::new(plan.seed, draw.everyone(), store.guarantees().order == CommitOrder::Known);
-    let (mut reference, mut met, mut recent) =
-        (Reference::of(store.guarantees().derived), Run::default(), VecDeque::new());
+    let (mut reference, mut met, mut recent) = (Reference::of(&store.guarantees()), Run::default(), VecDeque::new());
     let mut store = settled(store);
     for step in 0..plan.steps {
         store = between(step, store).await;

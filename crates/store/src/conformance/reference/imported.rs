@@ -4,7 +4,7 @@ use entourage_model::{
     Cause, Code, Error, Expiry, Key, Kind, Millis, Operation, Outcome, Reply, Space, State, Version,
 };
 
-use super::{Becomes, Expected, Link, Reference, Told, begin, records};
+use super::{Becomes, Expected, Link, Reference, Told, begin};
 
 /// Later than every clock of a run, whatever floors made of it.
 const FUTURE: Millis = Millis::from_since_2000(2_000_000_000_000);
@@ -68,8 +68,7 @@ impl Reference {
             return Err(Code::InvalidRequest);
         }
         if let Some(id) = id {
-            let whose = self.record(Space::PostAuthor, Key::SERVER, &records::index_of(id));
-            return match whose.map(|record| *record.value == author.0.to_be_bytes()) {
+            return match self.whose(id).map(|record| *record.value == author.0.to_be_bytes()) {
                 None => Ok(self.written_post(author, id, value)),
                 Some(true) => Ok(known(id)),
                 Some(false) => Err(Code::IdTaken),
@@ -86,7 +85,7 @@ impl Reference {
             _ => Version::ZERO,
         };
         let is_above = own.iter().filter_map(|post| post.id.version()).all(|known| known < chosen);
-        let is_free = self.record(Space::PostAuthor, Key::SERVER, &records::index_of(chosen)).is_none();
+        let is_free = self.whose(chosen).is_none();
         match is_above && is_free && chosen.millis() == at {
             true => Ok(self.written_post(author, chosen, value)),
             false => Ok(known(Version::MAX)),

@@ -28,12 +28,13 @@ impl Reference {
                 let Some(user) = self.users.get(&key) else { return Ok(nothing(Told::Gone)) };
                 let mut effects = vec![Effect::Erase { key, id: user.id.clone() }];
                 let about = RecordId::of_key(key);
-                if self.record(Space::Fanout, Key::SERVER, &about).is_some() {
-                    effects.push(removed(Space::Fanout, Key::SERVER, about.clone()));
+                let server = self.server(key);
+                if self.record(Space::Fanout, server, &about).is_some() {
+                    effects.push(removed(Space::Fanout, server, about.clone()));
                 }
                 if user.id.as_str() != key.to_string() {
                     let id = user.id.as_str().as_bytes().into();
-                    effects.extend(written(Space::Erased, Key::SERVER, about, true, id).effects);
+                    effects.extend(written(Space::Erased, server, about, true, id).effects);
                 }
                 Ok(Expected { told: Told::Gone, effects })
             }
@@ -54,17 +55,18 @@ impl Reference {
         condition: Condition,
         cap: Option<u32>,
     ) -> Result<Expected, Code> {
+        let is_elsewhere = || id.as_bytes().len() != 8 || id.key().map(|key| self.server(key)) != Some(owner);
         let forbidden = match space {
             Space::GroupMember | Space::PostAuthor | Space::PostExternal => true,
             Space::Group => id.as_bytes().len() > 23,
-            Space::Fanout => owner != Key::SERVER || id.as_bytes().len() != 8,
-            Space::Erased => owner != Key::SERVER || id.as_bytes().len() != 8 || value.is_some(),
+            Space::Fanout => is_elsewhere(),
+            Space::Erased => is_elsewhere() || value.is_some(),
             _ => false,
         };
         if forbidden {
             return Err(Code::InvalidRequest);
         }
-        if owner != Key::SERVER {
+        if !owner.is_server() {
             self.known(owner)?;
         }
         let about_nobody = || id.key().is_none_or(|key| !self.users.contains_key(&key));
@@ -89,7 +91,7 @@ impl Reference {
         };
         let Some(value) = value else {
             if let (Space::Post, Some(post)) = (space, known) {
-                let mut effects = post_removed(owner, id);
+                let mut effects = self.post_removed(owner, id);
                 effects.extend(name_of(&post.value).map(|name| removed(Space::PostExternal, owner, name)));
                 return Ok(Expected { told: Told::Gone, effects });
             }
@@ -161,7 +163,7 @@ impl Reference {
 
     pub(super) fn written_post(&self, author: Key, id: Version, value: &[u8]) -> Expected {
         let post = written(Space::Post, author, RecordId::of_version(id), true, value.into());
-        let index = written(Space::PostAuthor, Key::SERVER, index_of(id), true, author.0.to_be_bytes().into());
+        let index = written(Space::PostAuthor, self.server(author), index_of(id), true, author.0.to_be_bytes().into());
         let named = |name| written(Space::PostExternal, author, name, true, id.bits().to_be_bytes().into()).effects;
         let named = name_of(value).map(named).unwrap_or_default();
         let effects = post.effects.into_iter().chain(index.effects).chain(named).collect();
@@ -224,12 +226,12 @@ impl Reference {
                 continue;
             }
             let id = |at| RecordId::of_mute_end(at, *actor, *target);
-            let stands = |id: &RecordId| self.record(Space::Job, Key::SERVER, id).is_some();
-            records.extend(before.map(id).filter(|id| stands(id)).map(|id| removed(Space::Job, Key::SERVER, id)));
+            let server = self.server(*actor);
+            let stands = |id: &RecordId| self.record(Space::Job, server, id).is_some();
+            records.extend(before.map(id).filter(|id| stands(id)).map(|id| removed(Space::Job, server, id)));
             let made = after.map(id).filter(|id| !stands(id));
-            records.extend(
-                made.into_iter().flat_map(|id| written(Space::Job, Key::SERVER, id, true, Box::default()).effects),
-            );
+            records
+                .extend(made.into_iter().flat_map(|id| written(Space::Job, server, id, true, Box::default()).effects));
         }
         expected.effects.extend(records);
         expected
@@ -238,8 +240,9 @@ impl Reference {
     /// The id of the erased, written once more with the last of what went.
     fn id_again(&self, key: Key, removed: u32, left: bool) -> Option<Effect> {
         let id = RecordId::of_key(key);
-        let known = self.record(Space::Erased, Key::SERVER, &id).filter(|_| removed > 0 && !left)?;
-        written(Space::Erased, Key::SERVER, id, false, known.value.clone()).effects.pop()
+        let server = self.server(key);
+        let known = self.record(Space::Erased, server, &id).filter(|_| removed > 0 && !left)?;
+        written(Space::Erased, server, id, false, known.value.clone()).effects.pop()
     }
 
     pub(super) fn is_unfinished(&self, key: Key) -> bool {
@@ -262,7 +265,7 @@ impl Reference {
             }
             let at = left.iter().position(|known| known.id == record.id && record.space == Space::Post);
             left.swap_remove(at.ok_or_else(|| format!("{record:?} is not to erase"))?);
-            effects.extend(post_removed(key, &record.id));
+            effects.extend(self.post_removed(key, &record.id));
         }
         if effects.len() != expected * 2 {
             return Err(format!("{expected} posts must be erased, not {}", effects.len() / 2));
@@ -289,7 +292,7 @@ impl Reference {
         version: Version,
     ) -> Entry {
         if event == "post.created" {
-            self.posts.extend(id.version());
+            self.posts.extend(id.version().map(|post| (post, owner)));
         }
         let list = self.records.entry((space, owner)).or_default();
         let existed = match &value {
@@ -322,8 +325,23 @@ impl Reference {
     }
 
     /// Where the author of each post is found, or was.
-    pub fn indexes(&self) -> Vec<RecordId> {
-        self.posts.iter().map(|post| index_of(*post)).collect()
+    pub fn indexes(&self) -> Vec<(Key, RecordId)> {
+        self.posts.iter().map(|(post, author)| (self.server(*author), index_of(*post))).collect()
+    }
+
+    /// Whose post has this id.
+    pub(super) fn whose(&self, post: Version) -> Option<&Record> {
+        self.record(Space::PostAuthor, self.server(*self.posts.get(&post)?), &index_of(post))
+    }
+
+    /// Who owns what the server keeps of somebody.
+    pub(super) fn server(&self, about: Key) -> Key {
+        self.buckets.map_or(Key::SERVER, |buckets| buckets.of(about))
+    }
+
+    fn post_removed(&self, author: Key, id: &RecordId) -> Vec<Effect> {
+        let index = id.version().map(|post| removed(Space::PostAuthor, self.server(author), index_of(post)));
+        [removed(Space::Post, author, id.clone())].into_iter().chain(index).collect()
     }
 
     /// Newest first.
@@ -359,11 +377,6 @@ fn removed(space: Space, owner: Key, id: RecordId) -> Effect {
 
 pub(super) fn index_of(post: Version) -> RecordId {
     RecordId::new(&post.bits().to_be_bytes()).expect("eight bytes are an id")
-}
-
-fn post_removed(author: Key, id: &RecordId) -> Vec<Effect> {
-    let index = id.version().map(|post| removed(Space::PostAuthor, Key::SERVER, index_of(post)));
-    [removed(Space::Post, author, id.clone())].into_iter().chain(index).collect()
 }
 
 fn written(space: Space, owner: Key, id: RecordId, created: bool, value: Box<[u8]>) -> Expected {
