@@ -98,6 +98,9 @@ codes! {
     IdTaken "id_taken" 409 "The id cannot be used"
         "another id has the same key: one in 2⁶³"
         "choose a different id";
+    Fenced "fenced" 409 "Another server has taken this work over"
+        "a server goes on with work that another one has taken over; no request of a client hears it"
+        "nothing: the other server goes on with it";
     EventsExpired "events_expired" 410 "These events are no longer kept"
         "events this old are no longer kept"
         "read what you need anew, then go on from `resume_cursor`";
@@ -189,6 +192,6 @@ mod tests {
             assert_eq!(Code::parse(code.as_str()), Some(*code));
             assert!((400..600).contains(&code.http_status()));
         }
-        assert_eq!(Code::ALL.len(), 36);
+        assert_eq!(Code::ALL.len(), 37);
     }
 }

@@ -2,6 +2,7 @@
 //! run once inside every store's commit; what it returns is what gets stored.
 
 mod erase;
+mod fences;
 mod halves;
 mod import;
 mod limits;
@@ -49,9 +50,11 @@ pub trait View {
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge>;
 }
 
-/// Resolves one write: a known idempotency key replays, anything else is decided. `last` is the log's
+/// Resolves one write: whoever lost a lease is refused, a known idempotency key replays, anything else is decided. `last` is the log's
 /// last sequence so far. Changes nothing.
 pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence) -> Result<Outcome, Refusal> {
+    let home = write.operation.home();
+    let fence = write.fence.as_ref().map(|fence| fences::check(view, home, fence)).transpose()?.flatten();
     if let Some(key) = &write.idempotency
         && let Some(record) = view.idempotency(&key.scope, version)
     {
@@ -60,7 +63,9 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
     let decided = decide(view, &write.operation, version);
     let quota = limits::take(view, &write.operation, write.limits.as_ref(), &decided, version)?;
     let Decision { reply, mut changes } = decided?;
-    changes.extend(write.tally.as_ref().and_then(|id| records::count(view, write.operation.home(), id, &reply)));
+    changes.extend(write.tally.as_ref().and_then(|id| records::count(view, home, id, &reply)));
+    let progress = write.progress.as_ref().map(|progress| fences::advance(view, home, progress)).transpose()?;
+    changes.extend(progress.flatten().into_iter().chain(fence));
     let watermark = Watermark::at(last.plus(changes.len() as u64));
     let idempotency = write.idempotency.map(|key| Box::new(IdempotencyRecord { key, version, reply }));
     Ok(Outcome { watermark, version, reply, changes, idempotency, quota, replayed: false })

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Condition, FollowLimits, Key, Millis, RecordId, Space, UserId, Version};
+use crate::{Condition, Fence, FollowLimits, Key, Millis, RecordId, Space, UserId, Version, WorkProgress};
 
 /// Why an edge changed: what tells `follow.cancelled` from `follow.rejected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -217,11 +217,22 @@ pub struct Write {
     pub tally: Option<RecordId>,
     /// How often a new follow may be made; without them there is no limit but the cap. Other operations have none.
     pub limits: Option<FollowLimits>,
+    /// In whose name a worker writes. Boxed, as few writes have one.
+    pub fence: Option<Box<Fence>>,
+    pub progress: Option<Box<WorkProgress>>,
 }
 
 impl From<Operation> for Write {
     fn from(operation: Operation) -> Self {
-        Self { operation, idempotency: None, floor: Version::ZERO, tally: None, limits: None }
+        Self {
+            operation,
+            idempotency: None,
+            floor: Version::ZERO,
+            tally: None,
+            limits: None,
+            fence: None,
+            progress: None,
+        }
     }
 }
 

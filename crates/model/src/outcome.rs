@@ -159,6 +159,7 @@ pub enum Refusal {
     CoolingDown { wait: Duration },
     ChallengeRequired,
     RateLimited { wait: Duration },
+    Fenced,
 }
 
 impl Refusal {
@@ -181,6 +182,7 @@ impl Refusal {
             Self::CoolingDown { .. } => Code::CoolingDown,
             Self::ChallengeRequired => Code::ChallengeRequired,
             Self::RateLimited { .. } => Code::RateLimited,
+            Self::Fenced => Code::Fenced,
             Self::SelfMute
             | Self::NotConnected
             | Self::NotPrivate
@@ -223,6 +225,7 @@ impl Refusal {
                 "after so many follows in an hour the header Entourage-Challenge must prove a solved challenge"
             }
             Self::RateLimited { .. } => "this user follows too fast",
+            Self::Fenced => "another worker has taken this work over, at a greater epoch",
         }
     }
 }

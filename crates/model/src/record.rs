@@ -82,6 +82,8 @@ impl RecordId {
     pub const MAX_BYTES: usize = 32;
     /// Ids that begin with less than this are none of [`Self::of_version`].
     pub const BELOW_VERSIONS: &'static [u8] = &[0x7f, 0xff];
+    /// What the ids of [`crate::Lease::record_id`] begin with.
+    pub(crate) const LEASES: &'static [u8] = b"l";
     /// What the ids of [`Self::of_mute_end`] begin with; itself none of them, so a scan may begin after it.
     pub const MUTE_ENDS: &'static [u8] = b"m";
     /// A group's id leaves room for a member's key.

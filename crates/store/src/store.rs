@@ -132,6 +132,11 @@ pub struct Progress {
 /// - **C24** No place is touched by all writes. What the server keeps of somebody (who wrote a post, when a mute ends, how
 ///   posts travel, the id of the erased, what a job counts) lies in that user's [bucket](Guarantees::buckets), and
 ///   nowhere else; only spaces that are not [spread](Space::is_spread) may lie under [`Key::SERVER`] beside them.
+/// - **C25** A write with a fence is refused with `fenced` if its lease has a greater epoch where the write is decided, as of
+///   the commit; then it changes nothing. A greater epoch takes over with the first write that is not refused. In a
+///   store with several buckets each has its own epoch of a lease: whoever takes over writes there first.
+/// - **C26** The progress that comes with a write is committed with its effect, or neither is. It is written also where the
+///   operation had nothing to do, and not by a refusal or a replay.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;

@@ -27,6 +27,7 @@ entourage_store::conformance!(
         "sweeps::a_cursor_stays_good_after_reopening",
         "quotas::what_was_taken_survives_reopening",
         "records::records_survive_reopening",
+        "fences::they_survive_reopening",
         "posts::they_survive_reopening",
         "erasing::erasing_survives_reopening",
         "life::a_closed_store_refuses_writes",

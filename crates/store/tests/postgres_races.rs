@@ -102,8 +102,7 @@ async fn equal_requests_have_one_effect_and_one_reply() {
     let store = fresh_store().await;
     people(&*store, 1..=3).await;
     let key = |request| Some(IdempotencyKey { scope: *b"scope of request", request });
-    let write =
-        Write { operation: follow(1, 2), idempotency: key(u64::MAX), floor: Version::ZERO, tally: None, limits: None };
+    let write = Write { idempotency: key(u64::MAX), ..Write::from(follow(1, 2)) };
     let outcomes = race(&[Arc::clone(&store)], vec![write.clone(); TASKS]).await;
     // The reply of the first is everyone's reply: all say `created`, one did it.
     assert_eq!(created(&outcomes), TASKS);
@@ -113,7 +112,7 @@ async fn equal_requests_have_one_effect_and_one_reply() {
     store.commit(unfollow(1, 2).into()).await.unwrap();
     assert!(store.commit(write.clone()).await.unwrap().replayed);
     assert_eq!(store.get_edges(Kind::Follow, &[(Key(1), Key(2))]).await.unwrap(), [None]);
-    let other = Write { operation: follow(1, 3), idempotency: key(7), floor: Version::ZERO, tally: None, limits: None };
+    let other = Write { idempotency: key(7), ..Write::from(follow(1, 3)) };
     assert_eq!(store.commit(other).await.unwrap_err().code(), Code::IdempotencyMismatch);
     events(&*store, 5).await;
 }
@@ -124,13 +123,7 @@ async fn one_key_on_many_users_has_one_effect() {
     let store = fresh_store().await;
     people(&*store, 0..=TASKS as i64).await;
     let idempotency = Some(IdempotencyKey { scope: [9; 16], request: 1 });
-    let write = |follower| Write {
-        operation: follow(follower, 0),
-        idempotency,
-        floor: Version::ZERO,
-        tally: None,
-        limits: None,
-    };
+    let write = |follower| Write { idempotency, ..Write::from(follow(follower, 0)) };
     let outcomes = race(&[Arc::clone(&store)], (1..=TASKS as i64).map(write).collect()).await;
     let effects = |outcome: &&Result<Outcome>| outcome.as_ref().is_ok_and(|outcome| !outcome.replayed);
     assert_eq!((created(&outcomes), outcomes.iter().filter(effects).count()), (TASKS, 1));

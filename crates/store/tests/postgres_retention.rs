@@ -7,7 +7,7 @@ mod postgres_kit;
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Code, IdempotencyKey, Key, Kind, ManualClock, Millis, Sequence, Version, Write};
+use entourage_model::{Code, IdempotencyKey, Key, Kind, ManualClock, Millis, Sequence, Write};
 use entourage_store::{
     Store, StoreExt as _,
     backends::postgres::{self, Options},
@@ -26,7 +26,7 @@ fn hours(hours: u64) -> Duration {
 
 fn with_key(follower: i64, target: i64, scope: u8) -> Write {
     let idempotency = Some(IdempotencyKey { scope: [scope; 16], request: 1 });
-    Write { operation: follow(follower, target), idempotency, floor: Version::ZERO, tally: None, limits: None }
+    Write { idempotency, ..Write::from(follow(follower, target)) }
 }
 
 async fn rows(schema: &str, table: &str) -> i64 {

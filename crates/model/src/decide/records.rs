@@ -43,12 +43,7 @@ pub(super) fn put(
     }
     let before = view.record(space, owner, id);
     let known = before.as_ref().map(|record| record.version);
-    let holds = match condition {
-        Condition::Any => true,
-        Condition::Absent => known.is_none(),
-        Condition::Version(version) => known == Some(version),
-    };
-    if !holds {
+    if !holds(condition, known) {
         return Err(Refusal::RecordChanged);
     }
     let Some(value) = value else { return Ok(remove(view, space, owner, id, before.as_ref())) };
@@ -73,6 +68,14 @@ pub(super) fn put(
         return Err(Refusal::GroupBeingRemoved);
     }
     Ok(write(space, owner, id.clone(), known, value.into(), version))
+}
+
+pub(super) fn holds(condition: Condition, known: Option<Version>) -> bool {
+    match condition {
+        Condition::Any => true,
+        Condition::Absent => known.is_none(),
+        Condition::Version(version) => known == Some(version),
+    }
 }
 
 /// A record of its own: its id is that of the commit's version, which no other has.

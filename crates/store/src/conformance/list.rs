@@ -1,8 +1,8 @@
 //! The list of all cases, with the clauses each shows. `if` names the promise of a profile that a case needs.
 
 use super::{
-    Case, blocks, checks, counts, erasing, events, follows, idempotency, life, lists, past, posts, quotas, races,
-    records, requests, sweeps, users, versions,
+    Case, blocks, checks, counts, erasing, events, fences, follows, idempotency, life, lists, past, posts, quotas,
+    races, records, requests, sweeps, users, versions,
 };
 
 /// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
@@ -160,6 +160,12 @@ macro_rules! conformance_cases {
                 a_large_group_goes_in_chunks [C3 C16] if peeks;
                 many_at_once_are_those_of_each [C19];
                 records_survive_reopening [C14 C16 C17] if durable;
+            }
+            fences {
+                an_older_epoch_changes_nothing [C3 C12 C25];
+                once_taken_over_no_older_write_comes_through [C25];
+                progress_stands_with_its_effect [C1 C3 C6 C26];
+                they_survive_reopening [C14 C25 C26] if durable;
             }
             posts {
                 written_under_an_id_of_their_own [C2 C12 C16];

@@ -38,6 +38,7 @@ mod checks;
 mod counts;
 mod erasing;
 mod events;
+mod fences;
 mod follows;
 pub mod history;
 pub mod hooked;

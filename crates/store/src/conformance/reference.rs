@@ -1,6 +1,7 @@
 //! A graph written from the rules alone: hash maps, sorting on demand, no decision code of the product. It says what
 //! every write must come to and what every read must show. Versions it takes from the store, after a look at them.
 
+mod fences;
 mod imported;
 mod limits;
 mod records;
@@ -132,6 +133,9 @@ impl Reference {
 
     /// Takes the next write with what the store made of it, or says what it should have made of it.
     pub fn step(&mut self, write: &Write, result: &Result<Outcome, Error>) -> Result<(), String> {
+        if self.is_fenced(write) {
+            return refused(Code::Fenced, result);
+        }
         let receipt = write.idempotency.and_then(|key| Some((key.request, *self.receipts.get(&key.scope)?)));
         match receipt {
             Some((request, (first, reply))) if request == first => {
@@ -153,28 +157,30 @@ impl Reference {
             Operation::ImportPost { author, at, id, ref value } => self.import_post(author, at, id, value, result),
             ref operation => self.expect(operation),
         };
-        match self.within_limits(write, expected).map(|expected| self.with_ends(expected)) {
+        let expected = self.within_limits(write, expected).map(|expected| self.with_ends(expected));
+        match expected.and_then(|expected| Ok((expected, self.work(write)?))) {
             Err(code) => refused(code, result),
-            Ok(expected) => match result {
+            Ok((expected, work)) => match result {
                 Ok(outcome) => {
                     self.use_up(write, &expected);
-                    self.take(write, expected, outcome)
+                    self.take(write, expected, work, outcome)
                 }
                 Err(error) => Err(format!("nothing forbids this write, yet: {error}")),
             },
         }
     }
 
-    fn take(&mut self, write: &Write, expected: Expected, outcome: &Outcome) -> Result<(), String> {
+    fn take(&mut self, write: &Write, expected: Expected, work: Vec<Effect>, outcome: &Outcome) -> Result<(), String> {
         let changed = !expected.effects.is_empty();
-        if outcome.replayed || outcome.changes.len() != expected.effects.len() {
-            return Err(format!("{} changes must come of it, not {outcome:?}", expected.effects.len()));
+        let effects: Vec<Effect> = expected.effects.into_iter().chain(work).collect();
+        if outcome.replayed || outcome.changes.len() != effects.len() {
+            return Err(format!("{} changes must come of it, not {outcome:?}", effects.len()));
         }
         if changed && outcome.version <= write.floor {
             return Err(format!("version {} is not above the floor {}", outcome.version, write.floor));
         }
         for ((effect, change), version) in
-            expected.effects.into_iter().zip(&outcome.changes).zip(settled::versions(outcome, self.derived))
+            effects.into_iter().zip(&outcome.changes).zip(settled::versions(outcome, self.derived))
         {
             let entry = self.apply(effect, version)?;
             let seen = Entry::of(&Event::of(Sequence::ZERO, version, change));

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use entourage_model::{
-    Buckets, Cause, Change, Decision, EdgeChange, EdgeValue, Event, Half, Key, Kind, Millis, Outcome, Refusal,
-    Sequence, Version, VersionClock, View, Watermark, Write, resolve,
+    Buckets, Cause, Change, Decision, EdgeChange, EdgeValue, Event, Half, Key, Kind, Millis, Outcome, RecordId,
+    Refusal, Sequence, Space, Version, VersionClock, View, Watermark, Write, resolve,
 };
 
 use super::{
@@ -78,6 +78,8 @@ pub(super) struct Prepared {
     expected: (u64, u64),
     pub(super) outcome: Outcome,
     others: Others,
+    /// The record of the lease that its epoch was compared with.
+    lease: Option<(Key, RecordId, Option<Version>)>,
     /// A block whose in-half comes with it.
     mirror: Option<Outgoing>,
     /// The in-half is taken even if a newer one is known.
@@ -123,7 +125,11 @@ impl Home {
     pub(super) fn prepare(&mut self, at: Key, now: Millis, write: &Write, others: Others) -> Result<Prepared, Refusal> {
         let version = self.versions.next(now, write.floor);
         let outcome = resolve(&Look { home: self, at, others: &others }, write, version, self.last())?;
-        Ok(self.prepared(at, outcome, others))
+        let lease = write.fence.as_ref().map(|fence| {
+            let (owner, id) = (self.buckets.of(write.operation.home()), fence.lease.record_id());
+            (owner, id.clone(), self.out.record(Space::Job, owner, id).map(|record| record.version))
+        });
+        Ok(Prepared { lease, ..self.prepared(at, outcome, others) })
     }
 
     /// As [`Self::prepare`], for a decision about a half. `None` if there is nothing to do.
@@ -146,17 +152,32 @@ impl Home {
 
     fn prepared(&self, at: Key, outcome: Outcome, others: Others) -> Prepared {
         let expected = (self.lineage, self.heads.get(&at).map_or(0, |head| head.sequence));
-        Prepared { home: self.index, at, expected, outcome, others, mirror: None, is_forced: false }
+        Prepared { home: self.index, at, expected, outcome, others, lease: None, mirror: None, is_forced: false }
     }
 
     fn is_expected(&self, prepared: &Prepared) -> bool {
         prepared.expected == (self.lineage, self.heads.get(&prepared.at).map_or(0, |head| head.sequence))
     }
 
+    /// What the server keeps in this home is of several users: what a decision looked at must be as it was.
+    fn is_as_seen(&self, prepared: &Prepared) -> bool {
+        let version = |space, owner, id| self.out.record(space, owner, id).map(|record| record.version);
+        let changed = prepared.outcome.changes.iter().all(|change| match change {
+            Change::Record(record) if record.owner.is_server() => match (record.space, record.before) {
+                (Space::Job, before) => version(Space::Job, record.owner, &record.id) == before,
+                (space, None) => version(space, record.owner, &record.id).is_none(),
+                _ => true,
+            },
+            _ => true,
+        });
+        let lease = &prepared.lease;
+        changed && lease.as_ref().is_none_or(|(owner, id, seen)| version(Space::Job, *owner, id) == *seen)
+    }
+
     /// Makes a commit, if nothing of its user has changed since it was decided: the last event of this home then.
     pub(super) fn commit(&mut self, prepared: &Prepared, forks: &Forks) -> Option<Sequence> {
         let is_lost = |from: Outgoing| forks.lost(from.lineage, from.source, from.sequence).is_some();
-        if !self.is_expected(prepared) || prepared.mirror.is_some_and(is_lost) {
+        if !self.is_expected(prepared) || !self.is_as_seen(prepared) || prepared.mirror.is_some_and(is_lost) {
             return None;
         }
         let Prepared { at, outcome, others, .. } = prepared;

@@ -63,10 +63,12 @@ impl Engine {
 
     /// In the home of one user.
     async fn write_one(&self, write: &Write) -> Result<Written> {
-        let at = match (&write.operation, &write.idempotency) {
+        let at = match (&write.operation, &write.idempotency, &write.fence, &write.progress) {
             // Nobody's: it may lie anywhere, and all of them are not to lie in one place.
-            (Operation::Nothing, Some(key)) => Key(i64::from_be_bytes(*key.scope.first_chunk().unwrap_or(&[0; 8]))),
-            (operation, _) => operation.home(),
+            (Operation::Nothing, Some(key), None, None) => {
+                Key(i64::from_be_bytes(*key.scope.first_chunk().unwrap_or(&[0; 8])))
+            }
+            (operation, ..) => operation.home(),
         };
         let (index, home) = (self.home_of(at), self.home(at));
         loop {

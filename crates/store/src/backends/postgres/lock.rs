@@ -108,7 +108,9 @@ impl Locks {
         {
             locks.push((self.number(records(&write.operation, owner)), true));
         }
-        if let Some(id) = &write.tally {
+        // Alone: whoever takes over must not come between the look at an epoch and the commit.
+        let lease = write.fence.iter().map(|fence| fence.lease.record_id());
+        for id in lease.chain(write.progress.iter().map(|progress| &progress.id)).chain(&write.tally) {
             locks.push((self.number(record(Space::Job, id)), true));
         }
         if let Some(key) = &write.idempotency {

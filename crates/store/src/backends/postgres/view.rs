@@ -227,7 +227,8 @@ struct Found {
 
 async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Found, Failure> {
     let mut found = load_own_records(transaction, &write.operation).await?;
-    if let Some(id) = &write.tally {
+    let lease = write.fence.iter().map(|fence| fence.lease.record_id());
+    for id in lease.chain(write.progress.iter().map(|progress| &progress.id)).chain(&write.tally) {
         found.records.extend(load_record(transaction, Space::Job, Key::SERVER, id).await?);
     }
     Ok(found)

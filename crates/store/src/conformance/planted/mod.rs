@@ -136,6 +136,9 @@ enum Bug {
     ErasingIsAFlip,
     ReopensWithoutQuotas,
     SweepsMissTheLastOfAPage,
+    IgnoresFences,
+    /// How far work has come is written before its effect.
+    ProgressRunsBeforeItsEffect,
 }
 
 /// Which case notices which bug.
@@ -199,6 +202,9 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::RecreatesTooSoon, "erasing::a_user_is_gone_at_once_and_edges_in_chunks"),
     (Bug::SweepsMissTheLastOfAPage, "sweeps::everybody_is_shown_once"),
     (Bug::SweepsMissTheLastOfAPage, "sweeps::nobody_is_missed_while_others_come_and_go"),
+    (Bug::IgnoresFences, "fences::an_older_epoch_changes_nothing"),
+    (Bug::IgnoresFences, "fences::once_taken_over_no_older_write_comes_through"),
+    (Bug::ProgressRunsBeforeItsEffect, "fences::progress_stands_with_its_effect"),
     (Bug::SuspensionIsForShow, "users::the_suspended_may_not_follow"),
     (Bug::MutesKeepTheirEnd, "blocks::a_mute_may_end_by_itself"),
     (Bug::MuteEndsPileUp, "blocks::the_record_of_a_mutes_end_goes_with_it"),

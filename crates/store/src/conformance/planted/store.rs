@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use entourage_model::{
     Change, Clock, Condition, Counts, EdgeValue, Ended, Error, Event, EventPosition, FollowLimits, IdempotencyKey,
     IdempotencyRecord, Key, Kind, Lineage, List, Millis, Operation, Outcome, Overwrite, Page, Place, Quota, QuotaChange, Record,
-    RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock, View, Watermark, Write,
-    replay, resolve,
+    RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock, View, Watermark,
+    WorkProgress, Write, replay, resolve,
 };
 use parking_lot::RwLock;
 
@@ -98,6 +98,17 @@ impl Planted {
         }
         if bug == Bug::ForgetsFloor {
             write.floor = Version::ZERO;
+        }
+        if bug == Bug::IgnoresFences {
+            write.fence = None;
+        }
+        if bug == Bug::ProgressRunsBeforeItsEffect
+            && let Some(progress) = write.progress.take()
+        {
+            let WorkProgress { id, value, condition } = *progress;
+            let (space, owner) = (Space::Job, Key::SERVER);
+            let apart = Operation::PutRecord { space, owner, id, value, condition, cap: None };
+            Box::pin(self.commit_one(apart.into())).await?;
         }
         let looked = self.look_outside(&write).await;
         let mut inner = self.inner.write();

@@ -228,7 +228,8 @@ impl Comparison {
             EventBody::Record { space: Space::Fanout | Space::Erased, id, .. } => id.key().as_ref().is_some_and(is_own),
             EventBody::Record { space: Space::PostAuthor, id, .. } => indexes.contains(id),
             EventBody::Record { space: Space::Job, owner, id, .. } if owner.is_server() => {
-                id.mute_end().is_some_and(|(_, actor, _)| is_own(&actor))
+                let worker = || Key(i64::from_be_bytes(*id.as_bytes().last_chunk().unwrap_or(&[0; 8])));
+                is_own(&id.mute_end().map_or_else(worker, |(_, actor, _)| actor))
             }
             EventBody::Record { owner, .. } => is_own(owner),
         });

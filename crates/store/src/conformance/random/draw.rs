@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use entourage_model::{
-    Buckets, Change, Condition, ExternalId, FollowLimits, IdempotencyKey, Key, KeyHasher, Millis, Operation, Outcome,
-    Overwrite, Post, RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version, Write,
+    Buckets, Change, Condition, ExternalId, Fence, FollowLimits, IdempotencyKey, Key, KeyHasher, Lease, Millis,
+    Operation, Outcome, Overwrite, Post, RecordChange, RecordId, Secret, Space, UserChange, UserId, UserPatch, Version,
+    WorkProgress, Write,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -111,6 +112,31 @@ impl Draw {
                 self.keyed.pop_front();
             }
             self.keyed.push_back(write.clone());
+        }
+        self.work(write)
+    }
+
+    /// Some of a worker, who may have lost the lease. Not those that are changed in two homes, nor those with a key: what is
+    /// answered then is another case.
+    fn work(&mut self, mut write: Write) -> Write {
+        let is_plain = !matches!(
+            write.operation,
+            Operation::Block { .. } | Operation::ImportBlock { .. } | Operation::EraseEdges { .. }
+        );
+        if !self.beyond_graph || write.idempotency.is_some() || !is_plain {
+            return write;
+        }
+        if self.one_in(12) {
+            let whose = self.someone();
+            let lease = Lease::new(&[b"lease", whose.0.to_be_bytes().as_slice()].concat()).expect("it is a name");
+            write.fence = Some(Box::new(Fence { lease, epoch: self.rng.random_range(0..50) }));
+        }
+        if self.one_in(12) {
+            let whose = self.someone();
+            let id = RecordId::new(&[b"p", whose.0.to_be_bytes().as_slice()].concat()).expect("it is an id");
+            let value = (!self.one_in(4)).then(|| Box::from([self.rng.random_range(0..3)]));
+            let condition = if self.one_in(3) { self.condition() } else { Condition::Any };
+            write.progress = Some(Box::new(WorkProgress { id, value, condition }));
         }
         write
     }

@@ -379,6 +379,13 @@ pub(super) fn index_of(post: Version) -> RecordId {
     RecordId::new(&post.bits().to_be_bytes()).expect("eight bytes are an id")
 }
 
+pub(super) fn work(server: Key, id: RecordId, value: Option<Box<[u8]>>) -> Option<Effect> {
+    match value {
+        Some(value) => written(Space::Job, server, id, true, value).effects.pop(),
+        None => Some(removed(Space::Job, server, id)),
+    }
+}
+
 fn written(space: Space, owner: Key, id: RecordId, created: bool, value: Box<[u8]>) -> Expected {
     let told = Told::Record { list: (space, owner), id: id.clone(), created };
     let effects = vec![Effect::Record { event: event(space, created, true), space, owner, id, value: Some(value) }];
