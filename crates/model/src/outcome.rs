@@ -1,6 +1,6 @@
 //! What came of an operation: the reply, the changes, and what a retry needs.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -39,6 +39,15 @@ pub enum Change {
 }
 
 impl Change {
+    /// The owner in whose home it lies: an edge with its follower, a record with its owner.
+    pub const fn owner(&self) -> Key {
+        match self {
+            Self::Edge(edge) => edge.follower,
+            Self::User(user) => user.key,
+            Self::Record(record) => record.owner,
+        }
+    }
+
     /// Whether readers of events hear of it.
     pub const fn is_public(&self) -> bool {
         match self {
@@ -120,6 +129,21 @@ impl Outcome {
     pub fn numbered_changes(&self) -> impl Iterator<Item = (Sequence, &Change)> {
         let before = self.watermark.sequence().0 - self.changes.len() as u64;
         self.changes.iter().enumerate().map(move |(index, change)| (Sequence(before + 1 + index as u64), change))
+    }
+
+    /// The changes grouped by the owner in whose home they lie, in the order in which owners come first. Where a home has
+    /// several owners, what it keeps of an outcome is what all of its owners have here.
+    pub fn changes_by_owner(&self) -> Vec<(Key, Vec<&Change>)> {
+        let mut groups: Vec<(Key, Vec<&Change>)> = Vec::new();
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        for change in &self.changes {
+            let place = *places.entry(change.owner()).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some((_, changes)) => changes.push(change),
+                None => groups.push((change.owner(), vec![change])),
+            }
+        }
+        groups
     }
 
     /// Whether the commit has anything to write.
@@ -237,5 +261,41 @@ impl From<Refusal> for Error {
             Refusal::CoolingDown { wait } | Refusal::RateLimited { wait } => error.retry_after(wait),
             _ => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::{Cause, Kind, RecordId, Space};
+
+    #[test]
+    fn changes_are_grouped_by_the_owner_in_whose_home_they_lie() {
+        let edge = |follower, target| {
+            let (kind, cause, after) = (Kind::Follow, Cause::Block, EdgeValue::active(Version::from_bits(7)));
+            Change::Edge(EdgeChange { kind, follower: Key(follower), target: Key(target), cause, before: None, after })
+        };
+        let record = |owner| {
+            let (space, id, after) = (Space::Job, RecordId::new(b"x").unwrap(), Some(Box::default()));
+            Change::Record(RecordChange { space, owner, id, before: None, after })
+        };
+        let user =
+            Change::User(UserChange { key: Key(2), existed: true, after: None, is_suspension: false, erased: None });
+        let changes: SmallVec<[Change; 1]> =
+            smallvec![edge(1, 2), edge(2, 1), record(Key::SERVER), user, edge(1, 3), record(Key(1))];
+        let outcome = Outcome {
+            watermark: Watermark::at(Sequence(6)),
+            version: Version::from_bits(7),
+            reply: Reply::Gone { changed: true },
+            changes: changes.clone(),
+            idempotency: None,
+            quota: None,
+            replayed: false,
+        };
+        let all = |places: &[usize]| places.iter().map(|place| &changes[*place]).collect::<Vec<_>>();
+        let expected = vec![(Key(1), all(&[0, 4, 5])), (Key(2), all(&[1, 3])), (Key::SERVER, all(&[2]))];
+        assert_eq!(outcome.changes_by_owner(), expected);
     }
 }

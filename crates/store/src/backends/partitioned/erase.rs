@@ -21,7 +21,7 @@ impl Engine {
     pub(super) async fn erase_edges(&self, write: &Write, key: Key) -> Result<Written> {
         let (index, home) = (self.home_of(key), self.home(key));
         let foreign = |change: &Change| match change {
-            Change::Edge(edge) if edge.follower != key => Some((edge.kind, edge.follower, edge.target)),
+            Change::Edge(edge) if change.owner() != key => Some((edge.kind, edge.follower, edge.target)),
             _ => None,
         };
         let (mut found, mut done) = (None, BTreeMap::<Link, Changes>::new());
@@ -46,12 +46,6 @@ impl Engine {
             leave_out(&mut prepared.outcome, missed);
             let whole = with(&prepared.outcome.changes, &links, &done);
             prepared.outcome.changes.retain(|change| foreign(change).is_none());
-            let mut ends: SmallVec<[_; 2]> = SmallVec::new();
-            for (_, follower, _) in links {
-                let home = self.home_of(follower);
-                ends.retain(|(known, _)| *known != home);
-                ends.push((home, self.home(follower).lock().last()));
-            }
             let (outcome, last) = match prepared.writes() {
                 false => (prepared.outcome, last),
                 true => match self.send(prepared).await {
@@ -61,9 +55,7 @@ impl Engine {
                     Sent::Unknown => return Err(unknown()),
                 },
             };
-            ends.push((index, last));
-            let outcome = Outcome { changes: whole, ..outcome };
-            return Ok(Written { ends, ..Written::new(outcome, index, last) });
+            return Ok(Written::new(Outcome { changes: whole, ..outcome }, index, last));
         }
     }
 

@@ -52,7 +52,9 @@ impl Engine {
         written.lineage = lineage;
         // Of both, changed or not: otherwise a watermark would tell what is nobody's business.
         let (one, other) = write.operation.parties();
-        for key in [Some(one), other].into_iter().flatten() {
+        let owners = written.outcome.changes_by_owner().into_iter().map(|(owner, _)| owner);
+        let keys: Vec<Key> = [Some(one), other].into_iter().flatten().chain(owners).collect();
+        for key in keys {
             let home = self.home_of(key);
             if !written.ends.iter().any(|(known, _)| *known == home) {
                 written.ends.push((home, self.home(key).lock().last()));
