@@ -22,10 +22,18 @@ pub enum Bug {
     RefusesSleeping,
     /// A position from before a fork counts in the log after it.
     ReadsAcrossFork,
+    /// An inbox names a new follow until it is read, though the author's home may not know the follower yet.
+    FeedHole,
+    /// A watermark names the other party only if something changed.
+    TokenTells,
+    /// A page of a list ends where a bucket does.
+    StopsAtBucket,
+    /// A commit is made though something of its user has changed since it was decided.
+    CommitsOutrun,
 }
 
 impl Bug {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::AcksBlockEarly,
         Self::ReplaySkipsSecondHalf,
         Self::TakesLateBlock,
@@ -36,6 +44,10 @@ impl Bug {
         Self::LetsUnaskedIn,
         Self::RefusesSleeping,
         Self::ReadsAcrossFork,
+        Self::FeedHole,
+        Self::TokenTells,
+        Self::StopsAtBucket,
+        Self::CommitsOutrun,
     ];
 }
 

@@ -1,17 +1,20 @@
 //! The homes together: how a commit reaches one, and what lies outside them.
 
+#[cfg(feature = "planted")]
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[cfg(feature = "planted")]
 use entourage_model::Version;
-use entourage_model::{Buckets, Clock, Error, Key, Millis, Outcome, Sequence};
+use entourage_model::{Buckets, Clock, Error, Key, Millis, Outcome};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
     bug::{Bug, Planted},
     fork::Forks,
-    home::{Home, Known, Outgoing, Prepared},
+    home::{End, Home, Known, Outgoing, Prepared},
+    inbound::Inbound,
     log::Log,
     pace::{Fate, Pace, Step},
     route,
@@ -39,12 +42,23 @@ pub(super) struct Engine {
     /// Commits of which somebody was told that they were not made, by home and version.
     #[cfg(feature = "planted")]
     pub(super) refused: Mutex<Vec<(usize, Version)>>,
+    /// Halves that became something else in the home of their follower instead of an in-half.
+    #[cfg(feature = "planted")]
+    pub(super) corrected: Mutex<BTreeSet<(super::inbound::Link, Version)>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// How many halves are published or applied in one go.
+    pub(super) batch: usize,
+    /// The most rows in one bucket of a list.
+    pub(super) bucket_rows: usize,
 }
 
 /// What became of a commit that was sent.
 #[derive(Debug)]
 pub(super) enum Sent {
-    Made(Box<Outcome>, Sequence),
+    Made(Box<Outcome>, End),
     /// Something has changed since it was decided.
     Outrun,
     NotMade,
@@ -53,9 +67,11 @@ pub(super) enum Sent {
 
 impl Engine {
     /// One home for each clock.
-    pub(super) fn new(clocks: Vec<Arc<dyn Clock>>, pace: Arc<dyn Pace>, planted: Planted, batch: usize) -> Self {
+    pub(super) fn new(clocks: Vec<Arc<dyn Clock>>, pace: Arc<dyn Pace>, planted: Planted, sizes: Sizes) -> Self {
+        let buckets = route::buckets(clocks.len());
+        let home = |index| Mutex::new(Home::new(index, buckets, Inbound::new(sizes.bucket_rows, planted)));
         Self {
-            homes: (0..clocks.len()).map(|index| Mutex::new(Home::new(index, route::buckets(clocks.len())))).collect(),
+            homes: (0..clocks.len()).map(home).collect(),
             halves: clocks.iter().map(|_| Mutex::default()).collect(),
             forks: Mutex::default(),
             late: Mutex::default(),
@@ -64,9 +80,11 @@ impl Engine {
             clocks,
             pace,
             planted,
-            batch,
+            batch: sizes.batch,
             #[cfg(feature = "planted")]
             refused: Mutex::default(),
+            #[cfg(feature = "planted")]
+            corrected: Mutex::default(),
         }
     }
 
@@ -100,12 +118,13 @@ impl Engine {
         self.forks.lock().lost(from.lineage, from.source, from.sequence).is_some()
     }
 
-    fn make(&self, prepared: &Prepared) -> Option<Sequence> {
-        let last = self.homes.get(prepared.home)?.lock().commit(prepared, &self.forks.lock())?;
+    fn make(&self, prepared: &Prepared) -> Option<End> {
+        let end =
+            self.homes.get(prepared.home)?.lock().commit(prepared, &self.forks.lock(), self.has(Bug::CommitsOutrun))?;
         if let Some(relay) = self.relays.get(prepared.home) {
             relay.notify_one();
         }
-        Some(last)
+        Some(end)
     }
 
     /// Sends a commit to its home and says what became of it, for certain if that can be known.
@@ -114,7 +133,7 @@ impl Engine {
         match self.pace.fate() {
             Fate::Answered => {
                 return match self.make(&prepared) {
-                    Some(last) => Sent::Made(Box::new(prepared.outcome), last),
+                    Some(end) => Sent::Made(Box::new(prepared.outcome), end),
                     None => Sent::Outrun,
                 };
             }
@@ -128,7 +147,7 @@ impl Engine {
         let Some(home) = self.homes.get(prepared.home) else { return Sent::Unknown };
         let mut home = home.lock();
         match home.burn(&prepared, self.has(Bug::RefusesSleeping)) {
-            Known::Made => Sent::Made(Box::new(prepared.outcome), home.last()),
+            Known::Made => Sent::Made(Box::new(prepared.outcome), home.end()),
             Known::NotMade => {
                 #[cfg(feature = "planted")]
                 self.refused.lock().push((prepared.home, prepared.outcome.version));

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::{
     engine::{Engine, NOT_WRITTEN, Sent, unknown},
+    home::End,
     inbound::Link,
     look::{Look, Others},
     pace::Step,
@@ -28,12 +29,12 @@ impl Engine {
         loop {
             let others = self.look(write, index).await;
             self.pace.pause(Step::Decide).await;
-            let (mut prepared, last) = {
+            let (mut prepared, end) = {
                 let mut home = home.lock();
                 let look = Look { home: &home, at: key, others: &Others::default() };
                 let found = found.get_or_insert_with(|| look.edges_of(key, CHUNK_MAX + 1)).clone();
                 let others = Others { found: Some(found), ..others };
-                (home.prepare(key, self.now(index), write, others)?, home.last())
+                (home.prepare(key, self.now(index), write, others)?, home.end())
             };
             let links: Vec<Link> = prepared.outcome.changes.iter().filter_map(foreign).collect();
             for link in &links {
@@ -46,16 +47,23 @@ impl Engine {
             leave_out(&mut prepared.outcome, missed);
             let whole = with(&prepared.outcome.changes, &links, &done);
             prepared.outcome.changes.retain(|change| foreign(change).is_none());
-            let (outcome, last) = match prepared.writes() {
-                false => (prepared.outcome, last),
+            let mut ends: SmallVec<[End; 2]> = SmallVec::new();
+            for (_, follower, _) in links {
+                let end = self.home(follower).lock().end();
+                ends.retain(|known| known.home != end.home);
+                ends.push(end);
+            }
+            let (outcome, end) = match prepared.writes() {
+                false => (prepared.outcome, end),
                 true => match self.send(prepared).await {
-                    Sent::Made(outcome, last) => (*outcome, last),
+                    Sent::Made(outcome, end) => (*outcome, end),
                     Sent::Outrun => continue,
                     Sent::NotMade => return Err(Error::unavailable(NOT_WRITTEN)),
                     Sent::Unknown => return Err(unknown()),
                 },
             };
-            return Ok(Written::new(Outcome { changes: whole, ..outcome }, index, last));
+            ends.push(end);
+            return Ok(Written { outcome: Outcome { changes: whole, ..outcome }, ends });
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Home {
     /// Whom the own edges mean.
     origins: BTreeMap<Link, Origin>,
     heads: BTreeMap<Key, Head>,
+    /// Of all users.
+    pub(super) commits: u64,
     versions: VersionClock,
     pub(super) events: VecDeque<Event>,
     /// The last event that is past retention.
@@ -41,8 +43,12 @@ pub(super) struct Home {
     pub(super) unmirrored: BTreeMap<(Key, Key), Version>,
     /// What ended here with a block of one of this home's users: the version of the block, and the commit.
     parted: BTreeMap<(Key, Key), (Version, Outcome)>,
+    /// At which version something ended in another home with a block of this one, by the version of the block.
+    ended_with: BTreeMap<Version, Version>,
     /// Which of the store's forks this home went through last.
     pub(super) lineage: u64,
+    /// Up to here it has said again what others heard of lost writes. `None`: it went back and is at it.
+    pub(super) mended: Option<Sequence>,
 }
 
 /// Whom an edge means, which version of theirs it was decided on, and why it is what it is.
@@ -68,6 +74,17 @@ pub(super) struct Outgoing {
     /// Of its event in the source.
     pub(super) sequence: Sequence,
     pub(super) half: Half,
+}
+
+/// How far a home was at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) home: usize,
+    pub(super) last: Sequence,
+    /// Which of the store's forks this home went through last, then.
+    pub(super) lineage: u64,
+    /// How many commits it had made.
+    pub(super) commits: u64,
 }
 
 /// A commit that is decided and not made.
@@ -96,14 +113,15 @@ pub(super) enum Known {
 }
 
 impl Home {
-    pub(super) fn new(index: usize, buckets: Buckets) -> Self {
+    pub(super) fn new(index: usize, buckets: Buckets, inbound: Inbound) -> Self {
         Self {
             index,
             buckets,
             out: Graph::default(),
-            inbound: Inbound::default(),
+            inbound,
             origins: BTreeMap::new(),
             heads: BTreeMap::new(),
+            commits: 0,
             versions: VersionClock::new(u16::try_from(index).unwrap_or_default(), Version::ZERO),
             events: VecDeque::new(),
             dropped: Sequence::ZERO,
@@ -112,13 +130,19 @@ impl Home {
             applied: 0,
             unmirrored: BTreeMap::new(),
             parted: BTreeMap::new(),
+            ended_with: BTreeMap::new(),
             lineage: 0,
+            mended: Some(Sequence::ZERO),
         }
     }
 
     /// Of the last event.
     pub(super) fn last(&self) -> Sequence {
         self.dropped.plus(self.events.len() as u64)
+    }
+
+    pub(super) fn end(&self) -> End {
+        End { home: self.index, last: self.last(), lineage: self.lineage, commits: self.commits }
     }
 
     /// Decides a write of the user `at`, who lives here.
@@ -174,10 +198,11 @@ impl Home {
         changed && lease.as_ref().is_none_or(|(owner, id, seen)| version(Space::Job, *owner, id) == *seen)
     }
 
-    /// Makes a commit, if nothing of its user has changed since it was decided: the last event of this home then.
-    pub(super) fn commit(&mut self, prepared: &Prepared, forks: &Forks) -> Option<Sequence> {
+    /// Makes a commit, if nothing of its user has changed since it was decided: how far this home is then.
+    pub(super) fn commit(&mut self, prepared: &Prepared, forks: &Forks, is_careless: bool) -> Option<End> {
         let is_lost = |from: Outgoing| forks.lost(from.lineage, from.source, from.sequence).is_some();
-        if !self.is_expected(prepared) || !self.is_as_seen(prepared) || prepared.mirror.is_some_and(is_lost) {
+        let is_expected = is_careless || self.is_expected(prepared);
+        if !is_expected || !self.is_as_seen(prepared) || prepared.mirror.is_some_and(is_lost) {
             return None;
         }
         let Prepared { at, outcome, others, .. } = prepared;
@@ -197,10 +222,11 @@ impl Home {
             let pair = (mirror.half.follower, mirror.half.target);
             self.parted.insert(pair, (mirror.half.after.version, outcome.clone()));
         }
-        Some(self.last())
+        Some(self.end())
     }
 
     fn advance(&mut self, at: Key, version: Version) {
+        self.commits += 1;
         let head = self.heads.entry(at).or_default();
         head.sequence += 1;
         head.commits.push_back((head.sequence, version));
@@ -255,18 +281,24 @@ impl Home {
         self.origins.get(&link).map(|origin| origin.created)
     }
 
-    /// A block, or its end, that the home of the target may not have.
-    pub(super) fn unmirrored(&self, actor: Key, target: Key, lineage: u64) -> Option<Outgoing> {
-        self.unmirrored.get(&(actor, target))?;
+    /// A block, or its end, for the home of its target.
+    pub(super) fn block(&self, actor: Key, target: Key, lineage: u64) -> Option<Outgoing> {
         let half = self.half_of((Kind::Block, actor, target))?;
         Some(Outgoing { source: self.index, lineage, sequence: self.last(), half })
     }
 
-    pub(super) fn set_mirrored(&mut self, half: &Half) {
+    /// The target's home has a block, or its end; `ended` is the version at which the target's follow ended with it.
+    pub(super) fn set_mirrored(&mut self, half: &Half, ended: Option<Version>) {
+        self.ended_with.extend(ended.map(|ended| (half.after.version, ended)));
         let pair = (half.follower, half.target);
         if self.unmirrored.get(&pair).is_some_and(|version| *version <= half.after.version) {
             self.unmirrored.remove(&pair);
         }
+    }
+
+    /// The greatest version of what a write of this home changed, of which `version` is the one here.
+    pub(super) fn greatest(&self, version: Version) -> Version {
+        self.ended_with.get(&version).copied().unwrap_or_default().max(version)
     }
 
     /// What ended here with this very block, for whoever finds that it is here.
@@ -280,11 +312,20 @@ impl Home {
         self.origins.get(&link).is_none_or(|origin| origin.created == created)
     }
 
+    /// Drops the oldest events.
+    #[cfg(feature = "planted")]
+    pub(super) fn expire(&mut self, kept: usize) {
+        while self.events.len() > kept {
+            self.events.pop_front();
+            self.dropped = self.dropped.next();
+        }
+    }
+
     /// Goes on from an earlier state of itself. Versions and what was given out of them are not forgotten.
     #[cfg(feature = "planted")]
     pub(super) fn go_back(&mut self, earlier: Self, lineage: u64) {
         let versions = self.versions.clone();
-        *self = Self { versions, lineage, ..earlier };
+        *self = Self { versions, lineage, mended: None, ..earlier };
     }
 
     pub(super) fn has_user(&self, key: Key) -> bool {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use entourage_model::{Counts, Edge, EdgeValue, Half, Key, Kind, List, Page, Place, Plane, Side};
 
-use crate::backends::memory::Graph;
+use super::{
+    buckets::Buckets,
+    bug::{Bug, Planted},
+};
 
 pub(super) type Link = (Kind, Key, Key);
 
@@ -16,13 +19,25 @@ pub(super) struct Total {
 
 pub(super) type Totals = BTreeMap<(Key, Plane), Total>;
 
-/// Lists and totals. They are kept apart, as a store does that cannot count a list, and change together.
+/// The rows of one list, and beside them those that are not quiet: a page of these costs what any page costs.
 #[derive(Clone, Debug, Default)]
+struct Listed {
+    all: Buckets,
+    open: Buckets,
+}
+
+/// Lists and totals. They are kept apart, as a store does that cannot count a list, and change together.
+#[derive(Clone, Debug)]
 pub(super) struct Inbound {
-    rows: Graph,
+    /// By follower: removed edges stay, with the version of their removal.
+    known: BTreeMap<Link, EdgeValue>,
+    lists: BTreeMap<(Key, Plane), Listed>,
     totals: Totals,
     /// Counts every change, so that what was judged against an earlier state is not applied to a later one.
     revision: u64,
+    /// The most rows in one bucket of a list.
+    bucket_rows: usize,
+    planted: Planted,
 }
 
 /// What some halves make of the lists and totals of their targets.
@@ -33,6 +48,11 @@ pub(super) struct Rows {
 }
 
 impl Inbound {
+    pub(super) fn new(bucket_rows: usize, planted: Planted) -> Self {
+        let (known, lists, totals) = (BTreeMap::new(), BTreeMap::new(), Totals::new());
+        Self { known, lists, totals, revision: 0, bucket_rows, planted }
+    }
+
     pub(super) const fn revision(&self) -> u64 {
         self.revision
     }
@@ -44,12 +64,12 @@ impl Inbound {
 
     /// Of an edge that may be removed.
     pub(super) fn known(&self, link: Link) -> Option<EdgeValue> {
-        self.rows.known_edge(link)
+        self.known.get(&link).copied()
     }
 
     #[cfg(feature = "planted")]
     pub(super) fn all_known(&self) -> impl Iterator<Item = (Link, EdgeValue)> {
-        self.rows.known_edges()
+        self.known.iter().map(|(link, value)| (*link, *value))
     }
 
     /// As [`Self::known`], once these rows are applied.
@@ -84,9 +104,30 @@ impl Inbound {
 
     pub(super) fn apply_edges(&mut self, edges: Vec<(Link, EdgeValue)>) {
         for (link, value) in edges {
-            self.rows.set_edge(link, value);
+            let before = self.known.insert(link, value);
+            if let Some(before) = before {
+                self.list(link, before, false);
+            }
+            self.list(link, value, true);
         }
         self.revision += 1;
+    }
+
+    /// Adds an edge to its list, or takes it away.
+    fn list(&mut self, (kind, follower, target): Link, value: EdgeValue, is_added: bool) {
+        let Some(plane) = Plane::of(kind, value.state) else { return };
+        let listed = self.lists.entry((target, plane)).or_default();
+        let place = Place { position: value.position, key: follower };
+        for (rows, is_in) in [(&mut listed.all, true), (&mut listed.open, !value.quiet)] {
+            match is_added {
+                true if is_in => rows.insert(place, self.bucket_rows),
+                true => {}
+                false => rows.remove(place, self.bucket_rows),
+            }
+        }
+        if listed.all.rows == 0 {
+            self.lists.remove(&(target, plane));
+        }
     }
 
     pub(super) fn apply_totals(&mut self, totals: Totals) {
@@ -113,11 +154,29 @@ impl Inbound {
     }
 
     pub(super) fn scan(&self, list: List, after: Option<Place>, limit: usize, is_up: bool) -> Page {
-        let page = if is_up { self.rows.scan_up(list, after, limit) } else { self.rows.scan(list, after, limit) };
+        let Some(listed) = self.lists.get(&(list.user, list.plane)) else { return self.page(list, Vec::new(), limit) };
+        let rows = if list.open { &listed.open } else { &listed.all };
+        let one_more = limit.saturating_add(1);
+        let mut places = if is_up { rows.up(after, one_more) } else { rows.down(after, one_more) };
+        if self.planted.is(Bug::StopsAtBucket) {
+            places.truncate(rows.in_one_bucket(&places));
+        }
+        self.page(list, places, limit)
+    }
+
+    fn page(&self, list: List, mut places: Vec<Place>, limit: usize) -> Page {
+        let more = places.len() > limit;
+        places.truncate(limit);
+        let (kind, target) = (list.plane.kind(), list.user);
+        let edge = |place: &Place| {
+            let value = self.known((kind, place.key, target))?;
+            Some(Edge { kind, follower: place.key, target, value })
+        };
+        let edges = places.iter().filter_map(edge).collect();
         let Total { all, quiet } = self.total((list.user, list.plane));
         match list.open {
-            true => Page { total: all.saturating_sub(quiet), quiet: 0, ..page },
-            false => Page { total: all, quiet, ..page },
+            true => Page { edges, more, total: all.saturating_sub(quiet), quiet: 0 },
+            false => Page { edges, more, total: all, quiet },
         }
     }
 
@@ -131,19 +190,42 @@ impl Inbound {
     /// At most `limit` edges of every kind that lead to a user.
     pub(super) fn edges_to(&self, user: Key, limit: usize) -> Vec<Edge> {
         let lists = Plane::ALL.map(|plane| List::new(user, plane, Side::Followers));
-        lists.iter().flat_map(|list| self.rows.scan_up(*list, None, limit).edges).take(limit).collect()
+        lists.iter().flat_map(|list| self.scan(*list, None, limit, true).edges).take(limit).collect()
     }
 
-    /// Lists whose total is not what they show.
+    /// Lists whose total is not what they show, and buckets that are not in order.
     pub(super) fn wrong_totals(&self) -> Vec<String> {
         let mut counted = Totals::new();
-        for ((kind, _, target), value) in self.rows.known_edges() {
-            let Some(plane) = Plane::of(kind, value.state) else { continue };
-            let total = counted.entry((target, plane)).or_default();
+        for ((kind, _, target), value) in &self.known {
+            let Some(plane) = Plane::of(*kind, value.state) else { continue };
+            let total = counted.entry((*target, plane)).or_default();
             (total.all, total.quiet) = (total.all + 1, total.quiet + u64::from(value.quiet));
         }
-        let lists = self.totals.keys().chain(counted.keys());
-        let differs = lists.filter(|list| self.totals.get(list) != counted.get(list));
-        differs.map(|list| format!("{list:?}: {:?}, listed {:?}", self.totals.get(list), counted.get(list))).collect()
+        let listed = self.lists.iter().map(|(list, rows)| {
+            let quiet = rows.all.rows.saturating_sub(rows.open.rows);
+            (*list, Total { all: rows.all.rows, quiet })
+        });
+        let listed: Totals = listed.collect();
+        let lists = self.totals.keys().chain(counted.keys()).chain(listed.keys());
+        let is_wrong = |list: &&(Key, Plane)| {
+            self.totals.get(list) != counted.get(list) || self.totals.get(list) != listed.get(list)
+        };
+        let told = |list: &(Key, Plane)| {
+            format!(
+                "{list:?}: {:?}, listed {:?}, known {:?}",
+                self.totals.get(list),
+                listed.get(list),
+                counted.get(list)
+            )
+        };
+        let buckets = self.lists.values().flat_map(|rows| [&rows.all, &rows.open]);
+        let wrong = lists.filter(is_wrong).map(told);
+        wrong.chain(buckets.filter_map(|rows| rows.wrong(self.bucket_rows))).collect()
+    }
+
+    /// The most buckets that a list has.
+    #[cfg(feature = "planted")]
+    pub(super) fn buckets_max(&self) -> usize {
+        self.lists.values().map(|listed| listed.all.buckets()).max().unwrap_or_default()
     }
 }

@@ -22,6 +22,11 @@ impl Log {
         self.records.push_back(outgoing);
     }
 
+    #[cfg(feature = "planted")]
+    pub(super) fn kept(&self) -> usize {
+        self.records.len()
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.start + self.records.len() as u64
     }

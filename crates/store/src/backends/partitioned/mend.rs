@@ -16,7 +16,7 @@ impl Engine {
         let Some(home) = self.homes.get(earlier.index) else { return };
         let mut home = home.lock();
         let mut forks = self.forks.lock();
-        forks.add(Fork { home: earlier.index, last: earlier.last() });
+        forks.add(Fork { home: earlier.index, last: earlier.last(), commits: earlier.commits });
         home.go_back(earlier, forks.lineage());
     }
 
@@ -24,6 +24,7 @@ impl Engine {
     /// what others have lost and mended. Says it again, at greater versions. May be repeated, and has to be when it was
     /// stopped.
     pub(super) async fn mend(&self, index: usize) -> Result<()> {
+        let began = self.homes.get(index).map(|home| home.lock().lineage);
         for other in &self.homes {
             self.pace.pause(Step::Look).await;
             let heard: Vec<Half> = {
@@ -42,7 +43,16 @@ impl Engine {
             }
         }
         self.publish_again(index).await;
-        self.mirror_again(index).await
+        self.mirror_again(index).await?;
+        self.pace.pause(Step::Advance).await;
+        for home in &self.homes {
+            let mut home = home.lock();
+            // It may have gone back once more.
+            if home.index == index && began == Some(home.lineage) || home.mended.is_some() {
+                home.mended = Some(home.last());
+            }
+        }
+        Ok(())
     }
 
     /// What the home says again without having changed it: its half may have been judged by what is lost.
@@ -72,7 +82,7 @@ impl Engine {
         let lineage = self.lineage().0;
         let blocks: Vec<Outgoing> = {
             let home = home.lock();
-            home.unmirrored.keys().filter_map(|(actor, target)| home.unmirrored(*actor, *target, lineage)).collect()
+            home.unmirrored.keys().filter_map(|(actor, target)| home.block(*actor, *target, lineage)).collect()
         };
         for block in blocks {
             self.mirror(block, false).await?;

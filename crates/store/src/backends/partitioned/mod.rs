@@ -2,6 +2,7 @@
 //! memory. An edge is two halves: the follower's is truth and commits at once, the target's settles.
 
 mod applier;
+mod buckets;
 mod bug;
 mod engine;
 mod erase;

@@ -2,7 +2,7 @@
 
 use entourage_model::{Event, EventPosition, Key, Lineage, Sequence, Watermark};
 
-use super::{bug::Bug, engine::Engine, write::Written};
+use super::{bug::Bug, engine::Engine, home::End};
 use crate::{Covered, Whose};
 
 impl Engine {
@@ -10,15 +10,25 @@ impl Engine {
         Lineage(self.forks.lock().lineage())
     }
 
-    /// How far the homes were that a write concerned.
-    pub(super) fn watermark(&self, written: &Written) -> Watermark {
+    /// How far the homes were that a write concerned. `None`: one of them has lost some of that.
+    pub(super) fn watermark(&self, ends: &[End]) -> Option<Watermark> {
         let mut offsets = vec![Sequence::ZERO; self.homes.len()];
-        for (home, last) in &written.ends {
-            if let Some(offset) = offsets.get_mut(*home) {
-                *offset = (*offset).max(*last);
+        let forks = self.forks.lock();
+        for end in ends {
+            if forks.lost_of(end) {
+                return None;
+            }
+            if let Some(offset) = offsets.get_mut(end.home) {
+                *offset = (*offset).max(end.last);
             }
         }
-        Watermark::new(written.lineage, offsets)
+        Some(Watermark::new(Lineage(forks.lineage()), offsets))
+    }
+
+    /// Of everything so far.
+    pub(super) fn watermark_of_all(&self) -> Option<Watermark> {
+        let ends: Vec<End> = self.homes.iter().map(|home| home.lock().end()).collect();
+        self.watermark(&ends)
     }
 
     /// Whether reads of these users see everything up to a watermark.
@@ -30,9 +40,14 @@ impl Engine {
                 return Covered::OtherLineage;
             }
         }
+        // What was said again after a fork counts as well: until then others have what is lost.
+        let mut said = Vec::new();
         for (source, offset) in offsets() {
             let Some(home) = self.homes.get(source) else { return Covered::OtherLineage };
             let home = home.lock();
+            let Some(mended) = home.mended else { return Covered::NotYet };
+            let offset = offset.max(mended);
+            said.push((source, offset));
             let is_waiting = |target: Key| match whose {
                 Whose::Everybody => true,
                 Whose::Of(keys) => keys.iter().any(|key| self.home_of(*key) == self.home_of(target)),
@@ -48,9 +63,12 @@ impl Engine {
         };
         for index in homes {
             let (Some(home), Some(log)) = (self.homes.get(index), self.halves.get(index)) else { continue };
-            let applied = home.lock().applied;
+            let (applied, mended) = {
+                let home = home.lock();
+                (home.applied, home.mended)
+            };
             let log = log.lock();
-            if offsets().any(|(source, offset)| log.has_from(applied, source, offset)) {
+            if mended.is_none() || said.iter().any(|(source, offset)| log.has_from(applied, *source, *offset)) {
                 return Covered::NotYet;
             }
         }
@@ -67,7 +85,8 @@ impl Engine {
         if !self.has(Bug::ReadsAcrossFork)
             && let Some(last) = forks.lost(at.lineage.0, home.index, at.offset)
         {
-            return go_on(last);
+            // What is left below the fork may be past retention as well.
+            return go_on(last.max(home.dropped));
         }
         if at.offset < home.dropped {
             return go_on(home.dropped);

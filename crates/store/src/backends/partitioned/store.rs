@@ -4,25 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, IdempotencyRecord, Key, Kind,
-    Lineage, List, Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View,
-    Watermark, Write, replay,
+    Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View, Watermark, Write, replay,
 };
 use tokio::task::JoinHandle;
 
 use super::{
     bug::Planted,
-    engine::Engine,
+    engine::{Engine, Sizes, unknown},
     pace::{Pace, Straight},
-    write::Written,
 };
 use crate::{
     Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, SweepCursor, Swept,
     Unhealthy, Whose, Writers, backends::memory, fail_point, retention, share,
 };
 
-/// How many halves are published or applied in one go.
-const BATCH: usize = 256;
+const SIZES: Sizes = Sizes { batch: 256, bucket_rows: 1024 };
+/// After which halves that could not be applied are tried again.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// Gone with the process.
 pub struct Store {
@@ -45,7 +44,7 @@ impl Store {
     /// With somebody who says when each step is taken.
     pub fn paced(identity: Identity, clock: Arc<dyn Clock>, homes: u16, pace: Arc<dyn Pace>) -> Self {
         let clocks = vec![Arc::clone(&clock); usize::from(homes.clamp(1, Self::HOMES_MAX))];
-        let engine = Arc::new(Engine::new(clocks, pace, Planted::default(), BATCH));
+        let engine = Arc::new(Engine::new(clocks, pace, Planted::default(), SIZES));
         let mut tasks = Vec::with_capacity(2 * engine.homes.len());
         for home in 0..engine.homes.len() {
             tasks.push(("relay", tokio::spawn(relay(Arc::clone(&engine), home))));
@@ -68,12 +67,6 @@ impl Store {
         self
     }
 
-    async fn commit_one(&self, write: &Write) -> Result<Outcome> {
-        let written = self.engine.write(write).await?;
-        let watermark = self.engine.watermark(&written);
-        Ok(Outcome { watermark, ..written.outcome })
-    }
-
     async fn replay_one(&self, key: IdempotencyKey) -> Result<Option<Outcome>> {
         let now = Version::of_millis(self.clock.now());
         let found = |home: &super::home::Home| home.out.idempotency(&key.scope, now).map(|record| (home.index, record));
@@ -81,15 +74,10 @@ impl Store {
             return Ok(None);
         };
         self.engine.finish_block(index, record.version).await?;
-        self.replayed(index, record, key).map(Some)
-    }
-
-    fn replayed(&self, index: usize, record: IdempotencyRecord, key: IdempotencyKey) -> Result<Outcome> {
-        let last = self.engine.homes.get(index).map(|home| home.lock().last()).unwrap_or_default();
-        let outcome = replay(record, key, Watermark::at(Sequence::ZERO))?;
-        let written = Written { lineage: self.engine.lineage(), ..Written::new(outcome, index, last) };
-        let watermark = self.engine.watermark(&written);
-        Ok(Outcome { watermark, ..written.outcome })
+        // Whose request it was is not known: everything up to now is what it was, and more.
+        let outcome = replay(record, key, self.engine.watermark_of_all().ok_or_else(unknown)?)?;
+        let version = self.engine.homes.get(index).map(|home| home.lock().greatest(record.version));
+        Ok(Some(Outcome { version: version.unwrap_or(outcome.version), ..outcome }))
     }
 
     fn answer(&self, kind: Kind, (follower, target): (Key, Key), shows_quiet: bool) -> Answer {
@@ -128,11 +116,19 @@ async fn relay(engine: Arc<Engine>, home: usize) {
 
 async fn apply(engine: Arc<Engine>, home: usize) {
     loop {
-        // What cannot be applied is tried again with the next one, and nothing of it is skipped.
-        while engine.apply(home).await.unwrap_or_default() {
-            fail_point("applier");
-            engine.trim(home);
-            tokio::task::yield_now().await;
+        match engine.apply(home).await {
+            Ok(true) => {
+                fail_point("applier");
+                engine.trim(home);
+                tokio::task::yield_now().await;
+                continue;
+            }
+            Ok(false) => {}
+            // Nothing of it is skipped, and nobody else may come to wake it.
+            Err(_) => {
+                tokio::time::sleep(RETRY).await;
+                continue;
+            }
         }
         let Some(applier) = engine.appliers.get(home) else { return };
         applier.notified().await;
@@ -164,7 +160,7 @@ impl crate::Store for Store {
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
         let mut outcomes = Vec::with_capacity(writes.len());
         for write in &writes {
-            outcomes.push(self.commit_one(write).await);
+            outcomes.push(self.engine.write(write).await);
             share::spend(1).await;
         }
         outcomes

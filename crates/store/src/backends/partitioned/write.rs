@@ -1,15 +1,14 @@
 //! A write: reads what lies in other homes, is decided and committed in one, and takes its second half to the other.
 
 use entourage_model::{
-    Change, Error, Half, Judgement, Key, Kind, Lineage, Operation, Outcome, RecordId, Result, Sequence, Space, User,
-    Version, View, Write,
+    Error, Half, Judgement, Key, Kind, Operation, Outcome, RecordId, Result, Space, User, Version, View, Write,
 };
 use smallvec::SmallVec;
 
 use super::{
     bug::Bug,
     engine::{Engine, NOT_WRITTEN, Sent, unknown},
-    home::Outgoing,
+    home::{End, Outgoing},
     look::Others,
     pace::Step,
 };
@@ -18,30 +17,27 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) outcome: Outcome,
-    pub(super) ends: SmallVec<[(usize, Sequence); 2]>,
-    /// In which it was made, at the latest: a home may lose it before it is answered.
-    pub(super) lineage: Lineage,
+    pub(super) ends: SmallVec<[End; 2]>,
 }
 
 impl Written {
-    pub(super) fn new(outcome: Outcome, home: usize, last: Sequence) -> Self {
-        Self { outcome, ends: SmallVec::from_iter([(home, last)]), lineage: Lineage::default() }
+    pub(super) fn new(outcome: Outcome, end: End) -> Self {
+        Self { outcome, ends: SmallVec::from_iter([end]) }
     }
 }
 
 /// What became of the second half of a block.
 #[derive(Debug)]
 enum Mirrored {
-    Taken(Box<Outcome>, Sequence),
+    Taken(Box<Outcome>, End),
     /// The target's home has it, or something newer.
-    Known,
+    Known(End),
     /// There is no such target.
     Refused,
 }
 
 impl Engine {
-    pub(super) async fn write(&self, write: &Write) -> Result<Written> {
-        let lineage = self.lineage();
+    pub(super) async fn write(&self, write: &Write) -> Result<Outcome> {
         let mut written = match write.operation {
             Operation::Block { actor, target }
             | Operation::Unblock { actor, target }
@@ -49,18 +45,19 @@ impl Engine {
             Operation::EraseEdges { key, .. } => self.erase_edges(write, key).await?,
             _ => self.write_one(write).await?,
         };
-        written.lineage = lineage;
         // Of both, changed or not: otherwise a watermark would tell what is nobody's business.
-        let (one, other) = write.operation.parties();
-        let owners = written.outcome.changes_by_owner().into_iter().map(|(owner, _)| owner);
-        let keys: Vec<Key> = [Some(one), other].into_iter().flatten().chain(owners).collect();
-        for key in keys {
-            let home = self.home_of(key);
-            if !written.ends.iter().any(|(known, _)| *known == home) {
-                written.ends.push((home, self.home(key).lock().last()));
+        if !self.has(Bug::TokenTells) || !written.outcome.changes.is_empty() {
+            let (one, other) = write.operation.parties();
+            for key in [Some(one), other].into_iter().flatten() {
+                let home = self.home_of(key);
+                if !written.ends.iter().any(|known| known.home == home) {
+                    written.ends.push(self.home(key).lock().end());
+                }
             }
         }
-        Ok(written)
+        // A home may have lost it before it is answered.
+        let watermark = self.watermark(&written.ends).ok_or_else(unknown)?;
+        Ok(Outcome { watermark, ..written.outcome })
     }
 
     /// In the home of one user.
@@ -76,17 +73,15 @@ impl Engine {
         loop {
             let others = self.look(write, index).await;
             self.pace.pause(Step::Decide).await;
-            let (prepared, last) = {
+            let (prepared, end) = {
                 let mut home = home.lock();
-                (home.prepare(at, self.now(index), write, others)?, home.last())
+                (home.prepare(at, self.now(index), write, others)?, home.end())
             };
             if !prepared.writes() {
-                return Ok(Written::new(prepared.outcome, index, last));
+                return Ok(Written::new(prepared.outcome, end));
             }
             match self.send(prepared).await {
-                Sent::Made(outcome, last) => {
-                    return Ok(Written::new(*outcome, index, last));
-                }
+                Sent::Made(outcome, end) => return Ok(Written::new(*outcome, end)),
                 Sent::Outrun => {}
                 Sent::NotMade => return Err(Error::unavailable(NOT_WRITTEN)),
                 Sent::Unknown => return Err(unknown()),
@@ -151,30 +146,21 @@ impl Engine {
         }
         let home = self.home(actor);
         let lineage = self.lineage().0;
-        let from = home.lock().unmirrored(actor, target, lineage);
-        let mirrored = match from {
-            Some(from) => self.mirror(from, self.has(Bug::TakesLateBlock)).await?,
-            // An applier was faster.
-            None => self.parted(&written.outcome, actor, target),
-        };
-        if let Some((outcome, last)) = mirrored {
+        let from = home.lock().block(actor, target, lineage);
+        if let Some(from) = from
+            && let Some((parted, end)) = self.mirror(from, self.has(Bug::TakesLateBlock)).await?
+        {
             // What ended with a block that somebody else made is not of this write.
-            if is_new {
-                written.outcome.changes.extend(outcome.changes);
+            if is_new && written.outcome.version == from.half.after.version {
+                written.outcome.changes.extend(parted.into_iter().flat_map(|outcome| outcome.changes));
             }
-            written.ends.push((self.home_of(target), last));
+            written.ends.push(end);
+        }
+        // Whoever has seen it has seen the greatest version of what it changed.
+        if is_new || written.outcome.replayed {
+            written.outcome.version = home.lock().greatest(written.outcome.version);
         }
         Ok(written)
-    }
-
-    /// What ended in the target's home with the block that a write made.
-    fn parted(&self, made: &Outcome, actor: Key, target: Key) -> Option<(Outcome, Sequence)> {
-        let block = made.changes.iter().find_map(|change| match change {
-            Change::Edge(edge) if edge.kind == Kind::Block => Some(edge.after.version),
-            _ => None,
-        })?;
-        let home = self.home(target).lock();
-        Some((home.parted(actor, target, block)?, home.last()))
     }
 
     /// As whoever hears an earlier reply must find it: a block that a home made at this version is whole.
@@ -184,7 +170,7 @@ impl Engine {
         let from = {
             let home = home.lock();
             let pair = home.unmirrored.iter().find(|(_, made)| **made == version).map(|(pair, _)| *pair);
-            pair.and_then(|(actor, target)| home.unmirrored(actor, target, lineage))
+            pair.and_then(|(actor, target)| home.block(actor, target, lineage))
         };
         if let Some(from) = from {
             self.mirror(from, false).await?;
@@ -192,20 +178,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings a block, or its end, into the home of its target, and says so in that of its actor.
-    pub(super) async fn mirror(&self, from: Outgoing, is_forced: bool) -> Result<Option<(Outcome, Sequence)>> {
+    /// Brings a block, or its end, into the home of its target, and says so in that of its actor. What ended there with
+    /// it, and how far that home was; `None` if there is no such target.
+    pub(super) async fn mirror(&self, from: Outgoing, is_forced: bool) -> Result<Option<(Option<Outcome>, End)>> {
         let half = &from.half;
-        let mirrored = self.mirror_once(from, is_forced).await?;
-        if matches!(mirrored, Mirrored::Refused) {
-            self.correct(half, Judgement::TakeBack, None).await?;
-            return Ok(None);
-        }
+        let (parted, end) = match self.mirror_once(from, is_forced).await? {
+            Mirrored::Taken(outcome, end) => (Some(*outcome), end),
+            Mirrored::Known(end) => (None, end),
+            Mirrored::Refused => {
+                self.correct(half, Judgement::TakeBack, None).await?;
+                return Ok(None);
+            }
+        };
         self.pace.pause(Step::Mirror).await;
-        self.home(half.follower).lock().set_mirrored(half);
-        match mirrored {
-            Mirrored::Taken(outcome, last) => Ok(Some((*outcome, last))),
-            Mirrored::Known | Mirrored::Refused => Ok(None),
-        }
+        let ended = parted.as_ref().filter(|outcome| !outcome.changes.is_empty()).map(|outcome| outcome.version);
+        self.home(half.follower).lock().set_mirrored(half, ended);
+        Ok(Some((parted, end)))
     }
 
     async fn mirror_once(&self, from: Outgoing, is_forced: bool) -> Result<Mirrored> {
@@ -231,13 +219,14 @@ impl Engine {
             let Some(prepared) = prepared else {
                 // An applier may have been faster.
                 let home = home.lock();
-                let parted = home
-                    .parted(half.follower, half.target, half.after.version)
-                    .map(|outcome| Mirrored::Taken(Box::new(outcome), home.last()));
-                return Ok(parted.unwrap_or(Mirrored::Known));
+                let (parted, end) = (home.parted(half.follower, half.target, half.after.version), home.end());
+                return Ok(match parted {
+                    Some(outcome) => Mirrored::Taken(Box::new(outcome), end),
+                    None => Mirrored::Known(end),
+                });
             };
             match self.send(prepared.mirroring(from, is_forced)).await {
-                Sent::Made(outcome, last) => return Ok(Mirrored::Taken(outcome, last)),
+                Sent::Made(outcome, end) => return Ok(Mirrored::Taken(outcome, end)),
                 Sent::Outrun | Sent::NotMade => {}
                 Sent::Unknown => return Err(unknown()),
             }
@@ -252,6 +241,8 @@ impl Engine {
         target: Option<User>,
     ) -> Result<Option<Outcome>> {
         let (index, home) = (self.home_of(half.follower), self.home(half.follower));
+        #[cfg(feature = "planted")]
+        self.corrected.lock().insert(((half.kind, half.follower, half.target), half.after.version));
         loop {
             self.pace.pause(Step::Correct).await;
             let others = target.clone().map_or_else(Others::default, |user| Others::of_user(half.target, Some(user)));

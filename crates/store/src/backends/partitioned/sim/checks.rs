@@ -2,65 +2,66 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entourage_model::{Change, Edge, EventBody, Key, Kind, Outcome, State, Version};
+use entourage_model::{Edge, EdgeValue, Key, Kind, Outcome, Reply, State, Version};
 
-use crate::backends::partitioned::{engine::Engine, inbound::Link};
+use crate::backends::partitioned::{engine::Engine, home::End};
 
 /// What was so a moment ago, and what was promised.
 #[derive(Default)]
 pub(super) struct Memory {
     /// Who followed a private account unasked: whoever was there before it went private.
     let_in: BTreeMap<(Key, Version), BTreeSet<Key>>,
-    /// Changes of edges that were acked, by home and version.
-    acked: BTreeSet<(usize, Version)>,
+    /// Whose follows come back with a home that went back, until everything has settled.
+    come_back: BTreeSet<Key>,
     /// Files bring followers whom nobody asked for.
     pub(super) has_imports: bool,
-    /// Blocks that were acked and that nobody has begun to lift.
-    pub(super) blocks: BTreeSet<(Key, Key)>,
+    /// Blocks that were acked.
+    blocks: BTreeMap<(Key, Key), Promise>,
+}
+
+/// A block as it was acked. It is kept for as long as the block stands, between the same two people.
+struct Promise {
+    version: Version,
+    between: [Option<Version>; 2],
+    /// How far both homes were.
+    seen: [End; 2],
 }
 
 impl Memory {
-    /// After a fork some of what was promised is lost.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
+    /// A home went back, and whoever it let in or kept out since.
+    pub(super) fn forked(&mut self, engine: &Engine, home: usize, people: i64) {
+        self.let_in.retain(|(key, _), _| engine.home_of(*key) != home);
+        self.come_back.extend((0..people).map(Key).filter(|key| engine.home_of(*key) == home));
     }
 
-    pub(super) fn saw(&mut self, engine: &Engine, outcome: &Outcome) {
-        let edges = outcome.changes.iter().filter_map(|change| match change {
-            Change::Edge(edge) => Some((engine.home_of(edge.follower), edge.after.version)),
-            _ => None,
-        });
-        self.acked.extend(edges);
+    pub(super) fn settled(&mut self) {
+        self.come_back.clear();
     }
 
-    /// What was acked is in the log of its home, and each edge goes on there from where it was.
-    pub(super) fn logged(&self, engine: &Engine) -> Result<(), String> {
-        let mut versions = BTreeSet::new();
-        for (index, home) in engine.homes.iter().enumerate() {
-            let mut last: BTreeMap<Link, (Version, Option<State>)> = BTreeMap::new();
-            for event in &home.lock().events {
-                let EventBody::Edge { kind, follower, target, before, after, .. } = event.body else { continue };
-                versions.insert((index, event.version));
-                let (version, state) = last.get(&(kind, follower, target)).copied().unwrap_or_default();
-                // An edge to a person who was created again begins anew.
-                let is_next = before == state || before.is_none();
-                if event.version <= version || !is_next {
-                    return Err(format!("home {index}: {event:?} comes after {state:?} of version {version}"));
-                }
-                last.insert((kind, follower, target), (event.version, after));
-            }
+    /// A block was acked, for the first time or again. Both its halves are in place.
+    pub(super) fn blocked(
+        &mut self,
+        (actor, target): (Key, Key),
+        outcome: &Outcome,
+        engine: &Engine,
+    ) -> Result<(), String> {
+        let Reply::Edge { value, .. } = outcome.reply else { return Ok(()) };
+        let link = (Kind::Block, actor, target);
+        let known = engine.home(target).lock().inbound.known(link);
+        let is_there = known.is_some_and(|known| known.version >= value.version);
+        if !is_there && !engine.corrected.lock().contains(&(link, value.version)) {
+            let target = engine.user(target);
+            return Err(format!("{outcome:?} was acked, and its in-half is {known:?}, the target {target:?}"));
         }
-        match self.acked.difference(&versions).next() {
-            Some((home, version)) => Err(format!("home {home} has lost version {version}, which was acked")),
-            None => Ok(()),
+        if truth(engine, link).is_some_and(|block| block.version == value.version) && is_there {
+            let seen = [actor, target].map(|key| engine.home(key).lock().end());
+            let between = people(engine, actor, target);
+            self.blocks.insert((actor, target), Promise { version: value.version, between, seen });
         }
+        Ok(())
     }
 
-    pub(super) fn look(&mut self, engine: &Engine, step: u64) -> Result<(), String> {
-        self.look_now(engine).map_err(|wrong| format!("step {step}: {wrong}"))
-    }
-
-    fn look_now(&mut self, engine: &Engine) -> Result<(), String> {
+    pub(super) fn look(&mut self, engine: &Engine) -> Result<(), String> {
         for home in &engine.homes {
             if let Some(wrong) = home.lock().inbound.wrong_totals().first() {
                 return Err(format!("a total is not its list: {wrong}"));
@@ -69,9 +70,15 @@ impl Memory {
         if !self.has_imports {
             self.unasked(engine)?;
         }
-        for &(actor, target) in &self.blocks {
+        self.blocks.retain(|(actor, target), promise| {
+            let block = truth(engine, (Kind::Block, *actor, *target));
+            let stands = block.is_some_and(|block| block.version == promise.version);
+            let is_lost = promise.seen.iter().any(|end| engine.forks.lock().lost_of(end));
+            stands && people(engine, *actor, *target) == promise.between && !is_lost
+        });
+        for &(actor, target) in self.blocks.keys() {
             for (follower, target) in [(actor, target), (target, actor)] {
-                if let Some(edge) = truth(engine, Kind::Follow, follower, target) {
+                if let Some(edge) = truth(engine, (Kind::Follow, follower, target)) {
                     return Err(format!("{follower} follows {target} beside an acked block: {edge:?}"));
                 }
             }
@@ -96,7 +103,8 @@ impl Memory {
                 };
                 let followers: BTreeSet<Key> = edges.into_iter().filter(unasked).map(|edge| edge.follower).collect();
                 let before = self.let_in.get(&(user.key, user.created));
-                if let Some(new) = before.and_then(|before| followers.difference(before).next()) {
+                let is_new = |key: &&Key| !self.come_back.contains(key);
+                if let Some(new) = before.and_then(|before| followers.difference(before).find(is_new)) {
                     return Err(format!("{new} follows {}, who is private, and never asked", user.key));
                 }
                 now.insert((user.key, user.created), followers);
@@ -107,8 +115,12 @@ impl Memory {
     }
 }
 
-pub(super) fn truth(engine: &Engine, kind: Kind, follower: Key, target: Key) -> Option<entourage_model::EdgeValue> {
-    engine.home(follower).lock().out.known_edge((kind, follower, target)).filter(|edge| edge.is_live())
+fn people(engine: &Engine, one: Key, other: Key) -> [Option<Version>; 2] {
+    [one, other].map(|key| engine.user(key).map(|user| user.created))
+}
+
+fn truth(engine: &Engine, link: (Kind, Key, Key)) -> Option<EdgeValue> {
+    engine.home(link.1).lock().out.known_edge(link).filter(EdgeValue::is_live)
 }
 
 pub(super) fn settled(engine: &Engine) -> Result<(), String> {
@@ -138,9 +150,8 @@ pub(super) fn settled(engine: &Engine) -> Result<(), String> {
             return Err(format!("{follower} follows {target} beside a block"));
         }
         let there = engine.user(target);
-        // Edges of and to the erased stay until they are erased as well.
-        if there.is_some_and(|there| Some(there.created) != *created) {
-            return Err(format!("{link:?} means somebody who was created at {created:?}"));
+        if engine.user(follower).is_none() || there.is_none_or(|there| Some(there.created) != *created) {
+            return Err(format!("{link:?} means somebody who was created at {created:?}, and one of them is gone"));
         }
     }
     match inbound.keys().find(|link| !out.contains_key(link)) {

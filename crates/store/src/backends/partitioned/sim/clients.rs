@@ -1,60 +1,45 @@
-//! Clients: what they ask, what they hear, and what they were promised by it.
+//! Clients: what they ask, and what they hear.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+use std::sync::Arc;
+
+use entourage_model::{
+    Change, IdempotencyKey, Key, Operation, Outcome, Overwrite, Result as Answer, Sequence, UserId, UserPatch, Write,
 };
-
-use entourage_model::{IdempotencyKey, Key, Lineage, Operation, Outcome, Overwrite, Result, UserId, UserPatch, Write};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
+    history::Asked,
     schedule::{Task, Work},
     world::World,
 };
 
-const PEOPLE: i64 = 6;
+pub(super) const PEOPLE: i64 = 9;
 const FEW: i64 = 3;
 const AT_ONCE: usize = 6;
+
+/// Changes what was heard, if it fits, to see that it is noticed.
+pub(super) type Lie = fn(&mut Answer<Outcome>) -> bool;
 
 pub(super) struct Clients {
     rng: StdRng,
     requests: Vec<Request>,
     /// Requests of which nothing was heard: they are made again.
     unheard: Vec<Write>,
-    lifting: BTreeMap<(Key, Key), Lifting>,
-    /// Whom an erasure or a fork may cost a block until everything has settled.
-    unsettled: BTreeSet<Key>,
     running: usize,
-}
-
-/// Requests that lift a block.
-#[derive(Default)]
-struct Lifting {
-    running: usize,
-    /// When the last one ended.
-    ended: u64,
+    pub(super) lie: Option<Lie>,
 }
 
 struct Request {
     write: Write,
-    asked: u64,
-    lineage: Lineage,
-    reply: Arc<Mutex<Option<Result<Outcome>>>>,
+    asked: Asked,
+    reply: Arc<Mutex<Option<Answer<Outcome>>>>,
 }
 
 impl Clients {
     pub(super) fn new(seed: u64) -> Self {
         let rng = StdRng::seed_from_u64(seed ^ 0xc11e);
-        Self {
-            rng,
-            requests: Vec::new(),
-            unheard: Vec::new(),
-            lifting: BTreeMap::new(),
-            unsettled: BTreeSet::new(),
-            running: 0,
-        }
+        Self { rng, requests: Vec::new(), unheard: Vec::new(), running: 0, lie: None }
     }
 
     pub(super) fn begin(&mut self, world: &mut World) {
@@ -64,13 +49,11 @@ impl Clients {
         }
     }
 
-    /// Whether a block stands that was acked before a fork nobody knows.
-    pub(super) fn forget(&mut self) {
-        self.unsettled.extend((0..PEOPLE).map(Key));
-    }
-
-    pub(super) fn settled(&mut self) {
-        self.unsettled.clear();
+    /// A home went back: what it is asked since may lie below where it was.
+    pub(super) fn forked(&mut self, home: usize, last: Sequence) {
+        for request in &mut self.requests {
+            request.asked.lasts[home] = request.asked.lasts[home].min(last);
+        }
     }
 
     pub(super) fn ask(&mut self, world: &mut World) {
@@ -90,73 +73,50 @@ impl Clients {
 
     fn start(&mut self, write: Write, world: &mut World) {
         let (number, reply) = (self.requests.len(), Arc::default());
-        match write.operation {
-            Operation::Unblock { actor, target } => {
-                self.lifting.entry((actor, target)).or_default().running += 1;
-                world.memory.blocks.remove(&(actor, target));
-            }
-            Operation::Erase { key, .. } | Operation::EraseEdges { key, .. } => {
-                self.unsettled.insert(key);
-                world.memory.blocks.retain(|(actor, target)| ![*actor, *target].contains(&key));
-            }
-            _ => {}
-        }
-        let (asked, lineage) = (world.step, world.engine.lineage());
-        self.requests.push(Request { write: write.clone(), asked, lineage, reply: Arc::clone(&reply) });
+        let asked = Asked { step: world.step, lasts: world.chronicle.lasts() };
+        self.requests.push(Request { write: write.clone(), asked, reply: Arc::clone(&reply) });
         self.running += 1;
         let engine = Arc::clone(&world.engine);
         world.tasks.push(Task::new(Work::Request(number), async move {
-            let result = engine.write(&write).await.map(|written| written.outcome);
+            let result = engine.write(&write).await;
             *reply.lock() = Some(result);
         }));
     }
 
-    pub(super) fn heard(&mut self, number: usize, world: &mut World) {
-        self.ended(number, world.step);
-        let Request { write, asked, lineage, reply } = &self.requests[number];
-        let Some(result) = reply.lock().take() else { return };
-        if let Ok(outcome) = &result
-            && *lineage == world.engine.lineage()
-        {
-            world.memory.saw(&world.engine, outcome);
+    pub(super) fn heard(&mut self, number: usize, world: &mut World) -> Result<(), String> {
+        self.running -= 1;
+        let Request { write, asked, reply } = &self.requests[number];
+        let Some(mut result) = reply.lock().take() else { return Ok(()) };
+        if self.lie.is_some_and(|lie| lie(&mut result)) {
+            self.lie = None;
         }
-        match (&write.operation, result) {
-            // A replay says what was so once.
-            (&Operation::Block { actor, target }, Ok(outcome)) if !outcome.replayed => {
-                let lifting = self.lifting.entry((actor, target)).or_default();
-                let is_settled = [actor, target].iter().all(|key| !self.unsettled.contains(key));
-                // What was lifted before it was asked for stands from now on.
-                if lifting.running == 0 && lifting.ended < *asked && is_settled {
-                    world.memory.blocks.insert((actor, target));
+        world.chronicle.follow(&world.engine, world.step)?;
+        let World { engine, chronicle, history, tokens, memory, rng, .. } = world;
+        history.heard(write, asked, &result, (engine, chronicle, world.step))?;
+        if let Ok(outcome) = &result {
+            tokens.hold(&write.operation, outcome, engine, chronicle, rng)?;
+            match write.operation {
+                Operation::Block { actor, target } => memory.blocked((actor, target), outcome, engine)?,
+                Operation::Erase { key, .. }
+                    if outcome.changes.iter().any(|change| matches!(change, Change::User(_))) =>
+                {
+                    world.jobs.insert(key);
                 }
+                _ => {}
             }
-            (_, Err(error)) if error.code().http_status() >= 500 => {
-                let write = write.clone();
-                self.unheard(write);
-            }
-            _ => {}
         }
+        if result.is_err_and(|error| error.code().http_status() >= 500) {
+            self.unheard.push(write.clone());
+        }
+        Ok(())
     }
 
     /// It may have happened, and may still happen.
-    fn unheard(&mut self, write: Write) {
-        if let Operation::Unblock { actor, .. } = write.operation {
-            self.unsettled.insert(actor);
-        }
-        self.unheard.push(write);
-    }
-
-    pub(super) fn lost(&mut self, number: usize, step: u64) {
-        self.ended(number, step);
-        self.unheard(self.requests[number].write.clone());
-    }
-
-    fn ended(&mut self, number: usize, step: u64) {
+    pub(super) fn lost(&mut self, number: usize, world: &mut World) {
         self.running -= 1;
-        if let Operation::Unblock { actor, target } = self.requests[number].write.operation {
-            let lifting = self.lifting.entry((actor, target)).or_default();
-            (lifting.running, lifting.ended) = (lifting.running - 1, step);
-        }
+        let write = &self.requests[number].write;
+        world.history.lost(write, false);
+        self.unheard.push(write.clone());
     }
 
     fn put(&self, key: Key, private: Option<bool>) -> Operation {
@@ -165,24 +125,25 @@ impl Clients {
     }
 
     fn operation(&mut self) -> Operation {
-        // Some meet more often than others.
+        // Some meet more often than others, and one has a crowd of followers.
         let people = if self.rng.random() { FEW } else { PEOPLE };
         let a = self.rng.random_range(0..people);
         let b = (a + self.rng.random_range(1..people)) % people;
+        let b = if a > 0 && people == PEOPLE && self.rng.random() { 0 } else { b };
         let (a, b) = (Key(a), Key(b));
         let quiet = [None, Some(false), Some(false), Some(true)][self.rng.random_range(0..4)];
         match self.rng.random_range(0..100) {
-            0..34 => Operation::Follow { follower: a, target: b, quiet, cap: None },
-            34..46 => Operation::Unfollow { follower: a, target: b },
-            46..56 => Operation::Block { actor: a, target: b },
-            56..68 => Operation::Unblock { actor: a, target: b },
-            68..74 => Operation::Accept { target: a, follower: b },
-            74..76 => Operation::Reject { target: a, follower: b },
-            76..79 => Operation::RemoveFollower { target: a, follower: b, sees_quiet: true },
-            79..81 => Operation::Mute { actor: a, target: b, expires_at: None },
-            81..82 => Operation::Unmute { actor: a, target: b },
-            82..84 => Operation::Erase { key: a, created: None },
-            84..90 => Operation::EraseEdges { key: a, limit: 4 },
+            0..40 => Operation::Follow { follower: a, target: b, quiet, cap: None },
+            40..49 => Operation::Unfollow { follower: a, target: b },
+            49..58 => Operation::Block { actor: a, target: b },
+            58..70 => Operation::Unblock { actor: a, target: b },
+            70..76 => Operation::Accept { target: a, follower: b },
+            76..78 => Operation::Reject { target: a, follower: b },
+            78..81 => Operation::RemoveFollower { target: a, follower: b, sees_quiet: true },
+            81..83 => Operation::Mute { actor: a, target: b, expires_at: None },
+            83..84 => Operation::Unmute { actor: a, target: b },
+            84..86 => Operation::Erase { key: a, created: None },
+            86..88 => Operation::EraseEdges { key: a, limit: 4 },
             _ => {
                 let private = self.rng.random();
                 self.put(a, Some(private))

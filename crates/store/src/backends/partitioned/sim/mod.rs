@@ -7,12 +7,24 @@
 )]
 
 mod checks;
+mod chronicle;
 mod clients;
+mod driven;
+mod explain;
+mod faults;
+mod feed;
+mod history;
+mod lists;
 mod replica;
 mod schedule;
+mod settle;
+mod tokens;
 mod world;
 
-pub use self::world::{run, store};
+pub use self::{
+    driven::store,
+    world::{Coverage, run},
+};
 
 /// `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` runs twenty times as many. Always the same ones first, so that
 /// a planted bug is found by the same seed on every machine.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use entourage_model::Key;
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -55,6 +56,10 @@ pub(super) enum Work {
     Relay(usize),
     Apply(usize),
     Mend(usize),
+    /// Erases what is left of somebody.
+    Job(Key),
+    /// Delivers a post.
+    FanOut(usize),
 }
 
 /// Something that goes on. Dropped, it has crashed.
