@@ -19,6 +19,20 @@ struct Judged {
     corrections: Vec<(Half, Judgement, Option<User>)>,
 }
 
+/// How far a home has come. One that goes back in between loses what was applied, and the blocks, which have a commit of
+/// their own: whoever began before that must not go on, though the offset may be the same again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    applied: u64,
+    lineage: u64,
+}
+
+impl Standing {
+    const fn of(home: &Home) -> Self {
+        Self { applied: home.applied, lineage: home.lineage }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
     Applied,
@@ -32,24 +46,22 @@ impl Engine {
     /// Applies some halves. Says whether there were any.
     pub(super) async fn apply(&self, index: usize) -> Result<bool> {
         let (Some(home), Some(log)) = (self.homes.get(index), self.halves.get(index)) else { return Ok(false) };
-        let from = home.lock().applied;
-        let records = log.lock().read(from, self.batch);
+        let from = Standing::of(&home.lock());
+        let records = log.lock().read(from.applied, self.batch);
         self.pace.pause(Step::Read).await;
         let Ok(records) = records else { return self.resync(index, from).await };
         if records.is_empty() {
             return Ok(false);
         }
-        let to = from + records.len() as u64;
+        let to = from.applied + records.len() as u64;
         self.take(index, from, to, &records).await?;
         Ok(true)
     }
 
     /// Applies these halves and notes that everything below `to` is. What was judged by something that has changed since
     /// is not applied.
-    async fn take(&self, index: usize, from: u64, to: u64, records: &[Outgoing]) -> Result<Taken> {
+    async fn take(&self, index: usize, from: Standing, to: u64, records: &[Outgoing]) -> Result<Taken> {
         let Some(home) = self.homes.get(index) else { return Ok(Taken::Fenced) };
-        // A home that goes back in between loses the blocks, which have a commit of their own here.
-        let lineage = home.lock().lineage;
         for block in records.iter().filter(|record| record.half.kind == Kind::Block && !self.is_lost(record)) {
             let is_mirrored = self.mirror(*block, self.has(Bug::TakesLateBlock)).await;
             if is_mirrored.is_err() && !self.is_lost(block) {
@@ -67,7 +79,7 @@ impl Engine {
         let is_fenced = !self.has(Bug::ZombieApplies);
         let totals = {
             let mut home = home.lock();
-            if is_fenced && (home.applied, home.lineage) != (from, lineage) {
+            if is_fenced && Standing::of(&home) != from {
                 return Ok(Taken::Fenced);
             }
             if is_fenced && (home.inbound.revision(), self.lineage().0) != (judged.revision, judged.forks) {
@@ -116,21 +128,21 @@ impl Engine {
     }
 
     /// The log does not go back as far as this home has come: what every home has of the targets is read instead.
-    async fn resync(&self, index: usize, from: u64) -> Result<bool> {
+    async fn resync(&self, index: usize, from: Standing) -> Result<bool> {
         let Some(log) = self.halves.get(index) else { return Ok(false) };
         let end = log.lock().end();
-        let lineage = self.lineage().0;
         for source in 0..self.homes.len() {
             self.pace.pause(Step::Read).await;
             let Some(home) = self.homes.get(source) else { continue };
             let records: Vec<Outgoing> = {
                 let home = home.lock();
+                let lineage = self.lineage().0;
                 let to_here = home.out.known_edges().filter(|((_, _, target), _)| self.is_home(index, *target));
                 let outgoing = |half| Outgoing { source, lineage, sequence: home.last(), half };
                 to_here.filter_map(|(link, _)| home.half_of(link)).map(outgoing).collect()
             };
             for chunk in records.chunks(self.batch) {
-                while match self.take(index, from, from, chunk).await? {
+                while match self.take(index, from, from.applied, chunk).await? {
                     Taken::Outrun => true,
                     Taken::Applied => false,
                     Taken::Fenced => return Ok(true),

@@ -78,7 +78,11 @@ impl Memory {
         });
         for &(actor, target) in self.blocks.keys() {
             for (follower, target) in [(actor, target), (target, actor)] {
-                if let Some(edge) = truth(engine, (Kind::Follow, follower, target)) {
+                let link = (Kind::Follow, follower, target);
+                // One that means another person reads as absent, and is taken back.
+                let means = engine.home(follower).lock().origin(link);
+                let is_meant = engine.user(target).map(|user| user.created) == means;
+                if let Some(edge) = truth(engine, link).filter(|_| is_meant) {
                     return Err(format!("{follower} follows {target} beside an acked block: {edge:?}"));
                 }
             }
