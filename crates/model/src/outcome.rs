@@ -146,6 +146,15 @@ impl Outcome {
         groups
     }
 
+    /// The greatest version of its changes, whichever homes they were made in: what comes after this outcome exceeds it.
+    pub fn newest(&self) -> Version {
+        let edges = self.changes.iter().filter_map(|change| match change {
+            Change::Edge(edge) => Some(edge.after.version),
+            Change::User(_) | Change::Record(_) => None,
+        });
+        edges.fold(self.version, Version::max)
+    }
+
     /// Whether the commit has anything to write.
     pub fn is_logged(&self) -> bool {
         !self.changes.is_empty() || (self.idempotency.is_some() && !self.replayed)

@@ -323,7 +323,7 @@ impl Service {
         }
         self.leaderboard.saw(outcome);
         self.tail.wake();
-        Token::new(self.epoch(), outcome.watermark.clone(), outcome.version)
+        Token::new(self.epoch(), outcome.watermark.clone(), outcome.newest())
     }
 }
 

@@ -153,3 +153,82 @@ impl Engine {
         Ok(true)
     }
 }
+
+#[cfg(all(test, feature = "planted"))]
+mod tests {
+    use std::sync::{Arc, OnceLock, Weak};
+
+    use async_trait::async_trait;
+    use entourage_model::{
+        Clock, Key, List, ManualClock, Millis, Operation, Overwrite, Plane, Side, UserId, UserPatch,
+    };
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        backends::partitioned::{
+            bug::Planted,
+            engine::Sizes,
+            pace::{Fate, Pace},
+        },
+        conformance::block_on,
+    };
+
+    /// Lets the next commit be lost, and its home go back before anybody can ask what became of it.
+    #[derive(Default)]
+    struct Doubtful {
+        engine: OnceLock<Weak<Engine>>,
+        forks: Mutex<Option<usize>>,
+    }
+
+    #[async_trait]
+    impl Pace for Doubtful {
+        async fn pause(&self, step: Step) {
+            let engine = self.engine.get().and_then(Weak::upgrade);
+            if step == Step::Doubt
+                && let (Some(home), Some(engine)) = (self.forks.lock().take(), engine)
+            {
+                let now = engine.homes[home].lock().clone();
+                engine.fork(now);
+            }
+        }
+
+        fn fate(&self) -> Fate {
+            if self.forks.lock().is_some() { Fate::Lost } else { Fate::Answered }
+        }
+    }
+
+    fn put(key: Key, private: bool) -> Operation {
+        let patch = UserPatch { private: Some(private), ..UserPatch::default() };
+        Operation::PutUser { key, id: UserId::from(key.0), patch, overwrite: Overwrite::Replace }
+    }
+
+    #[test]
+    fn nothing_is_skipped_when_it_cannot_be_applied() {
+        let pace = Arc::new(Doubtful::default());
+        let now = Millis::from_since_2000(850_000_000_000);
+        let clocks = (0..4).map(|_| Arc::new(ManualClock::new(now)) as Arc<dyn Clock>).collect();
+        let sizes = Sizes { batch: 8, bucket_rows: 4 };
+        let engine = Arc::new(Engine::new(clocks, Arc::clone(&pace) as _, Planted::default(), sizes));
+        pace.engine.set(Arc::downgrade(&engine)).unwrap();
+        block_on(async {
+            let target = Key(0);
+            let follower = (1..).map(Key).find(|key| engine.home_of(*key) != engine.home_of(target)).unwrap();
+            let [home, source] = [target, follower].map(|key| engine.home_of(key));
+            let follow = Operation::Follow { follower, target, quiet: None, cap: None };
+            for operation in [put(target, false), put(follower, false), follow, put(target, true)] {
+                engine.write(&operation.into()).await.unwrap();
+            }
+            assert!(engine.relay(source).await);
+            let total = |plane| engine.page(List::new(target, plane, Side::Followers), None, 9, false).total;
+            // The follow is to become a request in its own home, and what became of that nobody knows.
+            *pace.forks.lock() = Some(source);
+            engine.apply(home).await.unwrap_err();
+            assert_eq!((engine.homes[home].lock().applied, total(Plane::Follow), total(Plane::Request)), (0, 0, 0));
+            assert!(engine.apply(home).await.unwrap(), "it is tried again");
+            assert!(engine.relay(source).await);
+            assert!(engine.apply(home).await.unwrap());
+            assert_eq!((engine.homes[home].lock().applied, total(Plane::Follow), total(Plane::Request)), (2, 0, 1));
+        });
+    }
+}

@@ -28,12 +28,14 @@ pub enum Bug {
     TokenTells,
     /// A page of a list ends where a bucket does.
     StopsAtBucket,
+    /// A watermark of lost writes counts in what came instead.
+    CoversLost,
     /// A commit is made though something of its user has changed since it was decided.
     CommitsOutrun,
 }
 
 impl Bug {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::AcksBlockEarly,
         Self::ReplaySkipsSecondHalf,
         Self::TakesLateBlock,
@@ -47,6 +49,7 @@ impl Bug {
         Self::FeedHole,
         Self::TokenTells,
         Self::StopsAtBucket,
+        Self::CoversLost,
         Self::CommitsOutrun,
     ];
 }

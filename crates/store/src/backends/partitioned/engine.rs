@@ -12,8 +12,9 @@ use tokio::sync::Notify;
 
 use super::{
     bug::{Bug, Planted},
+    commit::{Known, Prepared},
     fork::Forks,
-    home::{End, Home, Known, Outgoing, Prepared},
+    home::{End, Home, Outgoing},
     inbound::Inbound,
     log::Log,
     pace::{Fate, Pace, Step},

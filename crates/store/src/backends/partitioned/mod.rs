@@ -4,6 +4,7 @@
 mod applier;
 mod buckets;
 mod bug;
+mod commit;
 mod engine;
 mod erase;
 mod fork;

@@ -75,9 +75,7 @@ impl Store {
         };
         self.engine.finish_block(index, record.version).await?;
         // Whose request it was is not known: everything up to now is what it was, and more.
-        let outcome = replay(record, key, self.engine.watermark_of_all().ok_or_else(unknown)?)?;
-        let version = self.engine.homes.get(index).map(|home| home.lock().greatest(record.version));
-        Ok(Some(Outcome { version: version.unwrap_or(outcome.version), ..outcome }))
+        Ok(Some(replay(record, key, self.engine.watermark_of_all().ok_or_else(unknown)?)?))
     }
 
     fn answer(&self, kind: Kind, (follower, target): (Key, Key), shows_quiet: bool) -> Answer {

@@ -144,9 +144,8 @@ impl Engine {
         if self.has(Bug::AcksBlockEarly) || (!is_new && self.has(Bug::ReplaySkipsSecondHalf)) {
             return Ok(written);
         }
-        let home = self.home(actor);
         let lineage = self.lineage().0;
-        let from = home.lock().block(actor, target, lineage);
+        let from = self.home(actor).lock().block(actor, target, lineage);
         if let Some(from) = from
             && let Some((parted, end)) = self.mirror(from, self.has(Bug::TakesLateBlock)).await?
         {
@@ -155,10 +154,6 @@ impl Engine {
                 written.outcome.changes.extend(parted.into_iter().flat_map(|outcome| outcome.changes));
             }
             written.ends.push(end);
-        }
-        // Whoever has seen it has seen the greatest version of what it changed.
-        if is_new || written.outcome.replayed {
-            written.outcome.version = home.lock().greatest(written.outcome.version);
         }
         Ok(written)
     }
@@ -191,8 +186,7 @@ impl Engine {
             }
         };
         self.pace.pause(Step::Mirror).await;
-        let ended = parted.as_ref().filter(|outcome| !outcome.changes.is_empty()).map(|outcome| outcome.version);
-        self.home(half.follower).lock().set_mirrored(half, ended);
+        self.home(half.follower).lock().set_mirrored(half);
         Ok(Some((parted, end)))
     }
 

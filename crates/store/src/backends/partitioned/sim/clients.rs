@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
-    history::Asked,
     schedule::{Task, Work},
+    window::Asked,
     world::World,
 };
 

@@ -3,21 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entourage_model::{
-    Change, Code, Error, Key, Kind, Operation, Outcome, Reply, Result as Answer, Sequence, State, User, Version, Write,
-};
+use entourage_model::{Change, Code, Error, Kind, Operation, Outcome, Reply, Result as Answer, State, Version, Write};
 
-use super::chronicle::{Chronicle, Standing};
+use super::{
+    chronicle::Chronicle,
+    window::{Asked, Window},
+};
 use crate::backends::partitioned::{engine::Engine, engine::NOT_WRITTEN, inbound::Link, route};
 
 type Scope = [u8; 16];
-
-/// When something was asked: how far each home was.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) step: u64,
-    pub(super) lasts: Vec<Sequence>,
-}
 
 #[derive(Default)]
 pub(super) struct History {
@@ -30,50 +24,6 @@ pub(super) struct History {
     went_back: BTreeSet<usize>,
     /// Writes that may have been made, and may still be.
     pub(super) unheard: Vec<(Operation, Option<Scope>)>,
-}
-
-/// The moments between a question and its answer.
-struct Window<'a> {
-    engine: &'a Engine,
-    chronicle: &'a Chronicle,
-    asked: &'a Asked,
-    went_back: &'a BTreeSet<usize>,
-}
-
-impl Window<'_> {
-    fn low(&self, home: usize) -> Sequence {
-        self.asked.lasts[home]
-    }
-
-    /// Whether somebody may have gone by what is lost of this user.
-    fn may_be_lost(&self, key: Key) -> bool {
-        self.went_back.contains(&self.engine.home_of(key))
-    }
-
-    fn edge(&self, link: Link) -> Vec<Standing> {
-        let home = self.engine.home_of(link.1);
-        self.chronicle.edge_since(home, link, self.low(home))
-    }
-
-    fn users(&self, key: Key) -> Vec<Option<User>> {
-        let home = self.engine.home_of(key);
-        self.chronicle.user_since(home, key, self.low(home))
-    }
-
-    fn was_gone(&self, key: Key) -> bool {
-        self.may_be_lost(key) || self.users(key).iter().any(Option::is_none)
-    }
-
-    /// Whether there was no such edge, or one that meant another person.
-    fn was_absent(&self, link: Link) -> bool {
-        let people: Vec<_> = self.users(link.2).into_iter().map(|user| user.map(|user| user.created)).collect();
-        let is_another = |edge: &Standing| people.iter().any(|person| person.is_some() && *person != edge.means);
-        self.edge(link).iter().any(|edge| edge.state.is_none() || is_another(edge))
-    }
-
-    fn was_private(&self, key: Key, private: bool) -> bool {
-        self.may_be_lost(key) || self.users(key).iter().flatten().any(|user| user.private == private)
-    }
 }
 
 impl History {

@@ -15,15 +15,19 @@ mod faults;
 mod feed;
 mod history;
 mod lists;
+#[cfg(test)]
+mod proof;
 mod replica;
+mod run;
 mod schedule;
 mod settle;
 mod tokens;
+mod window;
 mod world;
 
 pub use self::{
     driven::store,
-    world::{Coverage, run},
+    run::{Coverage, run},
 };
 
 /// `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` runs twenty times as many. Always the same ones first, so that

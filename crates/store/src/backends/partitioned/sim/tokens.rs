@@ -62,9 +62,6 @@ impl Tokens {
             _ => None,
         });
         let edges: Vec<(Link, Version)> = edges.collect();
-        if !is_by_job && let Some((link, version)) = edges.iter().find(|(_, version)| *version > outcome.version) {
-            return Err(format!("the version {} is below {version} of {link:?}, which it made", outcome.version));
-        }
         let mut token = Token::new(outcome.watermark.clone(), edges, chronicle);
         if let Some((home, offset, _)) = token.seen.iter().find(|(.., version)| version.is_none()) {
             return Err(format!("a watermark is at {offset} of home {home}, which has no such event"));
@@ -149,7 +146,9 @@ fn ask(token: &Token, whose: Whose<'_>, engine: &Engine, chronicle: &Chronicle) 
         };
         let known = engine.home(target).lock().inbound.known(link);
         let is_seen = known.is_some_and(|known| known.version >= version);
-        if is_asked && !is_seen && !engine.corrected.lock().contains(&(link, version)) {
+        // Or what it became since is no in-half, but something else in the follower's home.
+        let is_corrected = engine.corrected.lock().range((link, version)..=(link, Version::MAX)).next().is_some();
+        if is_asked && !is_seen && !is_corrected {
             return Err(format!("{link:?} is covered at {version}, and its in-half is {known:?}"));
         }
     }

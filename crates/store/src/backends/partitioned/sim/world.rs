@@ -1,4 +1,4 @@
-//! A run: clients, relays, appliers, and what befalls them.
+//! What a run is made of: clients, relays, appliers, and all that is looked at after each step.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,12 +9,13 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::{
     checks::Memory,
     chronicle::Chronicle,
-    clients::{Clients, Lie, PEOPLE},
+    clients::{Clients, PEOPLE},
     faults::Faults,
     feed::{self, Feed},
     history::History,
     lists,
     replica::Replica,
+    run::Coverage,
     schedule::{Dice, Task, Work},
     tokens::Tokens,
 };
@@ -55,38 +56,6 @@ pub(super) struct World {
     pub(super) coverage: Coverage,
 }
 
-/// What a run has met.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Coverage {
-    /// The most buckets that a list had.
-    pub buckets_max: usize,
-    /// How often a reader of events was sent on.
-    pub resumed: usize,
-}
-
-/// A run of concurrent clients. `Err` says what went wrong.
-pub fn run(seed: u64, bug: Option<Bug>) -> Result<Coverage, String> {
-    run_with(seed, bug, None).map(|(coverage, _)| coverage)
-}
-
-/// As [`run`], with a lie about what a client heard. Says whether it is still to be told.
-pub(super) fn run_with(seed: u64, bug: Option<Bug>, lie: Option<Lie>) -> Result<(Coverage, bool), String> {
-    let mut world = World::new(seed, bug);
-    world.has_clients = true;
-    let mut clients = Clients::new(seed);
-    clients.begin(&mut world);
-    world.settle(&mut clients)?;
-    clients.lie = lie;
-    for _ in 0..3 {
-        for _ in 0..400 {
-            world.turn(&mut clients).map_err(|wrong| world.told(&wrong))?;
-        }
-        world.settle(&mut clients).map_err(|wrong| world.told(&wrong))?;
-    }
-    world.coverage.resumed = world.replica.resumed;
-    Ok((world.coverage, clients.lie.is_some()))
-}
-
 impl World {
     pub(super) fn new(seed: u64, bug: Option<Bug>) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -122,7 +91,7 @@ impl World {
         }
     }
 
-    fn told(&self, wrong: &str) -> String {
+    pub(super) fn told(&self, wrong: &str) -> String {
         format!("step {}: {wrong}, with {} homes and {:?}", self.step, self.engine.homes.len(), self.faults)
     }
 
@@ -131,7 +100,7 @@ impl World {
     }
 
     /// One thing happens, and everything is looked at.
-    fn turn(&mut self, clients: &mut Clients) -> Result<(), String> {
+    pub(super) fn turn(&mut self, clients: &mut Clients) -> Result<(), String> {
         self.step += 1;
         match self.rng.random_range(0..1000) {
             0..580 => self.step_one(clients)?,
