@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
-    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View, Watermark, Write, replay,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, State, User, Version, View, Watermark, Write,
+    replay,
 };
 use tokio::task::JoinHandle;
 

@@ -13,12 +13,9 @@ use super::{
     world::World,
 };
 use crate::{
-    Derived, Identity, Store,
+    Identity, Store,
     backends::partitioned,
-    conformance::{
-        hooked::{Hooked, Hooks},
-        settled::versions,
-    },
+    conformance::hooked::{Hooked, Hooks},
 };
 
 /// Every write is driven through the faults of this seed, and settles before it is answered.
@@ -45,8 +42,7 @@ impl Hooks for Driven {
         write.floor = write.floor.max(*newest);
         match self.world.lock().drive(&write) {
             Ok(outcome) => {
-                let versions = outcome.iter().flat_map(|outcome| versions(outcome, Derived::Settling));
-                *newest = versions.chain(outcome.iter().map(|outcome| outcome.version)).fold(write.floor, Version::max);
+                *newest = outcome.iter().map(Outcome::newest).fold(write.floor, Version::max);
                 outcome
             }
             Err(wrong) => panic!("seed {}: {write:?}: {wrong}", self.seed),
