@@ -270,7 +270,7 @@ async fn a_stream_of_events_misses_nothing_of_any_home_over_reconnects() {
             Err(_) if writers.iter().all(tokio::task::JoinHandle::is_finished) => break,
             Err(_) => {}
         }
-        if rows.len() % 3 == 0
+        if rows.len().is_multiple_of(3)
             && let Some(last) = rows.last()
         {
             stream = service.event_stream(&Call::default(), Some(&last.cursor)).await.unwrap();
@@ -311,7 +311,7 @@ async fn a_live_feed_has_every_post_of_every_home_once_over_reconnects() {
         told.push(row.post.id);
         let before = by_author.insert(row.post.author.clone(), row.post.id);
         assert!(before.is_none_or(|before| before < row.post.id), "an author's posts come in their order");
-        if told.len() % 4 == 0 {
+        if told.len().is_multiple_of(4) {
             stream = service.feed_stream(&Call::default(), &id(0), Some(&cursor)).await.unwrap();
         }
     }
@@ -319,7 +319,8 @@ async fn a_live_feed_has_every_post_of_every_home_once_over_reconnects() {
     for author in authors {
         posted.extend(author.await.unwrap());
     }
-    (told.sort_unstable(), posted.sort_unstable());
+    told.sort_unstable();
+    posted.sort_unstable();
     assert_eq!(told, posted);
     service.end_streams();
     background.await.unwrap();

@@ -32,8 +32,9 @@ use std::{
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
-    Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
-    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark, Write,
+    Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List,
+    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark,
+    Write,
 };
 use parking_lot::Mutex;
 use tokio::time::timeout;

@@ -8,9 +8,9 @@ use std::sync::{
 use async_trait::async_trait;
 use entourage_model::{
     Change, Clock, Condition, Counts, EdgeValue, Ended, Error, Event, EventPosition, FollowLimits, IdempotencyKey,
-    IdempotencyRecord, Key, Kind, Lineage, List, Millis, Operation, Outcome, Overwrite, Page, Place, Quota, QuotaChange, Record,
-    RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock, View, Watermark,
-    WorkProgress, Write, replay, resolve,
+    IdempotencyRecord, Key, Kind, Lineage, List, Millis, Operation, Outcome, Overwrite, Page, Place, Quota,
+    QuotaChange, Record, RecordId, Reply, Result, Secret, Sequence, Space, State, User, Version, VersionClock, View,
+    Watermark, WorkProgress, Write, replay, resolve,
 };
 use parking_lot::RwLock;
 

@@ -9,7 +9,7 @@ use super::{
     chronicle::Chronicle,
     window::{Asked, Window},
 };
-use crate::backends::partitioned::{engine::Engine, engine::NOT_WRITTEN, inbound::Link, route};
+use crate::backends::partitioned::{engine::Engine, engine::NOT_WRITTEN, inbound::Link};
 
 type Scope = [u8; 16];
 
@@ -40,7 +40,7 @@ impl History {
         let wrong = match result {
             Ok(outcome) if outcome.replayed => self.replayed(&write.operation, scope, outcome, &window),
             Ok(outcome) => {
-                let home = engine.home_of(route::decided_at(&write.operation));
+                let home = engine.home_of(write.operation.home());
                 self.replies.extend(scope.map(|scope| (scope, (home, outcome.reply))));
                 self.acked(outcome, scope, step, &window).or_else(|| was_so(&write.operation, outcome, &window))
             }
