@@ -31,6 +31,7 @@ fn a_run_meets_every_refusal_and_every_event() {
         Code::CoolingDown,
         Code::ChallengeRequired,
         Code::RateLimited,
+        Code::Fenced,
     ];
     assert_eq!(met.refusals, HashSet::from(refusals));
     let changes =
