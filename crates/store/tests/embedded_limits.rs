@@ -60,9 +60,10 @@ fn past_the_memory_budget_nothing_grows_and_everything_else_goes_on() {
     });
 }
 
-/// A sweep that looked at everybody for each page would take sixteen times as long with four times as many.
+/// With sixteen times as many users, one that looked at everybody for each page would take 256 times as long. The bound
+/// leaves room for whoever else works on this machine.
 #[test]
-fn a_sweep_of_four_times_as_many_users_takes_four_times_as_long() {
+fn a_sweep_takes_time_in_proportion_to_the_users() {
     let least = |users: i64| {
         let store = open_on(&CrashDisk::new(), Options::default()).expect("the store opens");
         block_on(async {
@@ -71,7 +72,7 @@ fn a_sweep_of_four_times_as_many_users_takes_four_times_as_long() {
                 store.commit_all(writes.to_vec()).await.into_iter().for_each(|made| drop(made.expect("there is room")));
             }
             let mut least = Duration::MAX;
-            for _ in 0..5 {
+            for _ in 0..8 {
                 let (began, mut sweep, mut seen) = (Instant::now(), Sweep::default(), 0);
                 while let Some(page) = sweep.next(&store, 50).await.expect("users can be swept") {
                     seen += page.len();
@@ -82,9 +83,9 @@ fn a_sweep_of_four_times_as_many_users_takes_four_times_as_long() {
             least
         })
     };
-    let (few, many) = (least(20_000), least(80_000));
-    println!("a sweep of 20,000 takes {few:?}, of 80,000 {many:?}");
-    assert!(many < 10 * few, "{many:?} against {few:?}");
+    let (few, many) = (least(10_000), least(160_000));
+    println!("a sweep of 10,000 takes {few:?}, of 160,000 {many:?}");
+    assert!(many < 100 * few, "{many:?} against {few:?}");
 }
 
 async fn all(store: &Store, list: List, size: usize) -> Vec<Key> {
