@@ -60,18 +60,17 @@ impl Service {
     async fn deliver(&self, lane: Lane, mut delivery: Delivery) -> Result<()> {
         entourage_store::fail_point("fan-out");
         let (author, newest) = (delivery.author, delivery.posts.iter().max().copied());
-        let delivered = match self.have_followers_settled(&mut delivery).await {
-            Ok(true) => self.deliver_chunks(delivery).await,
+        match self.deliver_if_settled(&mut delivery).await {
+            Ok(true) => {}
             Ok(false) => {
                 self.feed.queue.postpone(delivery);
                 tokio::time::sleep(SETTLING_PAUSE).await;
                 return Ok(());
             }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = delivered {
-            self.feed.queue.put_back(author);
-            return Err(error);
+            Err(error) => {
+                self.feed.queue.put_back(author);
+                return Err(error);
+            }
         }
         let now = self.clock.now();
         self.feed.queue.finish(author, now);
@@ -80,6 +79,16 @@ impl Service {
             metrics::histogram!("entourage_fanout_seconds", "lane" => lane.as_str()).record(lag as f64 / 1_000.0);
         }
         Ok(())
+    }
+
+    /// Whether it was delivered. The list of followers is asked after it was read, too: a home that goes back to an earlier
+    /// state in between has an earlier list.
+    async fn deliver_if_settled(&self, delivery: &mut Delivery) -> Result<bool> {
+        if !self.have_followers_settled(delivery).await? {
+            return Ok(false);
+        }
+        self.deliver_chunks(delivery).await?;
+        self.have_followers_settled(delivery).await
     }
 
     /// Whether everybody who followed the author before this was first asked is in the list of followers. Without them a
@@ -98,14 +107,14 @@ impl Service {
         Ok(covered == Covered::Yes)
     }
 
-    async fn deliver_chunks(&self, delivery: Delivery) -> Result<()> {
-        let Delivery { author, posts, mut after, .. } = delivery;
+    async fn deliver_chunks(&self, delivery: &Delivery) -> Result<()> {
+        let Delivery { author, ref posts, mut after, .. } = *delivery;
         let (list, mut delivered) = (List::followers(author), 0);
         let (mut chunks, mut marked, mut is_marked) = (0, Instant::now(), after.is_some());
         loop {
             let page = self.store.scan(list, after, CHUNK).await?;
             let readers: Vec<Key> = page.edges.iter().map(|edge| edge.follower).collect();
-            delivered += self.feed.inboxes.deliver(author, &posts, &readers).await?;
+            delivered += self.feed.inboxes.deliver(author, posts, &readers).await?;
             after = page.edges.last().map(|edge| list.place(edge));
             let Some(place) = after.filter(|_| page.more) else { break };
             chunks += 1;

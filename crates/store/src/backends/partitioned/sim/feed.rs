@@ -1,9 +1,9 @@
-//! Inboxes of readers, as small as they can be: a post is delivered to whom the author's derived list shows, and an
-//! author is pulled by reads until that list is sure to show the reader. No post may be missed for good.
+//! Inboxes of readers, as small as they can be: a post is delivered to whom the author's derived list shows, once that is
+//! sure to show everybody who followed before. No post may be missed for good.
 
 use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
 
-use entourage_model::{EventBody, EventPosition, Key, Kind, Lineage, List, Place, Sequence, State, Version, Watermark};
+use entourage_model::{EventBody, EventPosition, Key, Kind, List, Place, State, Version, Watermark};
 use parking_lot::Mutex;
 
 use super::chronicle::Chronicle;
@@ -15,12 +15,14 @@ use crate::{
 /// Of followers, in one go.
 const PAGE: usize = 2;
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Post {
     author: Key,
     /// Which person of that id it is by.
     created: Version,
     step: u64,
+    /// Whoever followed up to here is to have it.
+    up_to: Option<Watermark>,
     is_delivered: bool,
 }
 
@@ -30,8 +32,8 @@ struct Inbox {
     at: EventPosition,
     /// Delivered, or filled in from the author's timeline.
     posts: BTreeSet<usize>,
-    /// Authors whose list may not show the reader, each with the watermark of the follow.
-    named: BTreeMap<Key, Watermark>,
+    /// Whom the reader follows since the last read.
+    named: BTreeSet<Key>,
 }
 
 #[derive(Default)]
@@ -43,7 +45,7 @@ pub(super) struct Feed {
 impl Feed {
     pub(super) fn publish(&mut self, author: Key, engine: &Engine, step: u64) {
         if let Some(user) = engine.user(author) {
-            self.posts.push(Post { author, created: user.created, step, is_delivered: false });
+            self.posts.push(Post { author, created: user.created, step, up_to: None, is_delivered: false });
         }
     }
 
@@ -67,19 +69,13 @@ impl Feed {
     /// What a reader finds, who must have every post since the follow began.
     pub(super) fn read(&mut self, reader: Key, engine: &Engine, chronicle: &Chronicle) -> Result<(), String> {
         let mut inbox = self.taken_in(reader, engine);
-        let pulled = inbox.named.keys().flat_map(|author| self.posts_of(*author));
-        let found: BTreeSet<usize> = inbox.posts.iter().copied().chain(pulled).collect();
-        for (author, watermark) in inbox.named.clone() {
-            if !engine.has(Bug::FeedHole) && engine.covers(&watermark, Whose::Of(&[author])) != Covered::Yes {
-                continue;
-            }
-            // In this order: what is published before the answer is filled in, what comes after it is delivered.
+        for author in std::mem::take(&mut inbox.named) {
             inbox.posts.extend(self.posts_of(author));
-            inbox.named.remove(&author);
         }
+        let found = inbox.posts.clone();
         self.inboxes.insert(reader, inbox);
         let misses = |post: &usize| {
-            let Post { author, created, step, is_delivered } = self.posts[*post];
+            let Post { author, created, step, is_delivered, .. } = self.posts[*post];
             let since = follows_since(reader, author, created, engine, chronicle);
             is_delivered && !found.contains(post) && since.is_some_and(|since| since < step)
         };
@@ -92,9 +88,9 @@ impl Feed {
         }
     }
 
-    /// The inbox with the events of its reader up to now; a new one where there is none, or where a home went back.
+    /// The inbox with the events of its reader up to now; a new one where there is none, or where they were lost.
     fn taken_in(&self, reader: Key, engine: &Engine) -> Inbox {
-        let known = self.inboxes.get(&reader).filter(|inbox| inbox.at.lineage == engine.lineage()).cloned();
+        let known = self.inboxes.get(&reader).cloned();
         let events = known.as_ref().and_then(|inbox| engine.read_events(inbox.at, usize::MAX).ok());
         let (Some(mut inbox), Some(events)) = (known, events) else { return self.filled(reader, engine) };
         for event in events {
@@ -106,7 +102,7 @@ impl Feed {
                 _ if follower != reader => {}
                 (Some(State::Active), Some(State::Active)) => {}
                 (_, Some(State::Active)) => {
-                    inbox.named.insert(target, watermark(inbox.at, engine));
+                    inbox.named.insert(target);
                 }
                 _ => {
                     inbox.named.remove(&target);
@@ -116,16 +112,15 @@ impl Feed {
         inbox
     }
 
-    /// A new inbox has all there is, and names everybody who is followed.
+    /// A new inbox has all there is.
     fn filled(&self, reader: Key, engine: &Engine) -> Inbox {
         let (lineage, partition) = (engine.lineage(), engine.home_of(reader) as u16);
         let home = engine.home(reader).lock();
         let at = EventPosition { lineage, partition, offset: home.last() };
         let follows = home.out.scan(List::following(reader), None, usize::MAX - 1).edges;
         drop(home);
-        let named = follows.iter().map(|edge| (edge.target, watermark(at, engine))).collect::<BTreeMap<_, _>>();
-        let posts = named.keys().flat_map(|author| self.posts_of(*author)).collect();
-        Inbox { at, posts, named }
+        let posts = follows.iter().flat_map(|edge| self.posts_of(edge.target)).collect();
+        Inbox { at, posts, named: BTreeSet::new() }
     }
 
     pub(super) fn settled(&mut self, people: i64, engine: &Engine, chronicle: &Chronicle) -> Result<(), String> {
@@ -133,9 +128,10 @@ impl Feed {
     }
 }
 
-fn watermark(at: EventPosition, engine: &Engine) -> Watermark {
-    let offset = |home| if home == usize::from(at.partition) { at.offset } else { Sequence::ZERO };
-    Watermark::new(Lineage(at.lineage.0), (0..engine.homes.len()).map(offset))
+/// Whoever sees this sees everything that was acked before.
+fn newest(engine: &Engine) -> Watermark {
+    let lineage = engine.lineage();
+    Watermark::new(lineage, engine.homes.iter().map(|home| home.lock().last()))
 }
 
 /// Since which step a reader follows this person.
@@ -156,11 +152,18 @@ fn follows_since(reader: Key, author: Key, created: Version, engine: &Engine, ch
     since.filter(|_| is_there)
 }
 
-/// Delivers a post to the followers of its author, as the derived list has them.
+/// Delivers a post to the followers of its author, as the derived list has them, if that has settled: before and after it
+/// is read, for a home may go back in between.
 pub(super) async fn fan_out(engine: Arc<Engine>, feed: Arc<Mutex<Feed>>, post: usize) {
-    let list = List::followers(feed.lock().posts[post].author);
-    let mut after = None;
+    let (author, up_to) = {
+        let Post { author, up_to, .. } = &mut feed.lock().posts[post];
+        (*author, up_to.get_or_insert_with(|| newest(&engine)).clone())
+    };
+    let (list, mut after) = (List::followers(author), None);
     loop {
+        if !has_settled(&engine, &feed, post, author, &up_to) {
+            return;
+        }
         engine.pace.pause(Step::Read).await;
         let page = engine.page(list, after, PAGE, false);
         engine.pace.pause(Step::Apply).await;
@@ -170,5 +173,15 @@ pub(super) async fn fan_out(engine: Arc<Engine>, feed: Arc<Mutex<Feed>>, post: u
             break;
         }
     }
-    feed.lock().posts[post].is_delivered = true;
+    let is_delivered = has_settled(&engine, &feed, post, author, &up_to);
+    feed.lock().posts[post].is_delivered = is_delivered;
+}
+
+fn has_settled(engine: &Engine, feed: &Mutex<Feed>, post: usize, author: Key, up_to: &Watermark) -> bool {
+    let covered = engine.covers(up_to, Whose::Of(&[author]));
+    if covered == Covered::OtherLineage {
+        // What is lost is never covered: asked for anew.
+        feed.lock().posts[post].up_to = None;
+    }
+    covered == Covered::Yes || engine.has(Bug::FeedHole)
 }

@@ -44,12 +44,19 @@ impl World {
         for key in self.jobs.clone() {
             self.spawn_work(Work::Job(key));
         }
-        let waiting = self.feed.lock().waiting();
-        for post in waiting {
-            self.spawn_work(Work::FanOut(post));
-        }
         self.finish(clients)?;
-        self.drain(clients)
+        self.drain(clients)?;
+        for _ in 0..3 {
+            let waiting = self.feed.lock().waiting();
+            for post in waiting {
+                self.spawn_work(Work::FanOut(post));
+            }
+            self.finish(clients)?;
+        }
+        match self.feed.lock().waiting().len() {
+            0 => Ok(()),
+            left => Err(format!("{left} posts are never delivered")),
+        }
     }
 
     pub(super) fn finish(&mut self, clients: &mut Clients) -> Result<(), String> {
