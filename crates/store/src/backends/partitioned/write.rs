@@ -9,6 +9,7 @@ use super::{
     bug::Bug,
     engine::{Engine, NOT_WRITTEN, Sent, unknown},
     home::{End, Outgoing},
+    inbound::Link,
     look::Others,
     pace::Step,
 };
@@ -155,7 +156,16 @@ impl Engine {
             }
             written.ends.push(end);
         }
-        Ok(written)
+        match self.is_ahead_of_truth((Kind::Block, actor, target)) {
+            true => Err(unknown()),
+            false => Ok(written),
+        }
+    }
+
+    /// Whether the target's home has more of an edge than its own: that one went back, and has not said so yet.
+    fn is_ahead_of_truth(&self, link: Link) -> bool {
+        let truth = self.home(link.1).lock().out.known_edge(link).map(|truth| truth.version);
+        self.home(link.2).lock().inbound.known(link).map(|known| known.version) > truth
     }
 
     /// As whoever hears an earlier reply must find it: a block that a home made at this version is whole.

@@ -48,12 +48,13 @@ impl Memory {
         let Reply::Edge { value, .. } = outcome.reply else { return Ok(()) };
         let link = (Kind::Block, actor, target);
         let known = engine.home(target).lock().inbound.known(link);
-        let is_there = known.is_some_and(|known| known.version >= value.version);
+        let truth = engine.home(actor).lock().out.known_edge(link).map(|truth| truth.version);
+        let is_there = known.is_some_and(|known| known.version >= value.version && Some(known.version) <= truth);
         if !is_there && !engine.corrected.lock().contains(&(link, value.version)) {
             let target = engine.user(target);
             return Err(format!("{outcome:?} was acked, and its in-half is {known:?}, the target {target:?}"));
         }
-        if truth(engine, link).is_some_and(|block| block.version == value.version) && is_there {
+        if truth == Some(value.version) && is_there {
             let seen = [actor, target].map(|key| engine.home(key).lock().end());
             let between = people(engine, actor, target);
             self.blocks.insert((actor, target), Promise { version: value.version, between, seen });

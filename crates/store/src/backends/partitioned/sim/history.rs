@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use entourage_model::{Change, Code, Error, Kind, Operation, Outcome, Reply, Result as Answer, State, Version, Write};
+use entourage_model::{
+    Change, Code, Error, Event, EventBody, Kind, Operation, Outcome, Reply, Result as Answer, State, Version, Write,
+};
 
 use super::{
     chronicle::Chronicle,
@@ -115,8 +117,14 @@ impl History {
             _ => outcome.version,
         };
         let link = own_link(operation).filter(|_| outcome.reply.changed())?;
-        if window.chronicle.find(window.engine.home_of(link.1), link, version).is_none() {
-            return Some(format!("{link:?} has no event of version {version}"));
+        let event = window.chronicle.find(window.engine.home_of(link.1), link, version);
+        let fits = |event: &Event| match (&event.body, outcome.reply) {
+            (EventBody::Edge { after, .. }, Reply::Edge { value, .. }) => *after == Some(value.state),
+            (EventBody::Edge { after, .. }, Reply::Gone { .. }) => after.is_none(),
+            _ => false,
+        };
+        if !event.is_some_and(fits) {
+            return Some(format!("{link:?} has no such event of version {version}: {event:?}"));
         }
         match self.claimed.insert((link, version), scope) {
             Some(other) if other != scope => Some(format!("{link:?} of version {version} is somebody else's")),
