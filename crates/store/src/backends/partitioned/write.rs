@@ -210,11 +210,13 @@ impl Engine {
             }
             let prepared = {
                 let mut home = home.lock();
-                if half.judge(home.out.user(half.target).as_ref()) == Judgement::TakeBack {
-                    return Ok(Mirrored::Refused);
-                }
                 let known = home.inbound.known((half.kind, half.follower, half.target)).map(|known| known.version);
                 let known = known.filter(|_| !is_forced);
+                // What is known stays until the edges of an erased user go, however often it is published.
+                let is_new = known.is_none_or(|known| known < half.after.version);
+                if is_new && half.judge(home.out.user(half.target).as_ref()) == Judgement::TakeBack {
+                    return Ok(Mirrored::Refused);
+                }
                 let (now, floor) = (self.now(index), half.after.version);
                 home.prepare_half(half.target, now, floor, Others::default(), |look, version| {
                     Ok(half.mirror(look, known, version))
