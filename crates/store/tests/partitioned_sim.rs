@@ -18,6 +18,8 @@ fn concurrent_clients_and_every_fault() {
         }
     }
     println!("lists had up to {buckets_max} buckets, readers of events were sent on {resumed} times");
+    let is_one = std::env::var_os("ENTOURAGE_SEED").is_some();
+    assert!(is_one || (buckets_max > 2 && resumed > 100), "splits, merges and ends of retention are met");
 }
 
 #[test]
