@@ -47,12 +47,6 @@ impl Engine {
             leave_out(&mut prepared.outcome, missed);
             let whole = with(&prepared.outcome.changes, &links, &done);
             prepared.outcome.changes.retain(|change| foreign(change).is_none());
-            let mut ends: SmallVec<[End; 2]> = SmallVec::new();
-            for (_, follower, _) in links {
-                let end = self.home(follower).lock().end();
-                ends.retain(|known| known.home != end.home);
-                ends.push(end);
-            }
             let (outcome, end) = match prepared.writes() {
                 false => (prepared.outcome, end),
                 true => match self.send(prepared).await {
@@ -62,8 +56,15 @@ impl Engine {
                     Sent::Unknown => return Err(unknown()),
                 },
             };
+            let outcome = Outcome { changes: whole, ..outcome };
+            let mut ends: SmallVec<[End; 2]> = SmallVec::new();
+            for (owner, _) in outcome.changes_by_owner() {
+                let end = self.home(owner).lock().end();
+                ends.retain(|known| known.home != end.home);
+                ends.push(end);
+            }
             ends.push(end);
-            return Ok(Written { outcome: Outcome { changes: whole, ..outcome }, ends });
+            return Ok(Written { outcome, ends });
         }
     }
 
