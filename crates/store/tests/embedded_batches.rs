@@ -3,11 +3,18 @@
 
 mod embedded_kit;
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use embedded_kit::open_on;
-use entourage_model::{Code, Key, Operation, Overwrite, UserId, UserPatch, Write};
-use entourage_store::{Store as _, backends::embedded::Options, disk::crash::CrashDisk};
+use entourage_model::{Code, Key, List, Operation, Overwrite, UserId, UserPatch, Write};
+use entourage_store::{Store as _, backends::embedded::Options, conformance::block_on, disk::crash::CrashDisk};
 
 fn small() -> Options {
     Options { segment_bytes: 256 << 10, frame_bytes: 64 << 10, ..Options::default() }
@@ -115,4 +122,53 @@ fn put_user(number: i64) -> Write {
         overwrite: Overwrite::Keep,
     }
     .into()
+}
+
+/// A checkpoint exchanges the blocks of a few lists at a time, and drops the tails of a shard of lists when all are done.
+#[test]
+fn lists_that_are_read_while_they_are_folded_have_nobody_twice() {
+    const SHARD: i64 = 256;
+    const LISTS: i64 = 400;
+    let options = Options { checkpoint_entries: 300, ..Options::default() };
+    let store = Arc::new(open_on(&CrashDisk::new(), options).expect("the store opens"));
+    block_on(async {
+        for result in store.commit_all((0..SHARD * LISTS).map(put_user).collect()).await {
+            result.unwrap();
+        }
+    });
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, is_over) = (Arc::clone(&store), Arc::clone(&is_over));
+            thread::spawn(move || {
+                for number in (0..LISTS).cycle() {
+                    if is_over.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let page = block_on(store.scan(List::followers(Key(number * SHARD)), None, 100)).unwrap();
+                    let mut followers: Vec<Key> = page.edges.iter().map(|edge| edge.follower).collect();
+                    followers.sort_unstable();
+                    followers.dedup();
+                    let found = (followers.len(), page.total);
+                    assert_eq!(found, (page.edges.len(), page.edges.len() as u64), "{:?}", page.edges);
+                }
+            })
+        })
+        .collect();
+    let ended = Instant::now() + Duration::from_secs(2);
+    for round in (1..80).cycle().take_while(|_| Instant::now() < ended) {
+        let write = |number: i64| {
+            let (follower, target) = (Key((number + round) % LISTS * SHARD), Key(number * SHARD));
+            // Lists stay short.
+            Write::from(match round % 2 {
+                0 => Operation::Unfollow { follower: Key((number + round - 1) % LISTS * SHARD), target },
+                _ => Operation::Follow { follower, target, quiet: None, cap: None },
+            })
+        };
+        block_on(store.commit_all((0..LISTS).map(write).collect()));
+    }
+    is_over.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.join().expect("nobody is there twice");
+    }
 }
