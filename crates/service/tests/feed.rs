@@ -62,7 +62,8 @@ async fn feeds_on_an_embedded_store_are_the_plain_feed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn feeds_on_homes_that_settle_are_the_plain_feed() {
     for seed in sim::seeds(60) {
-        let mut front = ServiceFront::new(sim::store(seed), seed % 2 == 0);
+        let store = if seed % 3 == 0 { sim::store(seed) } else { sim::forgetful_store(seed) };
+        let mut front = ServiceFront::new(store, seed % 2 == 0);
         run(&mut front, seed, 250, None).await.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         front.stop().await;
     }

@@ -48,7 +48,8 @@ async fn runs_on_an_embedded_store_agree_with_the_rules() {
 #[tokio::test]
 async fn runs_on_homes_that_settle_agree_with_the_rules() {
     for seed in sim::seeds(100) {
-        if let Err(failure) = run(&ServiceFront::new(sim::store(seed)), seed, 250, None).await {
+        let store = if seed % 2 == 0 { sim::store(seed) } else { sim::forgetful_store(seed) };
+        if let Err(failure) = run(&ServiceFront::new(store), seed, 250, None).await {
             panic!("{failure}");
         }
     }

@@ -31,7 +31,7 @@ async fn feeds_by_rank_and_time_are_the_plain_feed_over_resp() {
 #[tokio::test]
 async fn feeds_on_homes_that_settle_are_the_plain_feed_over_rest_and_resp() {
     for seed in sim::seeds(6) {
-        let (store, read) = (sim::store(seed), if seed % 2 == 0 { Read::Pages } else { Read::Sorted });
+        let (store, read) = (sim::forgetful_store(seed), if seed % 2 == 0 { Read::Pages } else { Read::Sorted });
         let mut wires = Wires::over(read, Box::new(move || Arc::clone(&store)));
         run(&mut wires, seed, 150, None).await.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }

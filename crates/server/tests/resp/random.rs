@@ -295,7 +295,7 @@ async fn the_rules_hold_over_resp_for_every_viewer() {
 #[tokio::test]
 async fn the_rules_hold_over_resp_on_homes_that_settle() {
     for seed in sim::seeds(6) {
-        let store = sim::store(seed);
+        let store = if seed % 2 == 0 { sim::store(seed) } else { sim::forgetful_store(seed) };
         let front = RespFront::over(move || Arc::clone(&store));
         if let Err(failure) = run(&front, seed, 150, None).await {
             panic!("{failure}");

@@ -72,7 +72,7 @@ async fn the_rules_hold_on_an_embedded_store_for_every_viewer() {
 #[tokio::test]
 async fn the_rules_hold_on_homes_that_settle() {
     for seed in sim::seeds(8) {
-        let store = sim::store(seed);
+        let store = if seed % 2 == 0 { sim::store(seed) } else { sim::forgetful_store(seed) };
         let front = RestFront::restarted(move || Arc::clone(&store));
         if let Err(failure) = run_one(&front, seed, 150, None).await {
             panic!("{failure}");

@@ -20,15 +20,25 @@ use crate::{
 
 /// Every write is driven through the faults of this seed, and settles before it is answered.
 pub fn store(seed: u64) -> Arc<dyn Store> {
+    driven(seed, false)
+}
+
+/// As [`store`], and the oldest events go, and homes go on in another lineage, though none loses what was answered.
+pub fn forgetful_store(seed: u64) -> Arc<dyn Store> {
+    driven(seed, true)
+}
+
+fn driven(seed: u64, forgets: bool) -> Arc<dyn Store> {
     let mut world = World::new(seed, None);
     world.memory.has_imports = true;
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([7; 32]) };
     let store = partitioned::Store::over(Arc::clone(&world.engine), identity, Arc::clone(&world.engine.clocks[0]));
-    Arc::new(Hooked::new(Arc::new(store), Driven { seed, world: Mutex::new(world), newest: Mutex::default() }))
+    Arc::new(Hooked::new(Arc::new(store), Driven { seed, forgets, world: Mutex::new(world), newest: Mutex::default() }))
 }
 
 struct Driven {
     seed: u64,
+    forgets: bool,
     world: Mutex<World>,
     /// Of what the client was answered.
     newest: Mutex<Version>,
@@ -40,7 +50,10 @@ impl Hooks for Driven {
         let mut newest = self.newest.lock();
         // The client carries a token: clocks of homes differ.
         write.floor = write.floor.max(*newest);
-        match self.world.lock().drive(&write) {
+        let mut world = self.world.lock();
+        let driven = world.drive(&write);
+        let driven = if self.forgets { driven.and_then(|outcome| world.forget().map(|()| outcome)) } else { driven };
+        match driven {
             Ok(outcome) => {
                 *newest = outcome.iter().map(Outcome::newest).fold(write.floor, Version::max);
                 outcome
@@ -82,6 +95,21 @@ impl World {
         }
         self.settle(&mut nobody)?;
         Ok(outcome)
+    }
+
+    /// Once all has settled: events go, or a home goes on from the state that it has.
+    fn forget(&mut self) -> Result<(), String> {
+        let mut nobody = Clients::new(0);
+        match self.rng.random_range(0..12) {
+            0 => self.expire(),
+            1 => {
+                self.snapshots.clear();
+                self.snapshot();
+                self.fork(&mut nobody);
+            }
+            _ => return Ok(()),
+        }
+        self.settle(&mut nobody)
     }
 
     /// As [`Self::turn`], without other clients, without forks, and without an end of events: what is answered stays.

@@ -26,7 +26,7 @@ mod window;
 mod world;
 
 pub use self::{
-    driven::store,
+    driven::{forgetful_store, store},
     run::{Coverage, run},
 };
 
