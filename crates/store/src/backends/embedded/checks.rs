@@ -29,6 +29,9 @@ const LINE: usize = 16;
 
 /// One answer a pair, in their order. An edge of somebody who is erased is `Unknown`.
 pub(super) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    if let [(follower, target)] = *pairs {
+        return answers.push(peek_one(state, plane, follower, target));
+    }
     let before = answers.len();
     answers.resize(before + pairs.len(), Answer::No);
     let answers = &mut answers[before..];
@@ -56,6 +59,18 @@ pub(super) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], 
         _ => peek_rows::<SIDE_BY_SIDE>(state, plane, pairs, runs, answers),
     }
     peek_scattered(state, plane, &pairs[scattered..], &mut answers[scattered..]);
+}
+
+/// A pair alone waits for nobody: both ordinals, then the row.
+fn peek_one(state: &State, plane: StoredPlane, follower: Key, target: Key) -> Answer {
+    match state.has_active(plane, follower, target) {
+        false => Answer::No,
+        true if state.erased().is_empty() => Answer::Yes,
+        true => match (state.ordinal(follower), state.ordinal(target)) {
+            (Some(_), Some(_)) => Answer::Yes,
+            _ => Answer::Unknown,
+        },
+    }
 }
 
 /// As [`peek_all`] of follows, but quiet ones are none.
