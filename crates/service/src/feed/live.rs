@@ -96,6 +96,8 @@ impl Live {
     /// Everybody reads anew, from this place of the log on.
     pub(super) fn resync_all(&self, now: &EventPositions) {
         for listener in self.listeners.lock().values().flatten() {
+            // Not only further: in another lineage a log goes on from an earlier place.
+            *listener.begins_after.lock() = now.clone();
             let mut waiting = listener.waiting.lock();
             waiting.posts.clear();
             waiting.left_out = Some(now.clone());
@@ -244,8 +246,14 @@ impl Service {
             }
             let Listening { listener, closed, .. } = &mut stream.listening;
             let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
-            if let Some(left_out) = left_out.filter(|left_out| !stream.told.has_all_of(left_out)) {
-                stream.told.advance_to(&left_out);
+            let is_news = |left_out: &EventPositions| {
+                left_out.lineage() != stream.told.lineage() || !stream.told.has_all_of(left_out)
+            };
+            if let Some(left_out) = left_out.filter(is_news) {
+                match left_out.lineage() == stream.told.lineage() {
+                    true => stream.told.advance_to(&left_out),
+                    false => stream.told = left_out,
+                }
                 return Ok(Some(FeedTold::Resync { cursor: self.viewer_cursor(stream.told.clone()) }));
             }
             for Posted { partition, read_to, entry } in posts {
@@ -300,5 +308,33 @@ impl Service {
                 return Ok(found);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use entourage_model::{Lineage, Sequence};
+
+    use super::*;
+
+    /// A home that goes back to an earlier state counts from there on: what is posted then is told all the same.
+    #[test]
+    fn posts_of_another_lineage_are_told_though_the_log_went_back() {
+        let of = |lineage, offset| EventPositions::new(Lineage(lineage), [Sequence(offset)]);
+        let (live, reader) = (Live::default(), Key(1));
+        let listener =
+            Listener { begins_after: Mutex::new(of(0, 20)), waiting: Mutex::default(), filled: Notify::new() };
+        let listener = Arc::new(listener);
+        live.listeners.lock().insert(reader, vec![Arc::clone(&listener)]);
+        let told = |lineage, offset| {
+            let entry = Entry { post: Version::from_bits(offset), author: Key(2) };
+            live.tell(reader, 0, &of(lineage, offset), entry);
+            listener.waiting.lock().posts.len()
+        };
+        assert_eq!([told(0, 20), told(0, 21), told(0, 21)], [0, 1, 1]);
+        live.resync_all(&of(1, 12));
+        let Waiting { posts, left_out } = std::mem::take(&mut *listener.waiting.lock());
+        assert_eq!((posts.len(), left_out), (0, Some(of(1, 12))));
+        assert_eq!([told(1, 12), told(1, 13)], [0, 1]);
     }
 }
