@@ -96,11 +96,11 @@ fn check(store: &impl Store, pairs: &[(Key, Key)], batch: usize) -> usize {
     if batch == 1 {
         return pairs.iter().filter(|(a, b)| store.peek(Kind::Follow, *a, *b) == Answer::Yes).count();
     }
-    let mut answers = Vec::new();
+    let mut answers = vec![Answer::Unknown; batch];
     let mut yes = 0;
     for some in pairs.chunks(batch) {
-        answers.clear();
-        store.peek_all(Kind::Follow, some, &mut answers);
+        let answers = &mut answers[..some.len()];
+        store.peek_all(Kind::Follow, some, answers);
         yes += answers.iter().filter(|answer| **answer == Answer::Yes).count();
     }
     yes

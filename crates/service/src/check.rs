@@ -39,21 +39,20 @@ impl Service {
         self.keys.key_of(id)
     }
 
-    /// What memory knows at once, as a service sees it: one answer a pair is appended, `Unknown` where
+    /// What memory knows at once, as a service sees it: one answer a pair, `Unknown` where
     /// [`Self::is_following`] has to be asked. `ids` are those that the keys are of, in the same order; few are looked at.
     pub fn peek_follows<'a>(
         &self,
         pairs: &[(Key, Key)],
         ids: impl Iterator<Item = impl FnOnce() -> [&'a [u8]; 2]>,
-        answers: &mut Vec<Answer>,
+        answers: &mut [Answer],
     ) {
-        let first = answers.len();
         self.store.peek_all(Kind::Follow, pairs, answers);
         // A negative key anywhere leaves the sign in what all of them have together.
         if pairs.iter().fold(0, |all, (follower, target)| all | follower.0 | target.0) >= 0 {
             return;
         }
-        for ((answer, pair), ids) in answers.iter_mut().skip(first).zip(pairs).zip(ids) {
+        for ((answer, pair), ids) in answers.iter_mut().zip(pairs).zip(ids) {
             if *answer == Answer::Yes && !self.are_known(*pair, ids) {
                 *answer = Answer::Unknown;
             }
@@ -91,7 +90,7 @@ impl Service {
     ) -> Result<Vec<Option<Option<EdgeValue>>>> {
         let viewer = self.viewer(call).await?;
         let keys: Vec<_> = pairs.iter().map(|pair| (self.keys.key(pair.0), self.keys.key(pair.1))).collect();
-        let mut answers = Vec::new();
+        let mut answers = vec![Answer::Unknown; keys.len()];
         self.store.peek_all(Kind::Follow, &keys, &mut answers);
         let mut found = vec![None; pairs.len()];
         let mut open = Vec::new();

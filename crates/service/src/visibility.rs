@@ -151,7 +151,7 @@ impl Service {
     /// Whether an active follow stands between each pair that its being quiet does not hide from the viewer; and how
     /// many of them the store had to be asked for.
     pub(crate) async fn told_follows(&self, viewer: Option<Key>, pairs: &[(Key, Key)]) -> Result<(Vec<bool>, usize)> {
-        let mut answers = Vec::with_capacity(pairs.len());
+        let mut answers = vec![Answer::Unknown; pairs.len()];
         match viewer {
             None => self.store.peek_all(Kind::Follow, pairs, &mut answers),
             Some(_) => self.store.peek_open(pairs, &mut answers),

@@ -1,18 +1,11 @@
 //! Shorter ways to ask a store for one thing. They follow from the store's contract, and no store has its own.
 
-use std::cell::Cell;
-
 use entourage_model::{
     Code, Counts, Error, Event, EventPosition, EventPositions, IdempotencyKey, Key, Kind, Outcome, Record, RecordId,
     Result, Sequence, Space, User, Watermark, Write,
 };
 
 use crate::{Answer, Covered, Store, Sweep, Whose, merged};
-
-thread_local! {
-    /// Room for the answer to one pair.
-    static ANSWERS: Cell<Vec<Answer>> = const { Cell::new(Vec::new()) };
-}
 
 pub trait StoreExt: Store {
     fn commit(&self, write: Write) -> impl Future<Output = Result<Outcome>> + Send {
@@ -24,13 +17,9 @@ pub trait StoreExt: Store {
     }
 
     fn peek(&self, kind: Kind, follower: Key, target: Key) -> Answer {
-        // The hottest path there is: nothing is allocated on it.
-        let mut answers = ANSWERS.take();
-        answers.clear();
-        self.peek_all(kind, &[(follower, target)], &mut answers);
-        let answer = answers.pop().unwrap_or(Answer::Unknown);
-        ANSWERS.set(answers);
-        answer
+        let mut answer = [Answer::Unknown];
+        self.peek_all(kind, &[(follower, target)], &mut answer);
+        answer[0]
     }
 
     fn get_counts(&self, user: Key) -> impl Future<Output = Result<Option<Counts>>> + Send {

@@ -77,7 +77,7 @@ pub struct Progress {
 /// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest.
 ///
 /// # Reads
-/// - **C8** `peek_all` appends one answer a pair, in their order: `Yes` or `No` only if an exact read at some moment of
+/// - **C8** `peek_all` writes one answer a pair, in their order; both slices have one length: `Yes` or `No` only if an exact read at some moment of
 ///   the call says the same, an *active* edge of that kind, and `Yes` only if both users are there: an edge that an
 ///   erased user left behind is `Unknown`. `peek_open` is `peek_all` of follows that are not quiet: a quiet one is none,
 ///   or `Unknown`. `peek_common`
@@ -148,9 +148,9 @@ pub trait Store: Send + Sync + 'static {
     /// What earlier writes with these keys came to, as their replays; `None` is no such write, or one that has expired.
     async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>>;
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>);
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]);
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>);
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]);
 
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool;
 

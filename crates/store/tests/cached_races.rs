@@ -118,7 +118,7 @@ fn past_two_seconds_without_news_nobody_is_told_from_memory() {
         assert_eq!(peek(&layer, 1, 2), Answer::No, "as old as it may be");
         clock.advance(1);
         assert_eq!(peek(&layer, 1, 2), Answer::Unknown);
-        let mut many = Vec::new();
+        let mut many = [Answer::Yes; 2];
         layer.peek_all(Kind::Follow, &[(Key(1), Key(2)), (Key(1), Key(3))], &mut many);
         assert_eq!(many, [Answer::Unknown; 2]);
         assert!(follows(&layer, 1, 2).await, "the store is asked");

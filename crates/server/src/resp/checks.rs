@@ -158,7 +158,7 @@ impl Checks {
 
     /// Answers from memory. False if it does not know all of it. `bytes` are those the spans are of.
     pub(super) fn answer_now(&mut self, service: &Service, bytes: &[u8], out: &mut Out) -> bool {
-        self.found.clear();
+        self.found.resize(self.pairs.len(), Answer::Unknown);
         service.peek_follows(&self.pairs, each(&self.questions, &self.words, bytes), &mut self.found);
         if self.found.contains(&Answer::Unknown) {
             return false;

@@ -64,10 +64,9 @@ impl Store for Recorded {
         self.inner.replay_all(keys).await
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let first = answers.len();
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.inner.peek_all(kind, pairs, answers);
-        for (answer, (follower, target)) in answers.iter_mut().skip(first).zip(pairs) {
+        for (answer, (follower, target)) in answers.iter_mut().zip(pairs) {
             let is_gone = |key: &Key| matches!(self.lie, Some(Lie::Erased(gone)) if gone == *key);
             if *answer == Answer::Yes && (is_gone(follower) || is_gone(target)) {
                 *answer = Answer::Unknown;
@@ -75,10 +74,9 @@ impl Store for Recorded {
         }
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let first = answers.len();
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.peek_all(Kind::Follow, pairs, answers);
-        for answer in answers.iter_mut().skip(first).filter(|answer| **answer == Answer::Yes) {
+        for answer in answers.iter_mut().filter(|answer| **answer == Answer::Yes) {
             *answer = Answer::Unknown;
         }
     }

@@ -255,7 +255,7 @@ impl Store for RestStore {
         self.store.replay_all(keys).await
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         let first = answers.len();
         self.store.peek_all(kind, pairs, answers);
         for (&(follower, target), answer) in pairs.iter().zip(answers.iter().skip(first)).take(CHECKS_COMPARED) {
@@ -269,7 +269,7 @@ impl Store for RestStore {
         self.store.peek_id(key, id)
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.store.peek_open(pairs, answers);
     }
 

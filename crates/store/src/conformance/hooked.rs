@@ -15,7 +15,7 @@ use crate::{
 /// Where a test comes between; whatever it leaves out goes straight through.
 #[async_trait]
 pub trait Hooks: Send + Sync + 'static {
-    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         inner.peek_all(kind, pairs, answers);
     }
 
@@ -23,7 +23,7 @@ pub trait Hooks: Send + Sync + 'static {
         inner.peek_common(one, other, limit, found)
     }
 
-    fn peek_open(&self, inner: &dyn Store, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_open(&self, inner: &dyn Store, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         inner.peek_open(pairs, answers);
     }
 
@@ -93,7 +93,7 @@ impl<H: Hooks> Store for Hooked<H> {
         self.inner.replay_all(keys).await
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.hooks.peek_all(&*self.inner, kind, pairs, answers);
     }
 
@@ -101,7 +101,7 @@ impl<H: Hooks> Store for Hooked<H> {
         self.hooks.peek_common(&*self.inner, one, other, limit, found)
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.hooks.peek_open(&*self.inner, pairs, answers);
     }
 

@@ -135,11 +135,11 @@ impl Store for Settled {
         self.inner.replay_all(keys).await
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.inner.peek_all(kind, pairs, answers);
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.inner.peek_open(pairs, answers);
     }
 

@@ -207,10 +207,10 @@ impl World {
     /// C8 of many at once. More pairs than any store takes in one go, each with a neighbour that answers otherwise.
     pub(super) async fn check_peek_all(&self, kind: Kind, pairs: &[(Key, Key)]) {
         let edges = self.store.get_edges(kind, pairs).await.expect("edges can be read");
-        let mut answers = vec![Answer::Unknown];
+        // Whatever stood in the slice before is written over.
+        let mut answers = vec![Answer::Yes; pairs.len()];
         self.store.peek_all(kind, pairs, &mut answers);
-        assert!(answers.len() == pairs.len() + 1 && answers[0] == Answer::Unknown, "answers are appended");
-        for ((&(follower, target), edge), answer) in pairs.iter().zip(edges).zip(&answers[1..]) {
+        for ((&(follower, target), edge), answer) in pairs.iter().zip(edges).zip(&answers) {
             let active = edge.is_some_and(|edge| edge.state == entourage_model::State::Active);
             let users = self.store.get_users(&[follower, target]).await.expect("users can be read");
             let both = users.iter().all(Option::is_some);

@@ -44,8 +44,8 @@ impl Slow {
 
 #[async_trait]
 impl Hooks for Slow {
-    fn peek_all(&self, _: &dyn Store, _: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    fn peek_all(&self, _: &dyn Store, _: Kind, _: &[(Key, Key)], answers: &mut [Answer]) {
+        answers.fill(Answer::Unknown);
     }
 
     fn peek_id(&self, _: &dyn Store, _: Key, _: &[u8]) -> bool {

@@ -28,13 +28,12 @@ const LONGER: usize = 8;
 const LINE: usize = 16;
 
 /// One answer a pair, in their order. An edge of somebody who is erased is `Unknown`.
-pub(super) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-    if let [(follower, target)] = *pairs {
-        return answers.push(peek_one(state, plane, follower, target));
+pub(super) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+    if let ([(follower, target)], [answer]) = (pairs, &mut *answers) {
+        *answer = peek_one(state, plane, *follower, *target);
+        return;
     }
-    let before = answers.len();
-    answers.resize(before + pairs.len(), Answer::No);
-    let answers = &mut answers[before..];
+    answers.fill(Answer::No);
     let mut runs = Runs::default();
     let (mut scattered, mut at) = (0, 0);
     for of_one in pairs.chunk_by(|one, next| one.0 == next.0) {
@@ -74,10 +73,9 @@ fn peek_one(state: &State, plane: StoredPlane, follower: Key, target: Key) -> An
 }
 
 /// As [`peek_all`] of follows, but quiet ones are none.
-pub(super) fn peek_open(state: &State, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-    let before = answers.len();
+pub(super) fn peek_open(state: &State, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     peek_all(state, StoredPlane::Follow, pairs, answers);
-    for (slot, &(follower, target)) in answers[before..].iter_mut().zip(pairs) {
+    for (slot, &(follower, target)) in answers.iter_mut().zip(pairs) {
         // The row has quiet ones as well. Both are looked at anew: between two looks an edge may have changed.
         if *slot == Answer::Yes {
             *slot = answer(state.has_open(follower, target));

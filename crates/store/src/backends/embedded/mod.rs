@@ -336,7 +336,7 @@ impl crate::Store for Store {
         keys.iter().map(outcome).collect()
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         checks::peek_all(&self.engine.state, StoredPlane::of_row(kind), pairs, answers);
     }
 
@@ -345,7 +345,7 @@ impl crate::Store for Store {
         true
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         checks::peek_open(&self.engine.state, pairs, answers);
     }
 

@@ -57,6 +57,25 @@ impl Store {
         inner.graph.apply(&outcome);
         Ok(outcome)
     }
+
+    /// An edge counts where `is_one` says so; one that an erased user left behind is `Unknown`.
+    fn peek_where(
+        &self,
+        kind: Kind,
+        is_one: impl Fn(&EdgeValue) -> bool,
+        pairs: &[(Key, Key)],
+        answers: &mut [Answer],
+    ) {
+        let graph = &self.inner.read().graph;
+        let is_there = |key| graph.user(key).is_some();
+        for (answer, &(follower, target)) in answers.iter_mut().zip(pairs) {
+            *answer = match graph.edge(kind, follower, target).filter(&is_one) {
+                None => Answer::No,
+                Some(_) if is_there(follower) && is_there(target) => Answer::Yes,
+                Some(_) => Answer::Unknown,
+            };
+        }
+    }
 }
 
 #[async_trait]
@@ -83,26 +102,12 @@ impl crate::Store for Store {
         keys.iter().map(outcome).collect()
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let graph = &self.inner.read().graph;
-        let is_there = |key| graph.user(key).is_some();
-        answers.extend(pairs.iter().map(|&(follower, target)| match graph.edge(kind, follower, target) {
-            Some(value) if value.state != State::Active => Answer::No,
-            None => Answer::No,
-            Some(_) if is_there(follower) && is_there(target) => Answer::Yes,
-            Some(_) => Answer::Unknown,
-        }));
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        self.peek_where(kind, |value| value.state == State::Active, pairs, answers);
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let graph = &self.inner.read().graph;
-        let is_there = |key| graph.user(key).is_some();
-        answers.extend(pairs.iter().map(|&(follower, target)| match graph.edge(Kind::Follow, follower, target) {
-            Some(value) if value.state != State::Active || value.quiet => Answer::No,
-            None => Answer::No,
-            Some(_) if is_there(follower) && is_there(target) => Answer::Yes,
-            Some(_) => Answer::Unknown,
-        }));
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        self.peek_where(Kind::Follow, |value| value.state == State::Active && !value.quiet, pairs, answers);
     }
 
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {

@@ -173,12 +173,16 @@ impl crate::Store for Store {
         outcomes
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|&pair| self.answer(kind, pair, true)));
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        for (answer, pair) in answers.iter_mut().zip(pairs) {
+            *answer = self.answer(kind, *pair, true);
+        }
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|&pair| self.answer(Kind::Follow, pair, false)));
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        for (answer, pair) in answers.iter_mut().zip(pairs) {
+            *answer = self.answer(Kind::Follow, *pair, false);
+        }
     }
 
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {

@@ -174,12 +174,12 @@ impl crate::Store for Store {
     }
 
     /// Nothing is kept in memory, so nothing is known without asking.
-    fn peek_all(&self, _kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    fn peek_all(&self, _kind: Kind, _pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        answers.fill(Answer::Unknown);
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        answers.extend(pairs.iter().map(|_| Answer::Unknown));
+    fn peek_open(&self, _pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        answers.fill(Answer::Unknown);
     }
 
     fn peek_common(&self, _one: Key, _other: Key, _limit: usize, _found: &mut Vec<Key>) -> bool {

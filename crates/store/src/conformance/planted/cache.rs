@@ -97,20 +97,22 @@ impl Cache {
 
 #[async_trait]
 impl Hooks for Cache {
-    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         if kind != Kind::Follow {
             return inner.peek_all(kind, pairs, answers);
         }
-        answers.extend(pairs.iter().map(|&(follower, target)| match self.rows.lock().get(&follower) {
-            // A row does not tell who is erased.
-            Some(row) if row.contains(&target) && inner.peek(kind, follower, target) == Answer::Unknown => {
-                Answer::Unknown
-            }
-            Some(row) if row.contains(&target) => Answer::Yes,
-            Some(_) => Answer::No,
-            None if self.mistake == Mistake::MissingIsNo => Answer::No,
-            None => Answer::Unknown,
-        }));
+        for (slot, &(follower, target)) in answers.iter_mut().zip(pairs) {
+            *slot = match self.rows.lock().get(&follower) {
+                // A row does not tell who is erased.
+                Some(row) if row.contains(&target) && inner.peek(kind, follower, target) == Answer::Unknown => {
+                    Answer::Unknown
+                }
+                Some(row) if row.contains(&target) => Answer::Yes,
+                Some(_) => Answer::No,
+                None if self.mistake == Mistake::MissingIsNo => Answer::No,
+                None => Answer::Unknown,
+            };
+        }
     }
 
     fn peek_common(&self, _: &dyn Store, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {

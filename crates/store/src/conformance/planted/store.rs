@@ -324,22 +324,23 @@ impl Store for Planted {
         keys.iter().map(outcome).collect()
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         let is_there = |key| self.bug == Bug::PeeksAtTheErased || self.inner.read().graph.user(key).is_some();
-        answers.extend(pairs.iter().map(|&(follower, target)| match self.look(kind, follower, target) {
-            Answer::Yes if !is_there(follower) || !is_there(target) => Answer::Unknown,
-            answer => answer,
-        }));
+        for (slot, &(follower, target)) in answers.iter_mut().zip(pairs) {
+            *slot = match self.look(kind, follower, target) {
+                Answer::Yes if !is_there(follower) || !is_there(target) => Answer::Unknown,
+                answer => answer,
+            };
+        }
         if self.bug == Bug::PeeksOutOfOrder {
             answers.reverse();
         }
     }
 
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let before = answers.len();
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.peek_all(Kind::Follow, pairs, answers);
         let graph = &self.inner.read().graph;
-        for (answer, &(follower, target)) in answers.iter_mut().skip(before).zip(pairs) {
+        for (answer, &(follower, target)) in answers.iter_mut().zip(pairs) {
             let is_quiet = graph.edge(Kind::Follow, follower, target).is_some_and(|value| value.quiet);
             if is_quiet && self.bug != Bug::QuietIsOpen {
                 *answer = Answer::No;

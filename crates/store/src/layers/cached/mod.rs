@@ -148,26 +148,26 @@ impl crate::Store for Store {
         self.shared.inner.replay_all(keys).await
     }
 
-    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
+    fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         let Shared { rows, gate, measures, .. } = &*self.shared;
-        let (now, before) = (gate.now(), answers.len());
+        let now = gate.now();
         if !gate.is_open(now) {
-            answers.extend(pairs.iter().map(|_| Answer::Unknown));
+            answers.fill(Answer::Unknown);
         } else {
-            let look = |&(follower, target): &(Key, Key)| rows.look_between_users(kind, follower, target, now);
-            answers.extend(pairs.iter().map(look).map(answer));
+            for (slot, &(follower, target)) in answers.iter_mut().zip(pairs) {
+                *slot = answer(rows.look_between_users(kind, follower, target, now));
+            }
         }
-        let misses = answers.iter().skip(before).filter(|answer| **answer == Answer::Unknown).count() as u64;
+        let misses = answers.iter().filter(|answer| **answer == Answer::Unknown).count() as u64;
         if let Some((first, _)) = pairs.first() {
             measures.checked(*first, pairs.len() as u64 - misses, misses);
         }
     }
 
     /// Rows do not say which follows are quiet.
-    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut Vec<Answer>) {
-        let before = answers.len();
+    fn peek_open(&self, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         self.peek_all(Kind::Follow, pairs, answers);
-        for answer in answers.iter_mut().skip(before).filter(|answer| **answer == Answer::Yes) {
+        for answer in answers.iter_mut().filter(|answer| **answer == Answer::Yes) {
             *answer = Answer::Unknown;
         }
     }
