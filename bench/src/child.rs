@@ -10,8 +10,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use entourage_embedded::Options;
 use entourage_model::Key;
-use entourage_store::{Store as _, StoreExt as _, backends::embedded::Options, layers::cached::Figures};
+use entourage_store::{Store as _, StoreExt as _, layers::cached::Figures};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -7,9 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
+use entourage_embedded::{Options, Store};
 use entourage_store::{
     SystemClock,
-    backends::embedded::{Options, Store},
     disk::{Disk, RealDisk},
     layers::cached,
 };

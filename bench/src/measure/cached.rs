@@ -7,12 +7,10 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
+use entourage_embedded as embedded;
+use entourage_memory as memory;
 use entourage_model::{Key, Kind};
-use entourage_store::{
-    Answer, Store, StoreExt as _, SystemClock,
-    backends::{embedded, memory},
-    layers::cached,
-};
+use entourage_store::{Answer, Store, StoreExt as _, SystemClock, layers::cached};
 
 use super::{Bench, Subject, checks, import};
 use crate::{

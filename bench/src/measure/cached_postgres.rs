@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::{Result, ensure};
 use entourage_model::{Key, Kind};
-use entourage_store::{Answer, Store, StoreExt as _, SystemClock, backends::postgres};
+use entourage_postgres as postgres;
+use entourage_store::{Answer, Store, StoreExt as _, SystemClock};
 
 use super::{Bench, cached, import};
 use crate::{

@@ -8,9 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use entourage_embedded as embedded;
 use entourage_model::{Key, Operation, Overwrite, UserId, UserPatch, Write};
 use entourage_service::{Actor, Because, Call, Limit, Limits, Pin, Rules, Service};
-use entourage_store::{Store, backends::embedded};
+use entourage_store::Store;
 use hdrhistogram::Histogram;
 
 use super::{Bench, import::commit_chunks, rest::Server};

@@ -9,8 +9,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
+use entourage_embedded::Store;
 use entourage_model::Key;
-use entourage_store::{StoreExt as _, backends::embedded::Store};
+use entourage_store::StoreExt as _;
 use hdrhistogram::Histogram;
 
 use super::{Bench, Subject};

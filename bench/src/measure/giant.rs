@@ -11,11 +11,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use entourage_embedded::{Options, Store};
 use entourage_model::{Key, Kind, List, Millis, Operation, Place, Version};
-use entourage_store::{
-    Answer, Store as _, StoreExt as _,
-    backends::embedded::{Options, Store},
-};
+use entourage_store::{Answer, Store as _, StoreExt as _};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 

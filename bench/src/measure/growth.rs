@@ -4,7 +4,8 @@
 use std::{error::Error, path::PathBuf};
 
 use anyhow::{Result, anyhow};
-use entourage_store::{Store as _, backends::embedded::Options};
+use entourage_embedded::Options;
+use entourage_store::Store as _;
 use plotters::prelude::{
     BLACK, BLUE, ChartBuilder, Color as _, IntoDrawingArea as _, IntoLogRange as _, LineSeries, PathElement, RED,
     RGBColor, SVGBackend, WHITE,

@@ -21,7 +21,8 @@ mod usual;
 use std::path::Path;
 
 use anyhow::Result;
-use entourage_store::{Store as _, backends::embedded::Options};
+use entourage_embedded::Options;
+use entourage_store::Store as _;
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -141,7 +142,7 @@ impl Bench<'_> {
     fn with_store<T>(
         &self,
         folder: &Path,
-        work: impl AsyncFnOnce(&std::sync::Arc<entourage_store::backends::embedded::Store>) -> Result<T>,
+        work: impl AsyncFnOnce(&std::sync::Arc<entourage_embedded::Store>) -> Result<T>,
     ) -> Result<T> {
         let store = place::open(folder, Options::default())?;
         self.runtime.block_on(async {

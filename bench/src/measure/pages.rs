@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Instant};
 
 use anyhow::{Result, ensure};
+use entourage_embedded::Store;
 use entourage_model::{Key, List, Operation, Place, Version};
-use entourage_store::{Store as _, backends::embedded::Store};
+use entourage_store::Store as _;
 use hdrhistogram::Histogram;
 
 use super::{Bench, Subject, import::commit_chunks, short};

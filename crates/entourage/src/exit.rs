@@ -2,9 +2,9 @@
 
 use std::{io::Write, process::ExitCode};
 
+use entourage_embedded::Fault;
 use entourage_model::Code;
 use entourage_server::config::ConfigError;
-use entourage_store::backends::embedded::Fault;
 
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;

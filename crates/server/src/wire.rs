@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use entourage_embedded as embedded;
+use entourage_memory as memory;
+use entourage_memory::partitioned;
 use entourage_model::{Error, Result};
+use entourage_postgres as postgres;
 use entourage_service::{Rules, Service};
 use entourage_store::{
     Maintenance, Store, SystemClock,
-    backends::{embedded, memory, partitioned, postgres},
     disk::{Disk, RealDisk},
     layers::cached,
 };

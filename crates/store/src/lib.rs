@@ -1,9 +1,8 @@
-//! Where truth lives: the store trait, its backends, and the conformance suite they all pass.
+//! What every engine promises: the store trait with its numbered clauses, what an engine may guarantee beyond them, and
+//! layers that go over any store. Knows no engine.
 
-mod adjacency;
-pub mod backends;
+pub mod adjacency;
 mod clock;
-pub mod conformance;
 pub mod disk;
 mod ext;
 mod fail_point;
@@ -13,7 +12,7 @@ pub mod layers;
 mod maintenance;
 mod merged;
 mod report;
-mod retention;
+pub mod retention;
 pub mod share;
 mod store;
 mod sweep;

@@ -6,7 +6,7 @@ use tokio::task::consume_budget;
 /// Rows that cost about as much as one operation of a socket, some 8 µs.
 const ROWS: usize = 16;
 /// Rows or pairs of one call that are looked up before others get their turn.
-pub(crate) const CHUNK: usize = 256;
+pub const CHUNK: usize = 256;
 
 /// Spends so many of the 128 units that a task has for one turn, about a millisecond; waits for the next turn when none
 /// is left.

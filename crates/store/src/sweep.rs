@@ -19,20 +19,20 @@ impl SweepCursor {
     }
 
     /// Of a store whose order is that of the keys.
-    pub(crate) fn of_key(key: Key) -> Self {
+    pub fn of_key(key: Key) -> Self {
         Self::of_bytes(&key.0.to_be_bytes())
     }
 
-    pub(crate) fn key(&self) -> Result<Key> {
+    pub fn key(&self) -> Result<Key> {
         self.0.as_slice().try_into().map(|bytes| Key(i64::from_be_bytes(bytes))).map_err(|_| unreadable())
     }
 
     /// Of a store whose order is that in which users came.
-    pub(crate) fn of_ordinal(ordinal: u32) -> Self {
+    pub fn of_ordinal(ordinal: u32) -> Self {
         Self::of_bytes(&ordinal.to_be_bytes())
     }
 
-    pub(crate) fn ordinal(&self) -> Result<u32> {
+    pub fn ordinal(&self) -> Result<u32> {
         self.0.as_slice().try_into().map(u32::from_be_bytes).map_err(|_| unreadable())
     }
 }
@@ -52,7 +52,7 @@ pub struct Swept {
 
 impl Swept {
     /// Of a store that goes by key: a page that is not full is the last.
-    pub(crate) fn by_key(users: Vec<User>, limit: usize) -> Self {
+    pub fn by_key(users: Vec<User>, limit: usize) -> Self {
         let next = users.last().filter(|_| users.len() >= limit).map(|user| SweepCursor::of_key(user.key));
         Self { users, next }
     }

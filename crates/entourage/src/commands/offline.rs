@@ -3,11 +3,11 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, anyhow};
+use entourage_embedded::{Fault, Options, Store};
 use entourage_model::{Code, Error};
 use entourage_server::config::Settings;
 use entourage_store::{
     SystemClock,
-    backends::embedded::{Fault, Options, Store},
     disk::{Disk, RealDisk},
 };
 

@@ -4,11 +4,10 @@ use std::{io::Write, path::PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use entourage_embedded as embedded;
+use entourage_embedded::Fault;
 use entourage_server::config::Settings;
-use entourage_store::{
-    backends::embedded::{self, Fault},
-    disk::{Disk, RealDisk},
-};
+use entourage_store::disk::{Disk, RealDisk};
 
 use super::{backup::must_be_empty, offline, progress, verify};
 use crate::settings::DataArguments;

@@ -10,7 +10,7 @@ const MUCH_LONGER: usize = 32;
 const WALKS: usize = 4;
 
 /// Appends what is in both; each ascends without a repetition.
-pub(crate) fn intersect(one: &[u32], other: &[u32], found: &mut Vec<u32>) {
+pub fn intersect(one: &[u32], other: &[u32], found: &mut Vec<u32>) {
     let (few, many) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     if few.len() * MUCH_LONGER < many.len() { look_up(few, many, found) } else { walk(few, many, found) }
 }

@@ -3,7 +3,7 @@
 
 mod intersect;
 mod ordinals;
-pub(crate) mod row;
-pub(crate) mod search;
+pub mod row;
+pub mod search;
 
-pub(crate) use self::{intersect::intersect, ordinals::Ordinals};
+pub use self::{intersect::intersect, ordinals::Ordinals};

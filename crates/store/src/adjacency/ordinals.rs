@@ -10,7 +10,7 @@ const BYTES_PER_KEY: u64 = 28 + 8;
 /// Names come in chunks: growing never moves those that are there.
 const CHUNK: usize = 4_096;
 
-pub(crate) struct Ordinals {
+pub struct Ordinals {
     shards: Vec<RwLock<HashMap<Key, u32>>>,
     /// Locked while a shard is, never the other way round.
     names: RwLock<Names>,
@@ -18,14 +18,14 @@ pub(crate) struct Ordinals {
 
 /// Keys at the places of their ordinals.
 #[derive(Default)]
-pub(crate) struct Names {
+pub struct Names {
     chunks: Vec<Vec<Key>>,
     count: u32,
 }
 
 impl Names {
     #[inline]
-    pub(crate) fn get(&self, ordinal: u32) -> Option<Key> {
+    pub fn get(&self, ordinal: u32) -> Option<Key> {
         self.chunks.get(ordinal as usize / CHUNK)?.get(ordinal as usize % CHUNK).copied()
     }
 
@@ -56,11 +56,11 @@ impl Ordinals {
     }
 
     #[inline]
-    pub(crate) fn get(&self, key: Key) -> Option<u32> {
+    pub fn get(&self, key: Key) -> Option<u32> {
         self.shard(key).read().get(&key).copied()
     }
 
-    pub(crate) fn get_or_add(&self, key: Key) -> u32 {
+    pub fn get_or_add(&self, key: Key) -> u32 {
         if let Some(ordinal) = self.get(key) {
             return ordinal;
         }
@@ -68,26 +68,26 @@ impl Ordinals {
     }
 
     /// To be let go of before anything is added.
-    pub(crate) fn names(&self) -> RwLockReadGuard<'_, Names> {
+    pub fn names(&self) -> RwLockReadGuard<'_, Names> {
         self.names.read()
     }
 
     /// Whether there may soon be no number left: whoever holds these has to begin anew.
-    pub(crate) fn are_used_up(&self) -> bool {
+    pub fn are_used_up(&self) -> bool {
         self.names().count > u32::MAX / 2
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         u64::from(self.names().count) * BYTES_PER_KEY
     }
 
     /// Every key at the place of its ordinal.
-    pub(crate) fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<Key> {
         self.names().chunks.concat()
     }
 
     /// Numbers begin anew.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         // All at once: whoever got a number before must not come in after, where it means somebody else.
         let mut shards: Vec<_> = self.shards.iter().map(RwLock::write).collect();
         for shard in &mut shards {

@@ -4,14 +4,14 @@
 const GONE_THROUGH: usize = 128;
 
 #[inline]
-pub(crate) fn has(row: &[u32], ordinal: u32) -> bool {
+pub fn has(row: &[u32], ordinal: u32) -> bool {
     if row.len() <= GONE_THROUGH {
         return row.iter().fold(false, |found, at| found | (*at == ordinal));
     }
     row.binary_search(&ordinal).is_ok()
 }
 
-pub(crate) fn insert(row: &mut Vec<u32>, ordinal: u32) {
+pub fn insert(row: &mut Vec<u32>, ordinal: u32) {
     if let Err(at) = row.binary_search(&ordinal) {
         // Growing by an eighth keeps slack small: rows are many and mostly stand still.
         if row.len() == row.capacity() {
@@ -21,14 +21,14 @@ pub(crate) fn insert(row: &mut Vec<u32>, ordinal: u32) {
     }
 }
 
-pub(crate) fn remove(row: &mut Vec<u32>, ordinal: u32) {
+pub fn remove(row: &mut Vec<u32>, ordinal: u32) {
     if let Ok(at) = row.binary_search(&ordinal) {
         row.remove(at);
     }
 }
 
 /// As [`insert`], without room for more: what an allocator rounds up to is room enough.
-pub(crate) fn insert_exact(row: &mut Box<[u32]>, ordinal: u32) {
+pub fn insert_exact(row: &mut Box<[u32]>, ordinal: u32) {
     if let Err(at) = row.binary_search(&ordinal) {
         let mut longer = std::mem::take(row).into_vec();
         longer.reserve_exact(1);
@@ -37,7 +37,7 @@ pub(crate) fn insert_exact(row: &mut Box<[u32]>, ordinal: u32) {
     }
 }
 
-pub(crate) fn remove_exact(row: &mut Box<[u32]>, ordinal: u32) {
+pub fn remove_exact(row: &mut Box<[u32]>, ordinal: u32) {
     if let Ok(at) = row.binary_search(&ordinal) {
         let mut shorter = std::mem::take(row).into_vec();
         shorter.remove(at);

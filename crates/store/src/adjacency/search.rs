@@ -1,12 +1,12 @@
 //! Searches for many in one row, side by side, so that they wait for memory together.
 
 /// How many go side by side: as many as the processor's registers hold, and about as many as it can wait for.
-pub(crate) const SIDE_BY_SIDE: usize = 16;
+pub const SIDE_BY_SIDE: usize = 16;
 
 /// For each target the last place whose number is not greater, or the first place. Without a branch that depends on
 /// what is found: the processor would guess wrong half of the time.
 #[inline]
-pub(crate) fn places<const N: usize>(row: &[u32], targets: &[u32; N]) -> [usize; N] {
+pub fn places<const N: usize>(row: &[u32], targets: &[u32; N]) -> [usize; N] {
     let mut bases = [0; N];
     let mut size = row.len();
     while size > 1 {

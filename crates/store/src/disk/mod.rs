@@ -5,7 +5,6 @@
 //! - bytes written before a `sync` of that file that returned `Ok`;
 //! - names created, renamed or removed before a `sync_folder` that returned `Ok`.
 
-pub mod crash;
 mod real;
 
 use std::{io, sync::Arc};

@@ -1,0 +1,269 @@
+//! Idempotency records: recent ones in a map, older ones in files, found by sorted arrays of hash prefixes in memory and
+//! read from disk only on a hit. Each checkpoint writes one file, and takes the smaller ones before it into it.
+
+use std::sync::Arc;
+
+use entourage_model::{IdempotencyRecord, Millis, Version};
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::{
+    codec::Reader,
+    fault::Fault,
+    left_out::Check,
+    manifest::RunEntry,
+    record::{decode_idempotency, encode_idempotency},
+};
+use entourage_store::disk::{Disk, DiskFile, read_all, read_exact_at};
+
+/// Every record is padded to this, so that the nth one needs no index.
+const RECORD_BYTES: usize = 96;
+const HOUR_MILLIS: u64 = 60 * 60 * 1000;
+/// Runs of so many records are not merged any more: a checkpoint holds what it merges in memory.
+const MERGED_MAX: usize = 1 << 18;
+const PREFIX: &str = "idempotency-";
+const SUFFIX: &str = ".records";
+
+fn name(hour: u64, run: u64) -> String {
+    format!("{PREFIX}{hour:010}-{run:010}{SUFFIX}")
+}
+
+fn parse_name(name: &str) -> Option<(u64, u64)> {
+    let (hour, run) = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.split_once('-')?;
+    Some((hour.parse().ok()?, run.parse().ok()?))
+}
+
+pub(super) fn is_record_file(name: &str) -> bool {
+    parse_name(name).is_some()
+}
+
+struct Run {
+    /// That of its newest record.
+    hour: u64,
+    epoch: u64,
+    name: String,
+    file: Arc<dyn DiskFile>,
+    sum: u64,
+    /// The first eight bytes of each scope, ascending, as the records stand in the file.
+    prefixes: Vec<u64>,
+}
+
+impl Run {
+    fn entry(&self) -> RunEntry {
+        let size = (self.prefixes.len() * RECORD_BYTES) as u64;
+        RunEntry { name: self.name.clone(), whole: Some((size, self.sum)) }
+    }
+
+    fn is_fresh(&self, now: Millis, ttl: u64) -> bool {
+        (self.hour.saturating_add(1)).saturating_mul(HOUR_MILLIS).saturating_add(ttl) > now.since_2000()
+    }
+
+    fn read(&self, index: usize) -> Result<IdempotencyRecord, Fault> {
+        let offset = (index * RECORD_BYTES) as u64;
+        let bytes = read_exact_at(&*self.file, RECORD_BYTES, offset)?;
+        parse_record(&bytes, self.epoch, index).ok_or_else(|| self.damaged(index))
+    }
+
+    fn read_all(&self) -> Result<Vec<IdempotencyRecord>, Fault> {
+        let bytes = read_all(&*self.file)?;
+        if xxh3_64(&bytes) != self.sum {
+            return Err(Fault::damaged(&self.name, 0, "checksum of the file"));
+        }
+        let parse =
+            |(index, chunk): (usize, &[u8])| parse_record(chunk, self.epoch, index).ok_or_else(|| self.damaged(index));
+        bytes.chunks(RECORD_BYTES).enumerate().map(parse).collect()
+    }
+
+    fn damaged(&self, index: usize) -> Fault {
+        Fault::damaged(&self.name, (index * RECORD_BYTES) as u64, "record checksum")
+    }
+}
+
+/// Keys seen within the time to live.
+#[derive(Default)]
+pub(super) struct Idempotency {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    recent: HashMap<[u8; 16], IdempotencyRecord>,
+    frozen: HashMap<[u8; 16], IdempotencyRecord>,
+    /// From the oldest to the newest: of two records with one scope the later one counts.
+    runs: Vec<Arc<Run>>,
+    /// No name is given twice, whatever became of the checkpoint that it was for.
+    last_number: u64,
+}
+
+/// What a checkpoint refers to, and the names of files that it no longer does.
+pub(super) struct Written {
+    pub(super) runs: Vec<RunEntry>,
+    pub(super) obsolete: Vec<String>,
+}
+
+impl Idempotency {
+    pub(super) fn get(&self, scope: &[u8; 16], now: Version, ttl: u64) -> Result<Option<IdempotencyRecord>, Fault> {
+        let inner = self.inner.read();
+        let fresh = |record: &IdempotencyRecord| is_fresh(record, now.millis(), ttl);
+        if let Some(record) = inner.recent.get(scope).or_else(|| inner.frozen.get(scope)) {
+            return Ok(Some(*record).filter(fresh));
+        }
+        let prefix = prefix(scope);
+        for run in inner.runs.iter().rev() {
+            let mut at = run.prefixes.partition_point(|known| *known < prefix);
+            while run.prefixes.get(at) == Some(&prefix) {
+                let record = run.read(at)?;
+                if record.key.scope == *scope {
+                    return Ok(Some(record).filter(fresh));
+                }
+                at += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn insert(&self, record: IdempotencyRecord) {
+        self.inner.write().recent.insert(record.key.scope, record);
+    }
+
+    pub(super) fn freeze(&self) {
+        let mut inner = self.inner.write();
+        inner.frozen = std::mem::take(&mut inner.recent);
+    }
+
+    /// Writes what was set aside together with the last runs that are no larger, so that there are few runs and nothing
+    /// is written often; and forgets runs past the time to live.
+    pub(super) fn checkpoint(
+        &self,
+        disk: &dyn Disk,
+        epoch: u64,
+        number: u64,
+        now: Millis,
+        ttl: u64,
+    ) -> Result<Written, Fault> {
+        let (mut records, mut runs, number): (Vec<IdempotencyRecord>, Vec<Arc<Run>>, u64) = {
+            let mut inner = self.inner.write();
+            inner.last_number = number.max(inner.last_number + 1);
+            (inner.frozen.values().copied().collect(), inner.runs.clone(), inner.last_number)
+        };
+        let mut obsolete: Vec<String> =
+            runs.extract_if(.., |run| !run.is_fresh(now, ttl)).map(|run| run.name.clone()).collect();
+        if !records.is_empty() {
+            while let Some(run) = runs.pop_if(|run| run.prefixes.len() <= records.len().min(MERGED_MAX)) {
+                match run.read_all() {
+                    Ok(older) => records.extend(older),
+                    // Reads of its records say so, too. The checkpoint has nothing to do with it.
+                    Err(fault) => {
+                        tracing::error!(%fault, "idempotency records cannot be read");
+                        runs.push(run);
+                        break;
+                    }
+                }
+                obsolete.push(run.name.clone());
+            }
+            records.retain(|record| is_fresh(record, now, ttl));
+            records.sort_unstable_by_key(|record| (record.key.scope, record.version));
+            records.reverse();
+            records.dedup_by_key(|record| record.key.scope);
+            records.reverse();
+            if !records.is_empty() {
+                runs.push(Arc::new(write_run(disk, epoch, number, &records)?));
+            }
+        }
+        let mut inner = self.inner.write();
+        inner.frozen.clear();
+        inner.runs.clone_from(&runs);
+        Ok(Written { runs: runs.iter().map(|run| run.entry()).collect(), obsolete })
+    }
+
+    /// Opens the files a checkpoint refers to.
+    pub(super) fn open(&self, disk: &dyn Disk, epoch: u64, runs: &[RunEntry]) -> Result<(), Fault> {
+        let mut inner = self.inner.write();
+        for RunEntry { name, whole } in runs {
+            let (hour, number) = parse_name(name).ok_or_else(|| Fault::damaged(name, 0, "not a record file"))?;
+            inner.last_number = inner.last_number.max(number);
+            let file = disk.open(name).map_err(|error| Fault::opening(name, error))?;
+            let bytes = read_all(&*file)?;
+            let (size, sum) = (bytes.len() as u64, xxh3_64(&bytes));
+            let whole = whole.filter(|_| Check::RecordFiles.is_done());
+            if let Some((wanted, _)) = whole.filter(|(wanted, _)| *wanted != size) {
+                let what = format!("the file has {size} bytes and should have {wanted}");
+                return Err(Fault::damaged(name, size.min(wanted), what));
+            }
+            let mut run = Run { hour, epoch, name: name.clone(), file, sum, prefixes: Vec::new() };
+            for (index, chunk) in bytes.chunks(RECORD_BYTES).enumerate() {
+                let record = parse_record(chunk, epoch, index).ok_or_else(|| run.damaged(index))?;
+                run.prefixes.push(prefix(&record.key.scope));
+            }
+            if whole.is_some_and(|(_, wanted)| wanted != sum) || !run.prefixes.is_sorted() {
+                return Err(Fault::damaged(name, 0, "the records are not those that the checkpoint refers to"));
+            }
+            inner.runs.push(Arc::new(run));
+        }
+        Ok(())
+    }
+
+    /// Looks at every byte of every file again.
+    pub(super) fn verify(&self) -> Result<(), Fault> {
+        let runs = self.inner.read().runs.clone();
+        runs.iter().try_for_each(|run| run.read_all().map(drop))
+    }
+
+    /// Records in memory whole, those on disk by their prefix.
+    pub(super) fn memory_estimate(&self) -> u64 {
+        let prefixes: usize = self.inner.read().runs.iter().map(|run| run.prefixes.len()).sum();
+        self.whole_estimate() + prefixes as u64 * 8
+    }
+
+    /// The part of it that checkpoints give back.
+    pub(super) fn whole_estimate(&self) -> u64 {
+        let inner = self.inner.read();
+        (inner.recent.len() + inner.frozen.len()) as u64 * 140
+    }
+
+    /// How many records memory and disk hold.
+    pub(super) fn len(&self) -> usize {
+        let inner = self.inner.read();
+        inner.recent.len() + inner.frozen.len() + inner.runs.iter().map(|run| run.prefixes.len()).sum::<usize>()
+    }
+}
+
+fn is_fresh(record: &IdempotencyRecord, now: Millis, ttl: u64) -> bool {
+    record.version.millis().plus(ttl) > now
+}
+
+const fn prefix(scope: &[u8; 16]) -> u64 {
+    u64::from_be_bytes([scope[0], scope[1], scope[2], scope[3], scope[4], scope[5], scope[6], scope[7]])
+}
+
+/// `records` are in the order of their scopes.
+fn write_run(disk: &dyn Disk, epoch: u64, number: u64, records: &[IdempotencyRecord]) -> Result<Run, Fault> {
+    let mut bytes = Vec::with_capacity(records.len() * RECORD_BYTES);
+    let mut newest = Millis::default();
+    for (index, record) in records.iter().enumerate() {
+        newest = newest.max(record.version.millis());
+        let start = bytes.len();
+        encode_idempotency(&mut bytes, record);
+        bytes.resize(start + RECORD_BYTES - 8, 0);
+        let sum = xxh3_64_with_seed(&bytes[start..], epoch ^ index as u64);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+    }
+    let hour = newest.since_2000() / HOUR_MILLIS;
+    let name = name(hour, number);
+    let file = disk.create(&name)?;
+    file.write_at(&bytes, 0)?;
+    file.sync().map_err(Fault::not_durable)?;
+    let prefixes = records.iter().map(|record| prefix(&record.key.scope)).collect();
+    Ok(Run { hour, epoch, name, file, sum: xxh3_64(&bytes), prefixes })
+}
+
+fn parse_record(chunk: &[u8], epoch: u64, index: usize) -> Option<IdempotencyRecord> {
+    let (body, sum) = chunk.split_last_chunk::<8>()?;
+    (chunk.len() == RECORD_BYTES).then_some(())?;
+    (xxh3_64_with_seed(body, epoch ^ index as u64) == u64::from_le_bytes(*sum)).then_some(())?;
+    decode_idempotency(&mut Reader::new(body)).ok()
+}
+
+#[cfg(test)]
+mod tests;

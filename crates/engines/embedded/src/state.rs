@@ -1,0 +1,548 @@
+//! The state in memory: ordinals, users, rows, counts and tails, in shards behind short locks. Only the sequencer
+//! applies outcomes; only the checkpoint writer moves tails into blocks.
+
+use std::{
+    array,
+    mem::offset_of,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use entourage_model::{Counts, Edge, Key, Kind, Place, Plane, Sequence, Side, User, Version};
+use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, RwLock};
+
+use super::{
+    chunked::Chunked,
+    documents::Documents,
+    erased::Erased,
+    grouped::Grouped,
+    halves::Halves,
+    keys::Keys,
+    lists::{BlockId, BlockRef, Lists, Refs},
+    plane::StoredPlane,
+    profile::{self, Profile},
+    quotas::Quotas,
+    tail::{TailList, TailValue},
+};
+use entourage_store::adjacency::row;
+
+pub(super) const SHARDS: usize = 256;
+const ORDINAL_SHARDS: usize = 64;
+/// Users are kept in blocks of this many.
+pub(super) const USERS_PER_GROUP: u32 = 64;
+
+/// Names one list: plane, side and the owner's ordinal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ListKey(u64);
+
+impl ListKey {
+    pub(super) const fn new(plane: StoredPlane, side: Side, ordinal: u32) -> Self {
+        Self((ordinal as u64) << 8 | (plane as u64) << 1 | side as u64)
+    }
+
+    pub(super) const fn ordinal(self) -> u32 {
+        (self.0 >> 8) as u32
+    }
+
+    pub(super) fn plane(self) -> StoredPlane {
+        StoredPlane::from_number((self.0 >> 1 & 0x7f) as u8).unwrap_or(StoredPlane::Follow)
+    }
+
+    pub(super) const fn side(self) -> Side {
+        if self.0 & 1 == 0 { Side::Following } else { Side::Followers }
+    }
+}
+
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(super) struct UserSlot {
+    /// The plane nearly everything is in.
+    pub(super) follow: Lists,
+    pub(super) profile: Profile,
+}
+
+// There are as many as users. A check needs the row: no two lines of the cache share one.
+const _: () = assert!(size_of::<UserSlot>() == 80 && offset_of!(UserSlot, follow.row) == 0);
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) users: Chunked<UserSlot>,
+    /// The other planes, which few users have.
+    pub(super) sparse: HashMap<(StoredPlane, u32), Lists>,
+    pub(super) tail: HashMap<ListKey, TailList>,
+    /// Set aside for a checkpoint, which reads it without holding the shard.
+    pub(super) frozen: Arc<HashMap<ListKey, TailList>>,
+}
+
+pub(super) const fn shard_of(ordinal: u32) -> usize {
+    ordinal as usize % SHARDS
+}
+
+const fn slot_of(ordinal: u32) -> usize {
+    ordinal as usize / SHARDS
+}
+
+impl Shard {
+    #[inline]
+    pub(super) fn user(&self, ordinal: u32) -> Option<&UserSlot> {
+        self.users.get(slot_of(ordinal))
+    }
+
+    /// The row of a user's edges in one plane. Without a call on the way that nearly everybody goes: the shorter it is, the
+    /// more of those that are looked for side by side wait together.
+    #[inline]
+    pub(super) fn row(&self, plane: StoredPlane, ordinal: u32) -> &[u32] {
+        if plane == StoredPlane::Follow {
+            return self.user(ordinal).map_or(&[], |user| &user.follow.row);
+        }
+        self.lists(plane, ordinal).map_or(&[], |lists| &lists.row)
+    }
+
+    /// Whether the list of this plane, and not only its row, has an edge to this one.
+    pub(super) fn has_listed(&self, plane: StoredPlane, ordinal: u32, target: u32) -> bool {
+        let has = |plane| self.lists(plane, ordinal).is_some_and(|lists| lists.has(target));
+        has(plane) && (plane != StoredPlane::Follow || !has(StoredPlane::Quiet))
+    }
+
+    /// How many edges a list has, and how many of those are quiet.
+    pub(super) fn totals(&self, plane: Plane, side: Side, ordinal: u32) -> (u64, u64) {
+        let count = |plane| self.lists(plane, ordinal).map_or(0, |lists: &Lists| lists.count(side));
+        let total = count(plane.into());
+        match (plane, side) {
+            (Plane::Follow, Side::Following) => (total, count(StoredPlane::Quiet)),
+            (Plane::Follow, Side::Followers) => (total + count(StoredPlane::Quiet), count(StoredPlane::Quiet)),
+            _ => (total, 0),
+        }
+    }
+
+    /// What a walk through a whole list of followers counted.
+    pub(super) fn set_followers(&mut self, plane: Plane, ordinal: u32, total: u32, quiet: u32) {
+        let stored = StoredPlane::from(plane);
+        let apart = (stored == StoredPlane::Follow).then_some((StoredPlane::Quiet, quiet));
+        for (stored, count) in [(stored, total.saturating_sub(quiet))].into_iter().chain(apart) {
+            // Nobody gets a list for having none.
+            if self.lists(stored, ordinal).map_or(0, |lists| lists.followers_total) != count
+                && let Some(lists) = self.lists_mut(stored, ordinal)
+            {
+                lists.followers_total = count;
+            }
+        }
+    }
+
+    pub(super) fn lists(&self, plane: StoredPlane, ordinal: u32) -> Option<&Lists> {
+        match plane {
+            StoredPlane::Follow => self.user(ordinal).map(|user| &user.follow),
+            _ if !self.user(ordinal)?.follow.has_others => None,
+            _ => self.sparse.get(&(plane, ordinal)),
+        }
+    }
+
+    /// An edge stands at a place of a list. `replaces` if it did already, and differs.
+    pub(super) fn put_edge(&mut self, key: ListKey, place: Place, value: TailValue, replaces: bool) {
+        if replaces && !self.tail.get(&key).is_some_and(|tail| tail.knows(place)) {
+            let block = self.block_below(key, place);
+            self.tail.entry(key).or_default().cover(place, block);
+        }
+        self.tail.entry(key).or_default().come(place, value, key.side() == Side::Following);
+    }
+
+    /// The edge at a place of a list goes.
+    pub(super) fn take_edge(&mut self, key: ListKey, place: Place) {
+        let is_gone = self.tail.get_mut(&key).is_some_and(|tail| tail.go(place) || tail.covers(place));
+        if !is_gone {
+            let block = self.block_below(key, place);
+            self.tail.entry(key).or_default().cover(place, block);
+        }
+    }
+
+    /// The block that has this place, unless a tail that is set aside has a word over it.
+    fn block_below(&self, key: ListKey, place: Place) -> Option<BlockId> {
+        if self.frozen.get(&key).is_some_and(|frozen| frozen.knows(place)) {
+            return None;
+        }
+        let lists = self.lists(key.plane(), key.ordinal())?;
+        lists.side(key.side()).holding(place).map(BlockRef::id)
+    }
+
+    pub(super) fn set_blocks(&mut self, key: ListKey, refs: Refs) {
+        if let Some(tail) = self.tail.get_mut(&key) {
+            tail.recount(&refs);
+        }
+        if let Some(lists) = self.lists_mut(key.plane(), key.ordinal()) {
+            lists.set_blocks(key.side(), refs);
+        }
+    }
+
+    /// Every list of this shard, which is the one at `index`.
+    pub(super) fn all_lists(&self, index: usize) -> impl Iterator<Item = (StoredPlane, u32, &Lists)> {
+        let ordinal = move |slot: usize| (slot * SHARDS + index) as u32;
+        let follow =
+            self.users.iter().enumerate().map(move |(slot, user)| (StoredPlane::Follow, ordinal(slot), &user.follow));
+        follow.chain(self.sparse.iter().map(|(&(plane, ordinal), lists)| (plane, ordinal, lists)))
+    }
+
+    pub(super) fn lists_mut(&mut self, plane: StoredPlane, ordinal: u32) -> Option<&mut Lists> {
+        let user = self.users.get_mut(slot_of(ordinal))?;
+        if plane == StoredPlane::Follow {
+            return Some(&mut user.follow);
+        }
+        user.follow.has_others = true;
+        Some(self.sparse.entry((plane, ordinal)).or_default())
+    }
+}
+
+/// Everything readers see. Sequence numbers up to `published` are in it.
+pub(super) struct State {
+    ordinals: Vec<RwLock<HashMap<Halves, u32>>>,
+    /// Who was erased and is nobody else yet.
+    erased: Erased,
+    keys: RwLock<Keys>,
+    pub(super) documents: Documents,
+    pub(super) quotas: Quotas,
+    shards: Vec<RwLock<Shard>>,
+    dirty_groups: Mutex<HashSet<u32>>,
+    published: AtomicU64,
+    edges: AtomicU64,
+    tail_entries: AtomicU64,
+    frozen_entries: AtomicU64,
+    checkpoint_due: AtomicBool,
+    /// How many users may not follow: mostly none, and then nobody is looked at.
+    suspended: AtomicU64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            ordinals: (0..ORDINAL_SHARDS).map(|_| RwLock::default()).collect(),
+            erased: Erased::default(),
+            keys: RwLock::default(),
+            documents: Documents::default(),
+            quotas: Quotas::default(),
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            dirty_groups: Mutex::default(),
+            published: AtomicU64::new(0),
+            edges: AtomicU64::new(0),
+            tail_entries: AtomicU64::new(0),
+            frozen_entries: AtomicU64::new(0),
+            checkpoint_due: AtomicBool::new(false),
+            suspended: AtomicU64::new(0),
+        }
+    }
+}
+
+impl State {
+    const fn ordinal_shard(key: Key) -> usize {
+        // Upper bits of a product: sequential ids and hashed ones both spread.
+        let hash = (key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        hash as usize % ORDINAL_SHARDS
+    }
+
+    #[inline]
+    pub(super) fn ordinal(&self, key: Key) -> Option<u32> {
+        self.ordinals[Self::ordinal_shard(key)].read().get(&Halves::of(key)).copied()
+    }
+
+    /// Also of somebody who was erased: their edges are there until they are erased, too.
+    #[inline]
+    pub(super) fn ordinal_of_edges(&self, key: Key) -> Option<u32> {
+        self.ordinal(key).or_else(|| self.erased.ordinal(key))
+    }
+
+    /// Both at once: taking the locks first lets the two lookups wait for memory side by side.
+    #[inline]
+    fn ordinal_pair(&self, one: Key, other: Key) -> Option<(u32, u32)> {
+        // Recursive: both may be in one shard, and a writer that waits must not come between.
+        let first = self.ordinals[Self::ordinal_shard(one)].read_recursive();
+        let second = self.ordinals[Self::ordinal_shard(other)].read_recursive();
+        match (first.get(&Halves::of(one)), second.get(&Halves::of(other))) {
+            (Some(one), Some(other)) => Some((*one, *other)),
+            _ if self.erased.is_empty() => None,
+            (first, second) => {
+                let or_erased = |known: Option<&u32>, key| known.copied().or_else(|| self.erased.ordinal(key));
+                Some((or_erased(first, one)?, or_erased(second, other)?))
+            }
+        }
+    }
+
+    /// Of a few at once: all locks first, then all lookups.
+    #[inline]
+    pub(super) fn few_ordinals<const N: usize>(&self, keys: [Option<Key>; N]) -> [Option<u32>; N] {
+        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let guards = keys.map(|key| key.map(|key| (shard(key), key)));
+        guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| shard.get(&Halves::of(*key)).copied()))
+    }
+
+    /// Of a few pairs at once: all locks first, then all lookups. `None` where either is not known.
+    #[inline]
+    pub(super) fn ordinal_pairs<const N: usize>(&self, pairs: &[(Key, Key)]) -> [Option<(u32, u32)>; N] {
+        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(one, other)| (shard(one), shard(other))));
+        array::from_fn(|index| match (&guards[index], pairs.get(index)) {
+            (Some((first, second)), Some(&(one, other))) => {
+                match (first.get(&Halves::of(one)), second.get(&Halves::of(other))) {
+                    (Some(&one), Some(&other)) => Some((one, other)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        })
+    }
+
+    /// As [`Self::ordinal_pairs`], of a follower whose ordinal is known.
+    #[inline]
+    pub(super) fn target_ordinals<const N: usize>(
+        &self,
+        follower: u32,
+        pairs: &[(Key, Key)],
+    ) -> [Option<(u32, u32)>; N] {
+        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(_, target)| (shard(target), target)));
+        guards
+            .each_ref()
+            .map(|guard| guard.as_ref().and_then(|(shard, key)| Some((follower, *shard.get(&Halves::of(*key))?))))
+    }
+
+    /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
+    pub(super) fn ordinals_of(&self, keys: &[Key]) -> Vec<Option<u32>> {
+        let mut found = vec![None; keys.len()];
+        let grouped = Grouped::new(ORDINAL_SHARDS, keys.iter().map(|key| Self::ordinal_shard(*key)));
+        for (shard, members) in self.ordinals.iter().zip(grouped.groups()) {
+            let shard = shard.read();
+            for &index in members {
+                found[index as usize] = shard.get(&Halves::of(keys[index as usize])).copied();
+            }
+        }
+        found
+    }
+
+    pub(super) const fn erased(&self) -> &Erased {
+        &self.erased
+    }
+
+    pub(super) fn shard(&self, ordinal: u32) -> &RwLock<Shard> {
+        &self.shards[shard_of(ordinal)]
+    }
+
+    pub(super) fn shards(&self) -> &[RwLock<Shard>] {
+        &self.shards
+    }
+
+    pub(super) fn keys(&self) -> parking_lot::RwLockReadGuard<'_, Keys> {
+        self.keys.read()
+    }
+
+    pub(super) fn users(&self) -> u32 {
+        self.keys.read().len() as u32
+    }
+
+    pub(super) fn edges(&self) -> u64 {
+        self.edges.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn tail_entries(&self) -> u64 {
+        self.tail_entries.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn published(&self) -> Sequence {
+        Sequence(self.published.load(Ordering::Acquire))
+    }
+
+    pub(super) fn publish(&self, sequence: Sequence) {
+        self.published.store(sequence.0, Ordering::Release);
+    }
+
+    /// About how many bytes the state takes; measured factors, not a census.
+    pub(super) fn memory_estimate(&self) -> u64 {
+        let others = self.documents.lists_estimate() + self.quotas.memory_estimate();
+        u64::from(self.users()) * 120 + self.edges() * 6 + others + self.tails_estimate()
+    }
+
+    /// The part of it that checkpoints give back.
+    pub(super) fn tails_estimate(&self) -> u64 {
+        let tails = self.tail_entries() + self.frozen_entries.load(Ordering::Relaxed);
+        tails * 90 + self.documents.tails_estimate()
+    }
+
+    pub(super) fn has_active(&self, plane: StoredPlane, follower: Key, target: Key) -> bool {
+        let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
+        row::has(self.shard(follower).read().row(plane, follower), target)
+    }
+
+    /// Whether an active follow that is not quiet stands between two.
+    pub(super) fn has_open(&self, follower: Key, target: Key) -> bool {
+        let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
+        self.shard(follower).read().has_listed(StoredPlane::Follow, follower, target)
+    }
+
+    /// The first of these planes that has an edge between the two, all of them seen at one moment.
+    pub(super) fn plane_of(&self, planes: &[StoredPlane], follower: u32, target: u32) -> Option<StoredPlane> {
+        let shard = self.shard(follower).read();
+        planes.iter().copied().find(|plane| shard.has_listed(*plane, follower, target))
+    }
+
+    /// Whether the rows say the same of an edge as what its follower's list has of it.
+    pub(super) fn is_in_rows(&self, plane: Plane, follower: u32, target: u32, listed: &[Edge]) -> bool {
+        let shard = self.shard(follower).read();
+        let has = |plane| shard.lists(plane, follower).is_some_and(|lists| lists.has(target));
+        let quiet = plane == Plane::Follow && listed.iter().any(|edge| edge.value.quiet);
+        has(plane.into()) != listed.is_empty() && (plane != Plane::Follow || has(StoredPlane::Quiet) == quiet)
+    }
+
+    pub(super) fn is_private(&self, ordinal: u32) -> bool {
+        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.is_private())
+    }
+
+    pub(super) fn is_suspended(&self, ordinal: u32) -> bool {
+        self.suspended.load(Ordering::Relaxed) > 0
+            && self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.is_suspended())
+    }
+
+    pub(super) fn user(&self, key: Key) -> Option<User> {
+        let ordinal = self.ordinal(key)?;
+        profile::decode(key, self.shard(ordinal).read().user(ordinal)?.profile.bytes()).ok()
+    }
+
+    pub(super) fn has_id(&self, key: Key, id: &[u8]) -> bool {
+        let Some(ordinal) = self.ordinal(key) else { return false };
+        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.has_id(key, id))
+    }
+
+    pub(super) fn counts(&self, key: Key) -> Option<Counts> {
+        let ordinal = self.ordinal(key)?;
+        let shard = self.shard(ordinal).read();
+        let total = |plane, side| shard.totals(plane, side, ordinal);
+        let (followers, followers_quiet) = total(Plane::Follow, Side::Followers);
+        let (following, following_quiet) = total(Plane::Follow, Side::Following);
+        let (requests, _) = total(Plane::Request, Side::Followers);
+        let (requested, _) = total(Plane::Request, Side::Following);
+        Some(Counts { followers, followers_quiet, following, following_quiet, requests, requested })
+    }
+
+    pub(super) fn following_load(&self, ordinal: u32) -> u64 {
+        let shard = self.shard(ordinal).read();
+        Plane::of_kind(Kind::Follow).iter().map(|&plane| shard.totals(plane, Side::Following, ordinal).0).sum()
+    }
+
+    /// The user is gone; the ordinal stays with the edges and is never given again.
+    pub(super) fn erase_user(&self, key: Key, version: Version) {
+        self.documents.forget(key);
+        self.quotas.erase(key);
+        let Some(ordinal) = self.ordinal(key) else {
+            // A checkpoint saw the end of them and not the erasure itself: blocks that it replaced may still have a name.
+            self.erased.left_traces();
+            return;
+        };
+        self.erased.insert(key, ordinal, version);
+        self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
+        self.set_profile(ordinal, Profile::Erased(version));
+        self.mark_dirty([ordinal / USERS_PER_GROUP]);
+    }
+
+    pub(super) fn put_user(&self, user: &User) {
+        // A checkpoint may have seen the end of somebody whom the log is only about to end.
+        if self.erased.version(user.key).is_some_and(|erased| erased >= user.version) {
+            return;
+        }
+        let profile = Profile::new(&profile::encode(user));
+        let ordinal = match self.ordinal(user.key) {
+            Some(ordinal) => {
+                self.set_profile(ordinal, profile);
+                ordinal
+            }
+            None => self.add_user(user.key, profile),
+        };
+        self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
+    }
+
+    /// Recovery only: tables that are large enough at once need not grow.
+    pub(super) fn expect_users(&self, count: u32) {
+        self.ordinals.iter().for_each(|shard| shard.write().reserve(count as usize / ORDINAL_SHARDS));
+    }
+
+    /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
+    pub(super) fn add_user(&self, key: Key, profile: Profile) -> u32 {
+        let ordinal = {
+            let mut keys = self.keys.write();
+            keys.push(key);
+            (keys.len() - 1) as u32
+        };
+        self.count_suspended(false, profile.is_suspended());
+        self.shard(ordinal).write().users.push(UserSlot { follow: Lists::default(), profile });
+        self.ordinals[Self::ordinal_shard(key)].write().insert(Halves::of(key), ordinal);
+        self.erased.remove(key);
+        ordinal
+    }
+
+    /// Recovery only: the place of somebody who was erased.
+    pub(super) fn add_erased(&self, key: Key, version: Version) {
+        let ordinal = self.add_user(key, Profile::Erased(version));
+        self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
+        self.erased.insert(key, ordinal, version);
+    }
+
+    fn set_profile(&self, ordinal: u32, profile: Profile) {
+        if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
+            self.count_suspended(slot.profile.is_suspended(), profile.is_suspended());
+            slot.profile = profile;
+        }
+    }
+
+    /// How many users there are: ordinals less those of the erased.
+    pub(super) fn live_users(&self) -> u64 {
+        self.ordinals.iter().map(|shard| shard.read().len() as u64).sum()
+    }
+
+    fn count_suspended(&self, before: bool, after: bool) {
+        match (before, after) {
+            (false, true) => self.suspended.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.suspended.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
+    }
+
+    /// Takes note of what `apply` did: entries added to tails, edges made less edges removed.
+    pub(super) fn count(&self, entries: u64, edges: i64) {
+        self.tail_entries.fetch_add(entries, Ordering::Relaxed);
+        // Two's complement: adding a negative number takes away.
+        self.edges.fetch_add(edges as u64, Ordering::Relaxed);
+    }
+
+    /// Sets the tails aside for a checkpoint. Only between batches, and only when none is set aside already.
+    pub(super) fn freeze(&self) -> HashSet<u32> {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            shard.frozen = Arc::new(std::mem::take(&mut shard.tail));
+        }
+        self.documents.freeze();
+        self.checkpoint_due.store(false, Ordering::Relaxed);
+        self.frozen_entries.store(self.tail_entries.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        std::mem::take(&mut *self.dirty_groups.lock())
+    }
+
+    pub(super) fn ask_for_checkpoint(&self) {
+        self.checkpoint_due.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        self.checkpoint_due.load(Ordering::Relaxed)
+    }
+
+    /// The tails that were set aside are in blocks now.
+    pub(super) fn thaw(&self) {
+        self.frozen_entries.store(0, Ordering::Relaxed);
+        self.documents.thawed();
+    }
+
+    /// Puts dirty groups back when a checkpoint could not write them.
+    pub(super) fn mark_dirty(&self, groups: impl IntoIterator<Item = u32>) {
+        self.dirty_groups.lock().extend(groups);
+    }
+
+    /// Recovery only: edges that blocks brought.
+    pub(super) fn add_edges(&self, count: u64) {
+        self.edges.fetch_add(count, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,10 @@
+//! Truth in memory, gone with the process: one graph behind a lock, the smallest store that keeps the contract; and
+//! [`partitioned`], many homes whose followers' lists settle.
+
+mod documents;
+mod graph;
+pub mod partitioned;
+mod store;
+mod verify;
+
+pub use self::{graph::Graph, store::Store};

@@ -1,0 +1,70 @@
+//! Mistakes that this design could make, for the simulator to find. None can be made outside tests.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bug {
+    /// A block is acked before the home of its target has it.
+    AcksBlockEarly,
+    /// A block that stands already, or is replayed, is acked without a look whether the target's home has it.
+    ReplaySkipsSecondHalf,
+    /// The target's home takes a block that is older than its end.
+    TakesLateBlock,
+    /// The target's home takes whichever half of a follow comes last.
+    TakesOldFollow,
+    /// A list changes in one step, its total in the next.
+    TotalApart,
+    /// An applier that was paused goes on where it was.
+    ZombieApplies,
+    /// The followers of a person who was erased are those of the next one with that id.
+    InheritsFollowers,
+    /// A follow that was decided before the account went private is let in.
+    LetsUnaskedIn,
+    /// A commit that is not answered is refused without making sure that it never comes.
+    RefusesSleeping,
+    /// A position from before a fork counts in the log after it.
+    ReadsAcrossFork,
+    /// An inbox names a new follow until it is read, though the author's home may not know the follower yet.
+    FeedHole,
+    /// A watermark names the other party only if something changed.
+    TokenTells,
+    /// A page of a list ends where a bucket does.
+    StopsAtBucket,
+    /// A watermark of lost writes counts in what came instead.
+    CoversLost,
+    /// A commit is made though something of its user has changed since it was decided.
+    CommitsOutrun,
+}
+
+impl Bug {
+    pub const ALL: [Self; 15] = [
+        Self::AcksBlockEarly,
+        Self::ReplaySkipsSecondHalf,
+        Self::TakesLateBlock,
+        Self::TakesOldFollow,
+        Self::TotalApart,
+        Self::ZombieApplies,
+        Self::InheritsFollowers,
+        Self::LetsUnaskedIn,
+        Self::RefusesSleeping,
+        Self::ReadsAcrossFork,
+        Self::FeedHole,
+        Self::TokenTells,
+        Self::StopsAtBucket,
+        Self::CoversLost,
+        Self::CommitsOutrun,
+    ];
+}
+
+/// Which mistake an engine makes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planted(Option<Bug>);
+
+impl Planted {
+    #[cfg(feature = "planted")]
+    pub const fn new(bug: Option<Bug>) -> Self {
+        Self(bug)
+    }
+
+    pub fn is(self, bug: Bug) -> bool {
+        cfg!(feature = "planted") && self.0 == Some(bug)
+    }
+}

@@ -1,0 +1,62 @@
+//! How long a PostgreSQL store keeps what it may forget.
+
+use std::time::Duration;
+
+use entourage_model::{Millis, Version};
+
+use entourage_store::retention;
+
+/// Times. The defaults are those of the settings with the same names.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// `idempotency.ttl`.
+    pub idempotency_ttl: Duration,
+    /// `log.retention`.
+    pub log_retention: Duration,
+    /// `history.retention`.
+    pub history_retention: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            idempotency_ttl: Duration::from_secs(24 * 60 * 60),
+            log_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            history_retention: retention::HISTORY,
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn idempotency_millis(&self) -> u64 {
+        millis(self.idempotency_ttl)
+    }
+
+    /// Idempotency records below this version are not replayed any more.
+    pub(super) fn idempotency_ends(&self, now: Millis) -> Version {
+        ago(now, self.idempotency_ttl)
+    }
+
+    /// Events below this version are past retention.
+    pub(super) fn retention_ends(&self, now: Millis) -> Version {
+        ago(now, self.log_retention)
+    }
+
+    /// What ended below this version is gone. How often an edge ended within a day is known however short history is.
+    pub(super) fn history_ends(&self, now: Millis) -> Version {
+        retention::history_begins(now, self.history_retention.max(Duration::from_millis(retention::DAY_MILLIS)))
+    }
+
+    /// What ended below this version is no history any more.
+    pub(super) fn history_begins(&self, now: Millis) -> Version {
+        retention::history_begins(now, self.history_retention)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn ago(now: Millis, time: Duration) -> Version {
+    Version::of_millis(Millis::from_since_2000(now.since_2000().saturating_sub(millis(time))))
+}

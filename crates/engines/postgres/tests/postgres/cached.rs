@@ -1,0 +1,158 @@
+//! The cached layer over PostgreSQL under the whole suite, with room and without, and two servers on one schema.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::postgres_kit::{
+    connect, fresh_schema,
+    words::{follow, people, raw, unfollow},
+};
+use entourage_store::{Answer, Store, StoreExt as _, SystemClock, disk::Disk as _, layers::cached::Options};
+use entourage_testkit::cached::{a_write_between_read_and_fill, follows, over, over_with_disk, peek, slow, tiny};
+use entourage_testkit::{
+    conformance::{Fixture, block_on, random},
+    crash_disk::CrashDisk,
+};
+
+/// Closed and opened again with the snapshot that the last one left.
+async fn fixture(options: Options) -> Fixture {
+    fixture_with(options, |_| {}).await
+}
+
+/// The same; `meanwhile` does something to the snapshot.
+async fn fixture_with(options: Options, meanwhile: fn(&CrashDisk)) -> Fixture {
+    let (schema, disk) = (fresh_schema(), CrashDisk::new());
+    let open = move || {
+        let (schema, disk) = (schema.clone(), disk.clone());
+        meanwhile(&disk);
+        async move {
+            let store = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+            Arc::new(over_with_disk(store, options, Arc::new(disk)).await) as Arc<dyn Store>
+        }
+    };
+    Fixture::from(open().await).reopened_by(move |closed| {
+        drop(closed);
+        open()
+    })
+}
+
+async fn roomy() -> Fixture {
+    fixture(Options::default()).await
+}
+
+async fn cramped() -> Fixture {
+    fixture(tiny()).await
+}
+
+mod with_room {
+    use super::roomy;
+
+    entourage_testkit::conformance!(
+        fresh = roomy,
+        skips = ["races::cap_is_exact_at_9_999", "records::a_large_group_goes_in_chunks"]
+    );
+}
+
+mod evicting_all_the_time {
+    use super::cramped;
+
+    entourage_testkit::conformance!(
+        fresh = cramped,
+        skips = ["races::cap_is_exact_at_9_999", "records::a_large_group_goes_in_chunks"]
+    );
+}
+
+#[test]
+fn random_operations_agree_with_the_reference() {
+    random::run_seeds(2, 300, roomy);
+    random::run_seeds(2, 200, cramped);
+}
+
+#[test]
+fn random_operations_agree_when_snapshots_are_damaged() {
+    let damage = |disk: &CrashDisk| {
+        if let Ok(mut bytes) = disk.contents("cache.snapshot") {
+            let at = bytes.len() / 2;
+            bytes[at] ^= 4;
+            disk.create("cache.snapshot").unwrap().write_at(&bytes, 0).unwrap();
+        }
+    };
+    random::run_seeds(2, 200, async || fixture_with(Options::default(), damage).await);
+}
+
+#[test]
+fn a_fill_that_a_write_overtakes_is_not_held() {
+    block_on(async {
+        for through_layer in [true, false] {
+            let store = connect(&fresh_schema(), Arc::new(SystemClock)).await;
+            a_write_between_read_and_fill(Arc::new(store), through_layer).await;
+        }
+    });
+}
+
+#[test]
+fn two_servers_on_a_slow_store() {
+    block_on(async {
+        let store = connect(&fresh_schema(), Arc::new(SystemClock)).await;
+        slow::two_servers_on_a_slow_store(Arc::new(store), 60).await;
+    });
+}
+
+#[test]
+fn two_servers_see_each_others_writes_in_time_and_at_once_with_the_token() {
+    block_on(async {
+        let schema = fresh_schema();
+        let server = async || over(Arc::new(connect(&schema, Arc::new(SystemClock)).await), Options::default()).await;
+        let (one, other) = (server().await, server().await);
+        people(&one, 1..=3).await;
+        for round in 0..20 {
+            let (operation, now, wrong) = match round % 2 {
+                0 => (follow(1, 2), Answer::Yes, Answer::No),
+                _ => (unfollow(1, 2), Answer::No, Answer::Yes),
+            };
+            let outcome = one.commit(operation.into()).await.unwrap();
+            assert_ne!(peek(&one, 1, 2), wrong, "the writing server sees it at once");
+            if round % 3 == 0 {
+                assert!(other.has_seen(&outcome.watermark).await.unwrap());
+                assert_ne!(peek(&other, 1, 2), wrong, "with the token so does every other");
+                assert_eq!(follows(&other, 1, 2).await, now == Answer::Yes);
+            } else {
+                let began = Instant::now();
+                while peek(&other, 1, 2) != now {
+                    assert!(began.elapsed() < Duration::from_secs(10), "never heard of");
+                    // Other tests' transactions may close the gate for a moment: then the store answers.
+                    follows(&other, 1, 2).await;
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn behind_an_open_transaction_the_store_answers() {
+    block_on(async {
+        let schema = fresh_schema();
+        let server = async || over(Arc::new(connect(&schema, Arc::new(SystemClock)).await), Options::default()).await;
+        let (one, other) = (server().await, server().await);
+        people(&one, 1..=3).await;
+        assert!(!follows(&other, 1, 2).await);
+        let foreign = raw().await;
+        foreign.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+        let outcome = one.commit(follow(1, 2).into()).await.unwrap();
+        assert!(other.has_seen(&outcome.watermark).await.unwrap());
+        assert_eq!(peek(&other, 1, 2), Answer::Unknown, "the event waits behind the open transaction");
+        assert!(follows(&other, 1, 2).await);
+        tokio::time::sleep(Duration::from_millis(2_300)).await;
+        assert_eq!(peek(&other, 1, 2), Answer::Unknown, "also without a token, once the news are two seconds old");
+        foreign.batch_execute("COMMIT").await.unwrap();
+        let began = Instant::now();
+        while peek(&other, 1, 2) != Answer::Yes {
+            assert!(began.elapsed() < Duration::from_secs(10), "the gate never opens again");
+            follows(&other, 1, 2).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}

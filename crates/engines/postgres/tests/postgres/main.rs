@@ -1,0 +1,15 @@
+//! The PostgreSQL engine on the server that `ENTOURAGE_TEST_POSTGRES` names.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod cached;
+mod conformance;
+mod postgres;
+mod postgres_kit;
+mod races;
+mod retention;

@@ -1,0 +1,264 @@
+//! Faults, restarts, migrations, folding and `verify`: what only PostgreSQL can get wrong.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::postgres_kit::{connect, fresh_schema, fresh_store, url, words::*};
+use entourage_model::{Code, Key, Kind, ManualClock, Millis, Operation, Sequence, Watermark};
+use entourage_postgres as postgres;
+use entourage_postgres::Options;
+use entourage_store::{Health, Maintenance, Recounted, Store, StoreExt as _, SystemClock};
+use tokio::task::JoinSet;
+
+/// The sessions of one store.
+const SESSIONS: &str = "(SELECT pid FROM pg_stat_activity WHERE application_name = $1)";
+
+#[tokio::test]
+async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
+    let schema = fresh_schema();
+    let now = Millis::parse_rfc3339("2026-05-01T12:00:00Z").unwrap();
+    let store = connect(&schema, Arc::new(ManualClock::new(now))).await;
+    people(&store, 1..=4).await;
+    let mut last = store.commit(follow(1, 2).into()).await.unwrap().version;
+    // Once with the last version in the outbox, once with it among the events; once closed, once just left.
+    for relayed in [false, true] {
+        if relayed {
+            store.events_after(Sequence::ZERO, 1).await.unwrap();
+            store.close().await.unwrap();
+            assert!(store.commit(follow(2, 1).into()).await.is_err());
+        }
+        let back = Millis::parse_rfc3339("2026-05-01T11:00:00Z").unwrap();
+        let store = connect(&schema, Arc::new(ManualClock::new(back))).await;
+        let next = store.commit(follow(3, if relayed { 4 } else { 1 }).into()).await.unwrap().version;
+        assert!(next > last, "{next} {last}");
+        last = next;
+    }
+}
+
+#[tokio::test]
+async fn a_watermark_is_covered_when_its_transaction_is_seen() {
+    let store = fresh_store().await;
+    let outcome = store.commit(put(1).into()).await.unwrap();
+    assert!(store.has_seen(&outcome.watermark).await.unwrap());
+    assert!(!store.has_seen(&Watermark::at(Sequence(u64::MAX))).await.unwrap());
+    let mut other = raw().await;
+    let open = other.transaction().await.unwrap();
+    let number: String = open.query_one("SELECT pg_current_xact_id()::text", &[]).await.unwrap().get(0);
+    let number = Watermark::at(Sequence(number.parse().unwrap()));
+    assert!(!store.has_seen(&number).await.unwrap());
+    open.commit().await.unwrap();
+    assert!(store.has_seen(&number).await.unwrap());
+}
+
+#[tokio::test]
+async fn counts_stay_exact_over_many_folds() {
+    let schema = fresh_schema();
+    let store = connect(&schema, Arc::new(SystemClock)).await;
+    people(&store, 0..=30).await;
+    for round in 0..40 {
+        let operation = |a| if round % 2 == 0 { follow(a, 0) } else { unfollow(a, 0) };
+        for outcome in store.commit_all((1..=30).map(|a| operation(a).into()).collect()).await {
+            outcome.unwrap();
+        }
+        assert_eq!(counts(&store, 0).await, (if round % 2 == 0 { 30 } else { 0 }, 0));
+    }
+    let left = format!("SELECT count(*) FROM {schema}.count_deltas");
+    let left: i64 = raw().await.query_one(&left, &[]).await.unwrap().get(0);
+    assert!(left < 1_100, "{left} of 2,400 deltas were never folded");
+    assert_clean(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_connections_lose_no_acked_write_and_the_store_goes_on() {
+    let schema = fresh_schema();
+    let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    people(&*store, 0..=200).await;
+    let writer = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let mut acked = Vec::new();
+            for follower in 1..=200 {
+                if store.commit(follow(follower, 0).into()).await.is_ok() {
+                    acked.push((Key(follower), Key(0)));
+                }
+            }
+            acked
+        })
+    };
+    let killer = raw().await;
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+    let mut killed = 0;
+    while !writer.is_finished() {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        killed += killer.query_one(kill, &[&format!("entourage {schema}")]).await.unwrap().get::<_, i64>(0);
+    }
+    assert!(killed > 0);
+    let acked = writer.await.unwrap();
+    assert!(acked.len() > 100, "{} of 200 writes got through", acked.len());
+    let edges = store.get_edges(Kind::Follow, &acked).await.unwrap();
+    assert!(edges.iter().all(Option::is_some));
+    assert_clean(&*store).await;
+}
+
+/// PostgreSQL ends a circle of waiting by failing one of its transactions: here, the store's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_lost_a_deadlock_is_tried_again() {
+    let schema = fresh_schema();
+    // The store's sessions look for a circle after three seconds, the other one much later.
+    let impatient = format!("{}?options=-cdeadlock_timeout%3D3s", url());
+    let store = postgres::Store::connect(&impatient, &schema, Options::default(), Arc::new(SystemClock)).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    people(&*store, 1..=2).await;
+    let mut other = raw().await;
+    let waiting = format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid IN {SESSIONS}");
+    let held = other.transaction().await.unwrap();
+    held.batch_execute(&format!("SET deadlock_timeout = '1min'; LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE"))
+        .await
+        .unwrap();
+    let commit = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.commit(follow(1, 2).into()).await })
+    };
+    let session = format!("entourage {schema}");
+    while held.query_one(&waiting, &[&session]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The commit has its advisory locks and waits for the table; asking for one of them closes the circle.
+    let advisory = format!(
+        "SELECT pg_advisory_xact_lock((classid::bigint << 32) | objid::bigint) FROM pg_locks \
+         WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND pid IN {SESSIONS} LIMIT 1"
+    );
+    let taken = held.query(&advisory, &[&session]).await.expect("the store's transaction gives way");
+    assert_eq!(taken.len(), 1);
+    assert!(!commit.is_finished());
+    held.rollback().await.unwrap();
+    assert_eq!(created(&[commit.await.unwrap()]), 1);
+    assert_clean(&*store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_callers_than_connections_wait_and_then_are_told() {
+    let schema = fresh_schema();
+    let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    people(&*store, 0..=24).await;
+    let mut other = raw().await;
+    let held = other.transaction().await.unwrap();
+    held.batch_execute(&format!("LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for follower in 1..=24 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move { store.commit(follow(follower, 0).into()).await });
+    }
+    let mut told = Vec::new();
+    while told.len() < 8 {
+        told.extend(tasks.join_next().await.map(|joined| joined.unwrap()));
+    }
+    held.rollback().await.unwrap();
+    assert_eq!(refused(&told, Code::Unavailable), 8, "{told:?}");
+    assert_eq!(created(&tasks.join_all().await), 16);
+    assert_eq!(counts(&*store, 0).await, (16, 0));
+}
+
+#[tokio::test]
+async fn verify_finds_each_planted_disagreement() {
+    let cases = [
+        ("count", "INSERT INTO count_deltas (user_key, plane, side, total, quiet) VALUES (2, 0, 1, 1, 0)"),
+        ("count", "DELETE FROM count_deltas WHERE user_key = 1"),
+        ("count", "UPDATE edges SET state = 3 WHERE follower = 1"),
+        ("events", "UPDATE edges SET position = position + 1"),
+        ("events", "UPDATE users SET version = version + 1 WHERE key = 1"),
+        ("events", "DELETE FROM events WHERE sequence = 2"),
+        ("events", "DELETE FROM events WHERE sequence = 4"),
+        ("events", "UPDATE events SET version = 1 WHERE sequence = 4"),
+        ("edge", "DELETE FROM users WHERE key = 2"),
+        ("block", "UPDATE edges SET kind = 0, state = 0 WHERE follower = 2"),
+    ];
+    for (check, sabotage) in cases {
+        let schema = fresh_schema();
+        let store = connect(&schema, Arc::new(SystemClock)).await;
+        people(&store, 1..=2).await;
+        for operation in [follow(1, 2), unfollow(1, 2), follow(1, 2)] {
+            store.commit(operation.into()).await.unwrap();
+        }
+        store.commit(Operation::Mute { actor: Key(2), target: Key(1), expires_at: None }.into()).await.unwrap();
+        if check == "block" {
+            store.commit(block(1, 2).into()).await.unwrap();
+        }
+        assert_clean(&store).await;
+        let client = raw().await;
+        client.batch_execute(&format!("SET search_path TO {schema}; {sabotage}")).await.unwrap();
+        let report = store.verify().await.unwrap();
+        assert!(report.problems.iter().any(|problem| problem.check == check), "{sabotage}: {report:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recount_sets_counts_right_while_others_write_and_recount() {
+    let schema = fresh_schema();
+    let store = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+    people(&*store, 1..=40).await;
+    store.commit(follow(1, 2).into()).await.unwrap();
+    let sabotage = format!(
+        "SET search_path TO {schema}; \
+         INSERT INTO count_deltas (user_key, plane, side, total, quiet) VALUES (2, 0, 1, 7, 3), (9, 0, 0, 1, 0); \
+         DELETE FROM count_deltas WHERE user_key = 1"
+    );
+    raw().await.batch_execute(&sabotage).await.unwrap();
+    assert_eq!(store.recount(Some(Key(9))).await.unwrap(), Recounted { users: 1, corrected: 1 });
+    let mut recounts = JoinSet::new();
+    let mut writers = JoinSet::new();
+    for worker in 0..4 {
+        let recounting = Arc::clone(&store);
+        recounts.spawn(async move { recounting.recount(None).await.unwrap().corrected });
+        let store = Arc::clone(&store);
+        writers.spawn(async move {
+            for other in (3..=40).filter(|other| other % 4 == worker) {
+                store.commit(follow(other, 2).into()).await.unwrap();
+            }
+        });
+    }
+    assert_eq!(recounts.join_all().await.into_iter().sum::<u64>(), 2);
+    writers.join_all().await;
+    assert_clean(&*store).await;
+    assert_eq!(counts(&*store, 2).await, (39, 0));
+    assert_eq!(store.recount(None).await.unwrap(), Recounted { users: 40, corrected: 0 });
+}
+
+#[tokio::test]
+async fn a_newer_schema_and_a_wrong_name_are_refused() {
+    let schema = fresh_schema();
+    connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
+    // A second time finds everything as it is.
+    connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
+    let newer = format!(
+        "INSERT INTO {schema}.entourage_migrations SELECT 999, 'future', applied_on, checksum \
+         FROM {schema}.entourage_migrations WHERE version = 1"
+    );
+    raw().await.execute(&newer, &[]).await.unwrap();
+    let clock = Arc::new(SystemClock);
+    let error = postgres::Store::connect(&url(), &schema, Options::default(), clock.clone()).await.err().unwrap();
+    assert!(error.detail().contains("version 999") && error.detail().contains("newer"), "{error}");
+    let error = postgres::Store::connect(&url(), "x; drop schema public", Options::default(), clock.clone())
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(error.code(), Code::InvalidRequest);
+    let error =
+        postgres::Store::connect("postgres://127.0.0.1:1/x", "x", Options::default(), clock).await.err().unwrap();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_connect_to_a_new_schema_at_once() {
+    let schema = fresh_schema();
+    let mut tasks = JoinSet::new();
+    for _ in 0..8 {
+        let schema = schema.clone();
+        tasks.spawn(async move { connect(&schema, Arc::new(SystemClock)).await });
+    }
+    let stores = tasks.join_all().await;
+    for store in &stores {
+        assert_eq!(store.identity().secret, stores[0].identity().secret);
+        assert_eq!(store.health().await, Health::Ready);
+    }
+}

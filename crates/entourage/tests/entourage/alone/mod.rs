@@ -1,0 +1,6 @@
+//! Suites that measure time or memory beside a load: one test after the other, and no others beside them.
+
+mod fairness;
+mod resp_flood;
+mod resp_idle;
+mod slow_reads;

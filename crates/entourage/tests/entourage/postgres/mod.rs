@@ -1,0 +1,5 @@
+//! The binary over PostgreSQL.
+
+mod commands;
+mod panics;
+mod quotas;

@@ -1,0 +1,7 @@
+//! The fronts over PostgreSQL.
+
+mod down;
+mod feed_wire;
+mod http;
+mod replays;
+mod worlds;

@@ -1,0 +1,15 @@
+//! The RESP front on a real socket.
+
+mod access;
+mod both;
+mod crowded;
+mod driver;
+mod faults;
+mod feed;
+mod feed_runs;
+mod lists;
+mod pipelines;
+mod protocol;
+mod random;
+#[path = "redis.rs"]
+mod redis_compared;

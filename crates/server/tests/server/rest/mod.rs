@@ -1,0 +1,54 @@
+//! Tables of request and reply, one file a topic.
+
+mod audit;
+mod batch;
+mod blocks;
+mod checks;
+mod clock;
+mod compression;
+mod connections;
+mod consistency;
+mod cors;
+mod derived;
+mod erased;
+mod events;
+mod faults;
+mod feed;
+mod feed_changes;
+mod feed_streams;
+mod follows;
+mod forged;
+mod groups;
+mod idempotency;
+mod jobs;
+mod leaderboard;
+mod limits;
+mod lists;
+mod matrix;
+mod mutes;
+mod notifications;
+mod openapi;
+mod page;
+mod posts;
+mod probes;
+mod quotas;
+mod random;
+mod refused;
+mod relationships;
+mod replays;
+mod requests;
+mod scopes;
+mod stopping;
+mod streams;
+mod thresholds;
+mod tls;
+mod told;
+mod upkeep;
+mod users;
+mod viewers;
+mod visibility;
+mod whole;
+
+use entourage_testkit::service::{notifications as notification_kit, rules};
+
+use crate::kit::{credentials, faulty, recorded, replayed, rules_front, server, streaming, table, through};

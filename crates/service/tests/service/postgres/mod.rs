@@ -1,0 +1,7 @@
+//! The service over PostgreSQL.
+
+mod accept;
+mod feed;
+mod mistakes;
+mod notifications;
+mod random;

@@ -1,0 +1,15 @@
+//! The cached layer over stores in memory.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod cached;
+mod cached_common_following;
+mod cached_ids;
+mod cached_order;
+mod cached_races;
+mod cached_snapshot;

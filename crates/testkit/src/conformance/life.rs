@@ -1,0 +1,123 @@
+//! Verifying, closing, and opening again.
+
+use entourage_model::{Key, Kind, List, Sequence};
+
+use super::{
+    operations::*,
+    pages,
+    world::{World, own_request},
+};
+use entourage_store::{Health, StoreExt as _};
+
+pub(super) async fn verify_is_clean_while_others_write(world: World) {
+    let users = world.many_users(12).await;
+    let everyone = users.clone();
+    world
+        .race(5, |index, store| {
+            let users = everyone.clone();
+            async move {
+                for round in 0..20 {
+                    if index == 0 {
+                        let report = store.verify().await.expect("verify runs");
+                        assert!(report.is_clean(), "{:#?}", report.problems);
+                        continue;
+                    }
+                    let (a, b) = (users[(index + round) % 12], users[(index * 5 + round) % 12]);
+                    for operation in [follow(a, b), block(b, a), unblock(b, a), follow(b, a), unfollow(a, b)] {
+                        // Refusals among them are part of the noise.
+                        let _noise = store.commit(operation.into()).await;
+                    }
+                }
+            }
+        })
+        .await;
+    assert_eq!(world.store.health().await, Health::Ready);
+}
+
+pub(super) async fn a_closed_store_refuses_writes(world: World) {
+    let [a, b] = world.users().await;
+    world.done(follow(a, b)).await;
+    world.close().await;
+    world.commit(unfollow(a, b)).await.expect_err("a closed store takes no writes");
+    let writes = vec![unfollow(a, b).into(), follow(b, a).into()];
+    assert!(world.store.commit_all(writes).await.iter().all(Result::is_err));
+    let world = world.reopened().await;
+    assert!(world.follows(a, b).await && !world.follows(b, a).await);
+    world.assert_sound().await;
+}
+
+/// Everything a store says of these users.
+async fn portrait(world: &World, users: &[Key], mark: Sequence) -> String {
+    let mut lines = vec![format!("{:?}", world.store.get_users(users).await.expect("users"))];
+    for &user in users {
+        lines.push(format!("{:?}", world.counts(user).await));
+        for list in [List::following(user), List::followers(user)] {
+            lines.push(format!("{:?}", world.paged(list, 2).await));
+        }
+        for &other in users {
+            for kind in Kind::ALL {
+                lines.push(format!("{:?}", world.edge(kind, user, other).await));
+            }
+        }
+    }
+    lines.push(format!("{:?}", pages::read_events(&*world.store, mark).await.expect("events")));
+    lines.join("\n")
+}
+
+pub(super) async fn acked_writes_survive_reopening(world: World) {
+    let (first, mark) = world.user_at_mark().await;
+    let mut users = world.many_users(4).await;
+    users.extend([first, world.private_user().await]);
+    for &a in &users {
+        for &b in &users {
+            if a != b {
+                world.done(follow(a, b)).await;
+            }
+        }
+    }
+    world.done(accept(users[5], users[0])).await;
+    world.done(unfollow(users[1], users[2])).await;
+    world.done(block(users[2], users[3])).await;
+    world.done(mute(users[0], users[3])).await;
+    world.done(follow_quietly(users[0], users[1])).await;
+    let identity = world.store.identity().clone();
+    let before = portrait(&world, &users, mark).await;
+    let mut world = world;
+    for _ in 0..3 {
+        world = world.reopened().await;
+        assert_eq!(portrait(&world, &users, mark).await, before);
+        assert_eq!(world.store.identity().epoch, identity.epoch);
+        assert_eq!(world.store.identity().secret, identity.secret);
+    }
+    world.done(unfollow(users[0], users[1])).await;
+    world.assert_sound().await;
+}
+
+pub(super) async fn retries_are_recognised_after_reopening(world: World) {
+    let [a, b] = world.users().await;
+    let key = own_request();
+    let first = world.done(keyed(follow(a, b), key)).await;
+    world.done(unfollow(a, b)).await;
+    let world = world.reopened().await;
+    let retry = world.done(keyed(follow(a, b), key)).await;
+    assert_eq!((retry.replayed, retry.reply), (true, first.reply));
+    assert!(!world.follows(a, b).await);
+    world.assert_sound().await;
+}
+
+pub(super) async fn versions_and_sequences_go_on_after_reopening(world: World) {
+    let [a, b] = world.users().await;
+    let mut last = world.done(follow(a, b)).await;
+    // Versions ahead of the wall clock must not be forgotten either.
+    let ahead = entourage_model::Version::new(last.version.millis().plus(5_000), 1, 1);
+    last = world.done(above(unfollow(a, b), ahead)).await;
+    let world = world.reopened().await;
+    let next = world.done(follow(a, b)).await;
+    assert!(next.version > last.version, "{} after {}", next.version, last.version);
+    assert!(world.store.has_seen(&last.watermark).await.expect("watermarks can be compared"));
+    let (end, next_end) = (world.end_of(&last).await, world.end_of(&next).await);
+    let between = world.store.events_after(end, 100).await.expect("events can be read");
+    assert!(between.iter().any(|event| event.sequence == next_end && event.version == next.version));
+    assert_eq!(between[0].sequence, end.next());
+    world.assert_sound().await;
+}
