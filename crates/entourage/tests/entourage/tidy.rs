@@ -113,6 +113,62 @@ fn every_test_that_the_invariants_name_is_there() {
     }
 }
 
+/// Each step of a walk in ARCHITECTURE.md names a function that its file has, and the file of the step before calls it.
+#[test]
+fn the_walks_go_where_they_say() {
+    let page = text(&root().join("ARCHITECTURE.md"));
+    let walks = walks(&page);
+    // What each took when the walks were first counted.
+    let bounds = [("follow", 32), ("check", 16), ("post", 10), ("feed read", 7)];
+    assert!(walks.iter().map(|walk| walk.name).eq(bounds.map(|(name, _)| name)), "{walks:?}");
+    for (walk, (name, most)) in walks.iter().zip(bounds) {
+        let files: HashSet<&str> = walk.steps.iter().map(|(file, _)| *file).collect();
+        assert!(files.len() < most, "a {name} passes through {} files", files.len());
+        nothing(lost_steps(walk, |file| fs::read_to_string(root().join(file)).ok()).into_iter());
+    }
+}
+
+/// What a request passes through, from file to file.
+#[derive(Debug)]
+struct Walk<'a> {
+    name: &'a str,
+    steps: Vec<(&'a str, &'a str)>,
+}
+
+/// Headings of the form "### A follow" with lines of the form "1. `path/to/file.rs` `function`: …" below them.
+fn walks(markdown: &str) -> Vec<Walk<'_>> {
+    let mut walks = Vec::new();
+    for line in markdown.lines() {
+        if let Some(name) = line.strip_prefix("### A ") {
+            walks.push(Walk { name, steps: Vec::new() });
+        } else if let (Some(walk), true) = (walks.last_mut(), line.starts_with(|first: char| first.is_ascii_digit())) {
+            let mut spans = line.split('`').skip(1).step_by(2);
+            walk.steps.extend(spans.next().zip(spans.next()));
+        }
+    }
+    walks.retain(|walk| !walk.steps.is_empty());
+    walks
+}
+
+fn lost_steps(walk: &Walk<'_>, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (index, (file, function)) in walk.steps.iter().enumerate() {
+        let Some(source) = read(file) else {
+            lost.push(format!("{file} is not there"));
+            continue;
+        };
+        if !has_word(&source, &format!("fn {function}")) {
+            lost.push(format!("{file} has no function {function}"));
+        }
+        if let Some((before, _)) = index.checked_sub(1).and_then(|before| walk.steps.get(before))
+            && !read(before).is_some_and(|source| has_word(&without_comments(&source), function))
+        {
+            lost.push(format!("{before} does not call {function} of {file}"));
+        }
+    }
+    lost
+}
+
 /// Names in code spans that look like those of tests.
 fn named_tests(markdown: &str) -> Vec<&str> {
     let spans = markdown.split('`').skip(1).step_by(2);
@@ -262,8 +318,8 @@ fn root() -> PathBuf {
 }
 
 fn sources() -> Vec<PathBuf> {
-    let crates = fs::read_dir(root().join("crates")).unwrap();
-    let found: Vec<_> = crates.flat_map(|entry| files_under(&entry.unwrap().path().join("src"), "rs")).collect();
+    let mut found = files_under(&root().join("crates"), "rs");
+    found.retain(|path| path.components().any(|part| part.as_os_str() == "src"));
     assert!(found.len() > 50, "only {} sources were found", found.len());
     found
 }
@@ -354,6 +410,21 @@ mod planted {
         assert_eq!(tests_in(source), ["one_test_here", "another_test_here", "a_case_here"]);
         let page = "| `one_test_here`, `no_test_here` | `setting.name` `x` |";
         assert_eq!(named_tests(page), ["one_test_here", "no_test_here"]);
+    }
+
+    #[test]
+    fn steps_that_lead_nowhere_are_found() {
+        let page = "### A follow\n\n1. `a.rs` `begin`: it begins\n2. `b.rs` `end`\n\n### Other\n\ntext";
+        let [walk] = &walks(page)[..] else { panic!("one walk") };
+        assert_eq!((walk.name, &walk.steps[..]), ("follow", &[("a.rs", "begin"), ("b.rs", "end")][..]));
+        let files = |a: &'static str, b: Option<&'static str>| {
+            move |file: &str| if file == "a.rs" { Some(a.to_owned()) } else { b.map(str::to_owned) }
+        };
+        let begin = "fn begin() { end(); }";
+        assert_eq!(lost_steps(walk, files(begin, Some("fn end() {}"))), Vec::<String>::new());
+        for (a, b) in [(begin, None), (begin, Some("fn other() {}")), ("fn begin() {} // end", Some("fn end() {}"))] {
+            assert_eq!(lost_steps(walk, files(a, b)).len(), 1, "{a} {b:?}");
+        }
     }
 
     #[test]

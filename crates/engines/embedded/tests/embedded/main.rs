@@ -10,6 +10,7 @@
 mod alone;
 mod backup;
 mod batches;
+mod cached;
 mod crash;
 mod embedded;
 mod embedded_kit;

@@ -113,6 +113,13 @@ impl Store {
     }
 }
 
+impl Shared {
+    /// Over several logs the layer holds nothing, and every read asks the store: it follows one.
+    fn has_one_log(&self) -> bool {
+        self.inner.guarantees().partitions == 1
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
         self.tasks.iter().for_each(|(_, task)| task.abort());
@@ -284,6 +291,9 @@ impl crate::Store for Store {
     /// Memory has it, or will not be asked before it has.
     async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
         let Shared { inner, gate, options, wanted, .. } = &*self.shared;
+        if !self.shared.has_one_log() {
+            return inner.covers(watermark, whose).await;
+        }
         let sequence = watermark.sequence();
         if sequence <= gate.covered() {
             return Ok(Covered::Yes);

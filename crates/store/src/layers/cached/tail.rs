@@ -51,6 +51,12 @@ impl Shared {
 
     /// Takes in what is new, and learns how new that is.
     pub(super) async fn pass(&self) -> Result<()> {
+        if !self.has_one_log() {
+            return Err(Error::new(
+                Code::Unavailable,
+                "the cached layer follows one log of events, and this store has several",
+            ));
+        }
         let mut position = self.position.lock().await;
         let moment = self.gate.now();
         let progress = self.inner.progress(0).await?;
