@@ -15,11 +15,6 @@ use super::{
     openapi::{Access, Group, delete, post, put, schema::Id},
 };
 
-/// These take as long as the disk does.
-pub(super) const LONG: [&str; 2] = [BACKUP, ERASE_NOW];
-const BACKUP: &str = "/api/v1/admin/backup";
-
-const ERASE_NOW: &str = "/api/v1/admin/erase-now";
 const SUSPEND: &str = "/api/v1/admin/users/{id}/suspend";
 
 #[derive(Deserialize, JsonSchema)]
@@ -50,27 +45,25 @@ struct SuspendedJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post(BACKUP, backup)
+        post("/api/v1/admin/backup", Access::Admin, backup)
             .named("backup", "Copy the embedded store while it goes on serving")
             .about("Answers when the copy is whole. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .body::<BackupBody>()
             .answers::<BackupJson>(StatusCode::OK, "The copy is whole")
             .refuses(&[Code::InvalidRequest]),
-        post(ERASE_NOW, erase_now)
+        post("/api/v1/admin/erase-now", Access::Admin, erase_now)
             .named("erase_now", "Leave no byte of erased users on the disk")
             .about("Finishes jobs, then drops the log up to now, events with it. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .answers::<ErasedJson>(StatusCode::OK, "Nothing of them is left"),
-        put(SUSPEND, suspend)
+        put(SUSPEND, Access::Admin, suspend)
             .named("suspend_user", "Take a user's right to follow")
             .about("Following is 403 `follow_suspended` until it is given back. Edges stay.")
-            .access(Access::Admin)
             .answers::<SuspendedJson>(StatusCode::OK, "Suspended, now or before")
             .refuses(&[Code::UserNotFound]),
-        delete(SUSPEND, unsuspend)
+        delete(SUSPEND, Access::Admin, unsuspend)
             .named("unsuspend_user", "Give a user the right to follow back")
-            .access(Access::Admin)
             .answers::<SuspendedJson>(StatusCode::OK, "Not suspended, or not any more")
             .refuses(&[Code::UserNotFound]),
     ];

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
+    RequestExt,
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
     http::{HeaderMap, HeaderName, Method, Uri, header, request::Parts},
@@ -130,12 +131,28 @@ fn invalid_query(name: &str, detail: &str) -> Error {
 }
 
 async fn path_ids<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<Vec<UserId>> {
-    let undecodable = || Error::new(Code::InvalidId, "an id in the path is not UTF-8 in percent-encoding");
-    if !escapes::are_valid(parts.uri.path()) {
-        return Err(undecodable());
-    }
+    check_escapes(&parts.uri)?;
     let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| undecodable())?;
     params.iter().map(|(_, text)| UserId::try_from(text)).collect()
+}
+
+/// The id that one parameter of the path holds.
+pub(super) async fn path_id(request: &mut Request, name: &str) -> Result<UserId> {
+    check_escapes(request.uri())?;
+    let params: RawPathParams = request.extract_parts().await.map_err(|_| undecodable())?;
+    let (_, text) = params
+        .iter()
+        .find(|(parameter, _)| *parameter == name)
+        .ok_or_else(|| Error::internal(format!("the route has no parameter {name}")))?;
+    UserId::try_from(text)
+}
+
+fn check_escapes(uri: &Uri) -> Result<()> {
+    if escapes::are_valid(uri.path()) { Ok(()) } else { Err(undecodable()) }
+}
+
+fn undecodable() -> Error {
+    Error::new(Code::InvalidId, "an id in the path is not UTF-8 in percent-encoding")
 }
 
 fn call(parts: &Parts, known: &Known, front: &Front, body: &Bytes) -> Result<Call> {

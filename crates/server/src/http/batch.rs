@@ -84,11 +84,11 @@ enum ReplyJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post("/api/v1/follows:batch", run)
+        post("/api/v1/follows:batch", Access::Service, run)
             .named("batch_follows", "Follow and unfollow many, a result for each")
             .about("Each operation is atomic by itself; one that is refused does not stop the rest.")
-            .access(Access::Service)
             .body::<BatchBody>()
+            .large_body()
             .answers::<BatchJson>(StatusCode::OK, "The results, in the order of the operations")
             .refuses(&[Code::InvalidId]),
     ];

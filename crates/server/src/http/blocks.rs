@@ -40,22 +40,21 @@ struct UnblockJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        put("/api/v1/users/{id}/blocks/{other}", block)
+        put("/api/v1/users/{id}/blocks/{other}", Access::Own("id"), block)
             .named("block", "Block a user")
             .about("Takes follow edges away in both directions and refuses new ones.")
-            .access(Access::Own)
+            .audited("block")
             .answers::<BlockJson>(StatusCode::CREATED, "Blocked")
             .answers::<BlockJson>(StatusCode::OK, "Was blocked already")
             .refuses(&[Code::SelfBlock, Code::UserNotFound]),
-        delete("/api/v1/users/{id}/blocks/{other}", unblock)
+        delete("/api/v1/users/{id}/blocks/{other}", Access::Own("id"), unblock)
             .named("unblock", "Lift a block")
             .about("Restores no edge.")
-            .access(Access::Own)
+            .audited("unblock")
             .answers::<UnblockJson>(StatusCode::OK, "Not blocked, or not any more")
             .refuses(&[Code::UserNotFound]),
-        get("/api/v1/users/{id}/blocks", list)
+        get("/api/v1/users/{id}/blocks", Access::Own("id"), list)
             .named("list_blocks", "Whom a user blocks, newest first")
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),

@@ -15,7 +15,7 @@ use super::{
     answer::{Answer, json},
     asked::Asked,
     openapi::{
-        Group, get, post,
+        Access, Group, get, post,
         schema::{Id, Time},
     },
 };
@@ -85,18 +85,20 @@ struct PairsJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/is-following/{other}", one)
+        get("/api/v1/users/{id}/is-following/{other}", Access::Anyone, one)
             .named("is_following", "Does one user follow another")
             .answers::<CheckJson>(StatusCode::OK, "Yes or no; unknown ids are no"),
-        post("/api/v1/users/{id}/is-following", each)
+        post("/api/v1/users/{id}/is-following", Access::Anyone, each)
             .named("is_following_each", "Which of these users does one user follow")
             .reads()
             .body::<TargetsBody>()
+            .large_body()
             .answers::<EachJson>(StatusCode::OK, "Yes or no for each"),
-        post("/api/v1/checks", pairs)
+        post("/api/v1/checks", Access::Anyone, pairs)
             .named("check_pairs", "Does the first of each pair follow the second")
             .reads()
             .body::<PairsBody>()
+            .large_body()
             .answers::<PairsJson>(StatusCode::OK, "Yes or no for each"),
     ];
     let about = "An edge that neither of its two lists would show to the viewer is no.";

@@ -54,26 +54,26 @@ pub(super) fn group() -> Group {
     };
     let operations = vec![
         list(
-            get("/api/v1/users/{id}/mutuals", mutuals).named("list_mutuals", "Whom a user follows and is followed by"),
+            get("/api/v1/users/{id}/mutuals", Access::Anyone, mutuals)
+                .named("list_mutuals", "Whom a user follows and is followed by"),
         ),
         list(
-            get("/api/v1/users/{id}/not-following-back", not_following_back)
+            get("/api/v1/users/{id}/not-following-back", Access::Anyone, not_following_back)
                 .named("list_not_following_back", "Whom a user follows without being followed"),
         ),
         list(
-            get("/api/v1/users/{id}/common-following/{other}", common_following)
+            get("/api/v1/users/{id}/common-following/{other}", Access::Anyone, common_following)
                 .named("list_common_following", "Whom both users follow"),
         ),
         list(
-            get("/api/v1/users/{id}/common-followers/{other}", common_followers)
+            get("/api/v1/users/{id}/common-followers/{other}", Access::Anyone, common_followers)
                 .named("list_common_followers", "Who follows both users"),
         ),
         list(
-            get("/api/v1/users/{id}/followers-you-know", followers_you_know)
+            get("/api/v1/users/{id}/followers-you-know", Access::Actor, followers_you_know)
                 .named("list_followers_you_know", "Followers of a user whom the actor follows"),
-        )
-        .access(Access::Actor),
-        get("/api/v1/users/{id}/distance/{other}", distance)
+        ),
+        get("/api/v1/users/{id}/distance/{other}", Access::Anyone, distance)
             .named("distance", "How many follows lead from one user to another")
             .answers::<DistanceJson>(StatusCode::OK, "The distance")
             .refuses(&[Code::UserNotFound, Code::ListsHidden]),

@@ -183,22 +183,20 @@ struct UserJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/events", list)
+        get("/api/v1/events", Access::Service, list)
             .named("list_events", "What changed, oldest first")
             .about("Without `after` from the oldest event that is kept.")
-            .access(Access::Service)
             .pages::<EventsQuery>()
             .answers::<EventsJson>(StatusCode::OK, "A page")
             .refuses(&[Code::EventsExpired]),
-        get("/api/v1/events/stream", stream)
+        get("/api/v1/events/stream", Access::Service, stream)
             .named("stream_events", "What changes, as it does")
             .about(
                 "Server-sent events: `id` is the event's cursor, `data` the event as the list has it. Begins behind \
                  `Last-Event-ID` or `after`, else with what comes next.",
             )
-            .access(Access::Service)
             .query::<StreamQuery>()
-            .answers_as(sse::MEDIA, "A stream that does not end")
+            .streams()
             .refuses(&[Code::EventsExpired, Code::InvalidCursor]),
     ];
     let about = "One event for each change, none for requests that changed nothing. Events name ids; what people said of \

@@ -87,33 +87,28 @@ struct ForgottenJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/admin/feed", standing)
+        get("/api/v1/admin/feed", Access::Admin, standing)
             .named("feed_standing", "How fan-out and inboxes stand")
             .about("Of the server that answers.")
-            .access(Access::Admin)
             .answers::<StandingJson>(StatusCode::OK, "Lanes and inboxes"),
-        put(FANOUT, pin)
+        put(FANOUT, Access::Admin, pin)
             .named("pin_fanout", "Decide how an author's posts travel")
             .about("From the next post on; those that were written stay where they are.")
-            .access(Access::Admin)
             .body::<PinBody>()
             .answers::<PinnedJson>(StatusCode::OK, "Decided")
             .refuses(&[Code::UserNotFound]),
-        get(FANOUT, fanout)
+        get(FANOUT, Access::Admin, fanout)
             .named("get_fanout", "How an author's posts travel")
-            .access(Access::Admin)
             .answers::<FanoutJson>(StatusCode::OK, "What was decided, and what comes of it")
             .refuses(&[Code::UserNotFound]),
-        post("/api/v1/admin/users/{id}/feed/rebuild", rebuild)
+        post("/api/v1/admin/users/{id}/feed/rebuild", Access::Admin, rebuild)
             .named("rebuild_feed", "Make a user's inbox anew from posts and follows")
-            .access(Access::Admin)
             .reads()
             .answers::<RebuiltJson>(StatusCode::OK, "Made")
             .refuses(&[Code::UserNotFound]),
-        delete("/api/v1/admin/users/{id}/feed", forget)
+        delete("/api/v1/admin/users/{id}/feed", Access::Admin, forget)
             .named("forget_feed", "Forget a user's inbox")
             .about("Nothing is lost: it is made anew when the feed is read next.")
-            .access(Access::Admin)
             .reads()
             .answers::<ForgottenJson>(StatusCode::OK, "Forgotten")
             .refuses(&[Code::UserNotFound]),

@@ -118,38 +118,34 @@ struct ResyncJson {}
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/feed", list)
+        get("/api/v1/users/{id}/feed", Access::Own("id"), list)
             .named("get_feed", "What a user sees because of whom they follow, newest first")
             .about(
                 "Every post once and none left out, whatever is written meanwhile. Follows, blocks and mutes are those \
                  of now.",
             )
-            .access(Access::Own)
             .pages::<FeedQuery>()
             .answers::<FeedJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),
-        get("/api/v1/users/{id}/groups/{group}/feed", of_group)
+        get("/api/v1/users/{id}/groups/{group}/feed", Access::Own("id"), of_group)
             .named("get_group_feed", "The same of those in a group")
             .about("Of the members whom the user follows.")
-            .access(Access::Own)
             .pages::<FeedQuery>()
             .answers::<FeedJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound, Code::GroupNotFound]),
-        get("/api/v1/users/{id}/feed/explain/{post}", explain)
+        get("/api/v1/users/{id}/feed/explain/{post}", Access::Own("id"), explain)
             .named("explain_post", "Why a post is in a user's feed, or is not")
-            .access(Access::Own)
             .answers::<ExplainedJson>(StatusCode::OK, "Why")
             .refuses(&[Code::UserNotFound, Code::PostNotFound]),
-        get("/api/v1/users/{id}/feed/stream", stream)
+        get("/api/v1/users/{id}/feed/stream", Access::Own("id"), stream)
             .named("stream_feed", "New posts of a user's feed, as they are written")
             .about(
                 "Server-sent events: `post` with a post as the feed has it; `resync` when posts were left out because \
                  the reader was too slow or away for too long: read the feed anew. `Last-Event-ID` goes on behind that \
                  event.",
             )
-            .access(Access::Own)
             .query::<StreamQuery>()
-            .answers_as(sse::MEDIA, "A stream that does not end")
+            .streams()
             .refuses(&[Code::UserNotFound, Code::InvalidCursor]),
     ];
     Group::new("Feed", "What each person should see because of whom they follow.", operations)

@@ -83,15 +83,20 @@ pub(super) fn group() -> Group {
             .refuses(&[Code::UserNotFound, Code::CoolingDown])
     };
     let operations = vec![
-        follow(post("/api/v1/users/{id}/follow", follow_as_actor).named("follow", "Follow a user, as the actor"))
-            .access(Access::Actor),
-        unfollow(delete("/api/v1/users/{id}/follow", unfollow_as_actor).named("unfollow", "Unfollow, as the actor"))
-            .access(Access::Actor),
-        follow(put(PAIR, self::follow).named("put_follow", "Make the first user follow the second"))
-            .access(Access::Own),
-        unfollow(delete(PAIR, self::unfollow).named("delete_follow", "Make the first user unfollow the second"))
-            .access(Access::Own),
-        get(PAIR, get_one)
+        follow(
+            post("/api/v1/users/{id}/follow", Access::Actor, follow_as_actor)
+                .named("follow", "Follow a user, as the actor"),
+        ),
+        unfollow(
+            delete("/api/v1/users/{id}/follow", Access::Actor, unfollow_as_actor)
+                .named("unfollow", "Unfollow, as the actor"),
+        ),
+        follow(put(PAIR, Access::Own("id"), self::follow).named("put_follow", "Make the first user follow the second")),
+        unfollow(
+            delete(PAIR, Access::Own("id"), self::unfollow)
+                .named("delete_follow", "Make the first user unfollow the second"),
+        ),
+        get(PAIR, Access::Anyone, get_one)
             .named("get_follow", "The edge between two users")
             .answers::<FollowJson>(StatusCode::OK, "The edge")
             .refuses(&[Code::NotFound, Code::UserNotFound, Code::ListsHidden]),

@@ -65,48 +65,41 @@ const MEMBER: &str = "/api/v1/users/{id}/groups/{group}/members/{other}";
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post(GROUPS, create)
+        post(GROUPS, Access::Own("id"), create)
             .named("create_group", "Make a group")
-            .access(Access::Own)
             .body::<GroupBody>()
             .answers::<GroupJson>(StatusCode::CREATED, "Made")
             .refuses(&[Code::GroupLimit]),
-        get(GROUPS, list)
+        get(GROUPS, Access::Own("id"), list)
             .named("list_groups", "The groups of a user, newest first")
             .about("All of them: a user has a hundred at most.")
-            .access(Access::Own)
             .answers::<GroupsJson>(StatusCode::OK, "The groups")
             .refuses(&[Code::UserNotFound]),
-        patch(GROUP, rename)
+        patch(GROUP, Access::Own("id"), rename)
             .named("rename_group", "Rename a group")
-            .access(Access::Own)
             .body::<GroupBody>()
             .answers::<GroupJson>(StatusCode::OK, "Renamed, or as it was")
             .refuses(&[Code::GroupNotFound]),
-        delete(GROUP, remove)
+        delete(GROUP, Access::Own("id"), remove)
             .named("delete_group", "Delete a group")
-            .access(Access::Own)
             .answers::<GroupGoneJson>(StatusCode::OK, "There is no such group, or not any more")
             .refuses(&[Code::GroupNotFound]),
-        put(MEMBER, add_member)
+        put(MEMBER, Access::Own("id"), add_member)
             .named("put_member", "Put a user into a group")
             .about("The user follows the group's owner or is followed by them.")
-            .access(Access::Own)
             .answers::<MemberJson>(StatusCode::CREATED, "Is a member now")
             .answers::<MemberJson>(StatusCode::OK, "Was a member already")
             .refuses(&[Code::GroupNotFound, Code::UserNotFound, Code::GroupLimit]),
-        delete(MEMBER, remove_member)
+        delete(MEMBER, Access::Own("id"), remove_member)
             .named("delete_member", "Take a user out of a group")
-            .access(Access::Own)
             .answers::<MemberJson>(StatusCode::OK, "Is no member, or not any more")
             .refuses(&[Code::GroupNotFound, Code::UserNotFound]),
-        get("/api/v1/users/{id}/groups/{group}/members", members)
+        get("/api/v1/users/{id}/groups/{group}/members", Access::Own("id"), members)
             .named("list_members", "Who is in a group")
             .about(
                 "Not shown are those who neither follow the owner nor are followed by them any more. `created_at` is \
                  when somebody was put into the group.",
             )
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
             .refuses(&[Code::GroupNotFound, Code::UserNotFound]),

@@ -66,10 +66,9 @@ enum Ending {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/history", list)
+        get("/api/v1/users/{id}/history", Access::Own("id"), list)
             .named("list_history", "What a user followed or asked to follow before, newest first")
             .about("As far back as `history.retention`. Who was erased is not shown.")
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<HistoryJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),

@@ -81,14 +81,12 @@ struct JobsJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/admin/jobs", list)
+        get("/api/v1/admin/jobs", Access::Admin, list)
             .named("list_jobs", "Jobs that run or ended within a week, newest first")
-            .access(Access::Admin)
             .pages::<ListQuery>()
             .answers::<JobsJson>(StatusCode::OK, "A page"),
-        get("/api/v1/admin/jobs/{job}", one)
+        get("/api/v1/admin/jobs/{job}", Access::Admin, one)
             .named("get_job", "One job")
-            .access(Access::Admin)
             .answers::<JobJson>(StatusCode::OK, "The job")
             .refuses(&[Code::NotFound]),
     ];

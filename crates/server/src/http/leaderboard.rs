@@ -15,7 +15,7 @@ use super::{
     asked::Asked,
     lists::{ListQuery, links},
     openapi::{
-        Group, get,
+        Access, Group, get,
         schema::{Cursor, Id, Time},
     },
 };
@@ -42,7 +42,7 @@ struct RankedJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/leaderboards/followers", followers)
+        get("/api/v1/leaderboards/followers", Access::Anyone, followers)
             .named("list_leaderboard", "Who has the most followers")
             .pages::<ListQuery>()
             .answers::<LeaderboardJson>(StatusCode::OK, "A page"),

@@ -15,7 +15,7 @@ use super::{
     answer::{Answer, json},
     asked::Asked,
     openapi::{
-        Group, Operation, get,
+        Access, Group, Operation, get,
         schema::{Cursor, Id, PageLimit, Time},
     },
     whole,
@@ -85,10 +85,12 @@ pub(super) fn group() -> Group {
     };
     let operations = vec![
         list(
-            get("/api/v1/users/{id}/followers", followers).named("list_followers", "Who follows a user, newest first"),
+            get("/api/v1/users/{id}/followers", Access::Anyone, followers)
+                .named("list_followers", "Who follows a user, newest first"),
         ),
         list(
-            get("/api/v1/users/{id}/following", following).named("list_following", "Whom a user follows, newest first"),
+            get("/api/v1/users/{id}/following", Access::Anyone, following)
+                .named("list_following", "Whom a user follows, newest first"),
         ),
     ];
     Group::new("Lists", "Followers and following, page by page.", operations)

@@ -52,22 +52,19 @@ struct UnmuteJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        put("/api/v1/users/{id}/mutes/{other}", mute)
+        put("/api/v1/users/{id}/mutes/{other}", Access::Own("id"), mute)
             .named("mute", "Mute a user")
             .about("The muted one does not see it, and edges stay. Muting again says anew when it ends.")
-            .access(Access::Own)
             .optional_body::<MuteBody>()
             .answers::<MuteJson>(StatusCode::CREATED, "Muted")
             .answers::<MuteJson>(StatusCode::OK, "Was muted already")
             .refuses(&[Code::UserNotFound]),
-        delete("/api/v1/users/{id}/mutes/{other}", unmute)
+        delete("/api/v1/users/{id}/mutes/{other}", Access::Own("id"), unmute)
             .named("unmute", "Lift a mute")
-            .access(Access::Own)
             .answers::<UnmuteJson>(StatusCode::OK, "Not muted, or not any more")
             .refuses(&[Code::UserNotFound]),
-        get("/api/v1/users/{id}/mutes", list)
+        get("/api/v1/users/{id}/mutes", Access::Own("id"), list)
             .named("list_mutes", "Whom a user mutes, newest first")
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),

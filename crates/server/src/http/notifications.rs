@@ -97,33 +97,30 @@ struct StreamQuery {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/notifications", list)
+        get("/api/v1/users/{id}/notifications", Access::Own("id"), list)
             .named("list_notifications", "What a user is told of, newest first")
             .about(
                 "Grouped by type and day, in UTC. Nothing of quiet follows, nor of people who are blocked or muted; what \
                  was undone is gone.",
             )
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<NotificationsJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),
-        post("/api/v1/users/{id}/notifications/seen", see)
+        post("/api/v1/users/{id}/notifications/seen", Access::Own("id"), see)
             .named("see_notifications", "Mark notifications as seen")
             .about("Up to and including a notification as it was shown, or all there is. Nothing becomes unseen again.")
-            .access(Access::Own)
             .optional_body::<SeenBody>()
             .answers::<SeenJson>(StatusCode::OK, "Marked, now or before")
             .refuses(&[Code::UserNotFound]),
-        get("/api/v1/users/{id}/notifications/stream", stream)
+        get("/api/v1/users/{id}/notifications/stream", Access::Own("id"), stream)
             .named("stream_notifications", "What a user is told of, as it happens")
             .about(
                 "Server-sent events: `unseen` with the number of unseen notifications, first and when it changes; \
                  `notification` with a notification as the list has it, whose id is that of the event. `Last-Event-ID` \
                  begins with what is newer than that.",
             )
-            .access(Access::Own)
             .query::<StreamQuery>()
-            .answers_as(sse::MEDIA, "A stream that does not end")
+            .streams()
             .refuses(&[Code::UserNotFound, Code::InvalidCursor]),
     ];
     Group::new(

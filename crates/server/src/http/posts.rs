@@ -95,34 +95,33 @@ const POST: &str = "/api/v1/posts/{post}";
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post("/api/v1/posts", create)
+        post("/api/v1/posts", Access::Actor, create)
             .named("create_post", "Write a post, as the actor")
             .about(
                 "The body is any JSON object of at most 10,240 bytes, at most 32 deep; it is kept as it was sent. \
                  An `external_id` is the application's own and unique for the author: repeated, it is the post that is there.",
             )
-            .access(Access::Actor)
             .body::<PostedBody>()
             .located()
             .answers::<PostJson>(StatusCode::CREATED, "Written")
             .answers::<PostJson>(StatusCode::OK, "There already, by its external id"),
-        get(POST, one)
+        get(POST, Access::Anyone, one)
             .named("get_post", "One post")
             .about("A private account's posts are for those who follow it; to others they are not there.")
             .answers::<PostJson>(StatusCode::OK, "The post")
             .refuses(&[Code::PostNotFound]),
-        patch(POST, replace)
+        patch(POST, Access::Anyone, replace)
             .named("replace_post", "Replace a post's body")
             .about("For its author. Id, external id and place in feeds stay.")
             .body::<ReplacedBody>()
             .answers::<PostJson>(StatusCode::OK, "Replaced, or as it was")
             .refuses(&[Code::PostNotFound]),
-        delete(POST, remove)
+        delete(POST, Access::Anyone, remove)
             .named("delete_post", "Delete a post")
             .about("For its author. It is gone from every feed at once.")
             .answers::<PostGoneJson>(StatusCode::OK, "Deleted")
             .refuses(&[Code::PostNotFound]),
-        get("/api/v1/users/{id}/posts", list)
+        get("/api/v1/users/{id}/posts", Access::Anyone, list)
             .named("list_posts", "What a user wrote, newest first")
             .about("With `external_id` the one post that has it, or none.")
             .pages::<PostsQuery>()

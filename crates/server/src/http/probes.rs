@@ -8,7 +8,6 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use entourage_model::Code;
 use entourage_service::Service;
 use entourage_store::Health;
 use schemars::JsonSchema;
@@ -40,10 +39,10 @@ struct VersionJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/healthz", healthz)
+        get("/healthz", Access::Open, healthz)
             .named("healthz", "The process runs and answers")
             .answers::<StatusJson>(StatusCode::OK, "It does"),
-        get("/readyz", readyz)
+        get("/readyz", Access::Open, readyz)
             .named("readyz", "Writes are taken")
             .about(
                 "With a reason though it is ready, a file of keys or certificates cannot be read as it is now, and what \
@@ -51,16 +50,14 @@ pub(super) fn group() -> Group {
             )
             .answers::<StatusJson>(StatusCode::OK, "They are")
             .answers::<StatusJson>(StatusCode::SERVICE_UNAVAILABLE, "They are not, with the reason"),
-        get("/version", version)
+        get("/version", Access::Open, version)
             .named("version", "Which version this is")
             .answers::<VersionJson>(StatusCode::OK, "Name, version, commit"),
-        get("/metrics", metrics)
+        get("/metrics", Access::Local, metrics)
             .named("metrics", "What is measured")
             .about("Open on loopback; elsewhere for admins.")
-            .answers_as("text/plain", "Prometheus text")
-            .refuses(&[Code::Unauthenticated, Code::Forbidden]),
+            .answers_as("text/plain", "Prometheus text"),
     ];
-    let operations = operations.into_iter().map(|operation| operation.access(Access::Open)).collect();
     Group::new("Outside the API", "Probes and metrics.", operations)
 }
 

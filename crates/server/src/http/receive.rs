@@ -8,10 +8,9 @@ use std::{
 };
 
 use axum::{
-    Extension,
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Method, Uri, header},
+    http::{HeaderName, HeaderValue, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -24,17 +23,12 @@ use tokio::time::{timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{
-    admin,
     answer::{Failure, problem},
     foreign,
-    gate::RequestId,
+    gate::{Gate, RequestId},
     trace::{REQUEST_ID, Trace},
-    upkeep,
 };
-use crate::{
-    front::Front,
-    metrics::{self, Routes},
-};
+use crate::metrics::{self, Routes};
 
 /// What is known of all requests.
 #[derive(Clone)]
@@ -43,17 +37,12 @@ pub(super) struct Receiver {
 }
 
 const URI_MAX_BYTES: usize = 8 * 1024;
-const BODY_MAX_BYTES: usize = 64 * 1024;
-const CHECKS_BODY_MAX_BYTES: usize = 1024 * 1024;
 const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
 /// After a moment to begin, a body comes at this rate at the least: a few bytes now and then hold nothing for long.
 const BODY_GRACE: Duration = Duration::from_secs(2);
 const BODY_MIN_BYTES_PER_SECOND: usize = 1_024;
-const DEADLINE: Duration = Duration::from_secs(10);
-/// For what looks at everything.
-const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a request costs of its connection's [share](entourage_store::share), whatever it asks for; and bytes of its body and
 /// of its answer that cost one unit more. Rows cost what the store says.
@@ -100,7 +89,8 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
 }
 
 /// Refuses what is too long or meant for another host, and ends what takes too long.
-pub(super) async fn bound(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
+pub(super) async fn bound(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let front = &gate.front;
     if uri_bytes(request.uri()) > URI_MAX_BYTES {
         return Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response();
     }
@@ -113,11 +103,8 @@ pub(super) async fn bound(State(front): State<Arc<Front>>, request: Request, nex
             "development mode takes no changes from pages of other sites; http.cors_origins lists those that may";
         return Failure(Error::new(Code::Forbidden, detail)).into_response();
     }
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let takes_its_time = route.is_some_and(|route| admin::LONG.contains(&route) || upkeep::LONG.contains(&route));
-    let deadline = if takes_its_time { LONG_DEADLINE } else { DEADLINE };
-    let method = request.method().clone();
-    timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
+    let (deadline, is_safe) = (gate.policy.deadline, request.method().is_safe());
+    timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(deadline, is_safe))
 }
 
 /// Whether a `Host` names this machine. A page of the web that got a name of its own to resolve to loopback must not
@@ -132,21 +119,13 @@ fn is_loopback(host: &HeaderValue) -> bool {
 }
 
 /// Reads the body before anything looks at it, so that the limit holds for every route.
-pub(super) async fn collect_body(
-    Extension(front): Extension<Arc<Front>>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Failure> {
+pub(super) async fn collect_body(State(gate): State<Gate>, request: Request, next: Next) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let max_bytes = match parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str) {
-        Some("/api/v1/checks" | "/api/v1/follows:batch" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
-        _ => BODY_MAX_BYTES,
-    };
     let late = |_| Error::invalid(format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs()));
     let bytes = tokio::select! {
         biased;
-        read = timeout(BODY_TIMEOUT, read(body, max_bytes)) => read.map_err(late)??,
-        () = front.stopping.has_waited() => return Err(Error::unavailable("the server stops").into()),
+        read = timeout(BODY_TIMEOUT, read(body, gate.policy.body_max_bytes)) => read.map_err(late)??,
+        () = gate.front.stopping.has_waited() => return Err(Error::unavailable("the server stops").into()),
     };
     share::spend(bytes.len() / BODY_BYTES_A_UNIT).await;
     Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
@@ -192,12 +171,9 @@ pub(super) fn answer_panic(_: Box<dyn Any + Send + 'static>) -> Response {
     Failure(Error::internal("a panic ended the request")).into_response()
 }
 
-fn late(method: &Method) -> Response {
-    let detail = if method.is_safe() {
-        "no answer within 10 seconds"
-    } else {
-        "no answer within 10 seconds; the write may or may not have happened"
-    };
+fn late(deadline: Duration, is_safe: bool) -> Response {
+    let unclear = if is_safe { "" } else { "; the write may or may not have happened" };
+    let detail = format!("no answer within {} seconds{unclear}", deadline.as_secs());
     Failure(Error::new(Code::Overloaded, detail)).into_response()
 }
 

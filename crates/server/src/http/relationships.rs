@@ -12,7 +12,7 @@ use super::{
     answer::{Answer, json},
     asked::Asked,
     openapi::{
-        Group, Operation, get, post,
+        Access, Group, Operation, get, post,
         schema::{Id, Time},
     },
 };
@@ -90,10 +90,12 @@ pub(super) fn group() -> Group {
     };
     let operations = vec![
         relationships(
-            get(PATH, by_query).named("get_relationships", "How a user stands to others").query::<IdsQuery>(),
+            get(PATH, Access::Anyone, by_query)
+                .named("get_relationships", "How a user stands to others")
+                .query::<IdsQuery>(),
         ),
         relationships(
-            post(PATH, by_body)
+            post(PATH, Access::Anyone, by_body)
                 .named("ask_relationships", "The same, when the ids are too long for an address")
                 .reads()
                 .body::<IdsBody>(),

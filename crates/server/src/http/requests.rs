@@ -18,32 +18,27 @@ use super::{
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/follow-requests", list)
+        get("/api/v1/users/{id}/follow-requests", Access::Own("id"), list)
             .named("list_follow_requests", "Who asks to follow a user, newest first")
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),
-        post("/api/v1/users/{id}/follow-requests/{other}/accept", accept)
+        post("/api/v1/users/{id}/follow-requests/{other}/accept", Access::Own("id"), accept)
             .named("accept_request", "Accept a request")
             .about("Counts no quota, but `limits.following_max` of whoever asked.")
-            .access(Access::Own)
             .answers::<FollowJson>(StatusCode::OK, "Follows, now or already")
             .answers::<FollowJson>(StatusCode::CREATED, "Follows now")
             .refuses(&[Code::NotFound, Code::UserNotFound, Code::Blocked, Code::FollowingLimit]),
-        post("/api/v1/users/{id}/follow-requests:accept-all", accept_all)
+        post("/api/v1/users/{id}/follow-requests:accept-all", Access::Own("id"), accept_all)
             .named("accept_all_requests", "Accept every request that was made so far")
-            .access(Access::Own)
             .answers::<StartedJson>(StatusCode::ACCEPTED, "A job accepts them")
             .refuses(&[Code::UserNotFound]),
-        post("/api/v1/users/{id}/follow-requests/{other}/reject", reject)
+        post("/api/v1/users/{id}/follow-requests/{other}/reject", Access::Own("id"), reject)
             .named("reject_request", "Reject a request")
-            .access(Access::Own)
             .answers::<UnfollowJson>(StatusCode::OK, "Rejected")
             .refuses(&[Code::NotFound, Code::UserNotFound]),
-        delete("/api/v1/users/{id}/followers/{other}", remove_follower)
+        delete("/api/v1/users/{id}/followers/{other}", Access::Own("id"), remove_follower)
             .named("remove_follower", "Remove a follower")
-            .access(Access::Own)
             .answers::<UnfollowJson>(StatusCode::OK, "Does not follow, or not any more")
             .refuses(&[Code::UserNotFound]),
     ];

@@ -10,7 +10,7 @@ use super::{
     answer::{Answer, json},
     asked::Asked,
     body::Nothing,
-    openapi::{Group, post, schema::Time},
+    openapi::{Access, Group, post, schema::Time},
 };
 use crate::{auth::Known, front::Front};
 
@@ -23,7 +23,7 @@ struct TicketJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post("/api/v1/tickets", issue)
+        post("/api/v1/tickets", Access::Anyone, issue)
             .named("make_ticket", "A ticket for streams")
             .about("Good once and for a minute, as `?ticket=` of a stream, for browsers, which cannot send a header there.")
             .reads()

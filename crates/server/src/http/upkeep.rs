@@ -19,12 +19,6 @@ use super::{
     },
 };
 
-const VERIFY: &str = "/api/v1/admin/verify";
-const RECOUNT: &str = "/api/v1/admin/recount";
-const HEAL: &str = "/api/v1/admin/heal";
-/// They take as long as it takes to look at everything.
-pub(super) const LONG: [&str; 3] = [VERIFY, RECOUNT, HEAL];
-
 #[derive(Serialize, JsonSchema)]
 struct AuditJson<'a> {
     /// `null` until everybody was looked at once.
@@ -114,32 +108,31 @@ struct HealedJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/admin/audit", audit)
+        get("/api/v1/admin/audit", Access::Admin, audit)
             .named("last_audit", "What the last audit found")
             .about("In the background, counts are compared with lists and both directions of edges with each other.")
-            .access(Access::Admin)
             .answers::<AuditJson>(StatusCode::OK, "The last whole pass"),
-        post(VERIFY, verify)
+        post("/api/v1/admin/verify", Access::Admin, verify)
             .named("verify", "Compare everything with everything")
             .about("The embedded store takes no writes meanwhile. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .reads()
             .answers::<VerifyJson>(StatusCode::OK, "What was found"),
-        post(RECOUNT, recount)
+        post("/api/v1/admin/recount", Access::Admin, recount)
             .named("recount", "Set counts right")
             .about("Counts the lists of one user or of everybody. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .reads()
             .optional_body::<WhomBody>()
             .answers::<RecountedJson>(StatusCode::OK, "The counts are those of the lists")
             .refuses(&[Code::UserNotFound]),
-        post(HEAL, heal)
+        post("/api/v1/admin/heal", Access::Admin, heal)
             .named("heal", "Set directions of edges right")
             .about(
                 "Looks at every edge of one user, in both directions, or of everybody, and sets the target's side right \
                  from the follower's. It has no deadline.",
             )
-            .access(Access::Admin)
+            .takes_long()
             .reads()
             .optional_body::<WhomBody>()
             .answers::<HealedJson>(StatusCode::OK, "Both directions agree")

@@ -112,34 +112,31 @@ const USER: &str = "/api/v1/users/{id}";
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        put(USER, put_one)
+        put(USER, Access::Own("id"), put_one)
             .named("put_user", "Create or replace a user")
             .about(
                 "Without `private`, `hide_lists` or `registered_at` they keep their value; without `name` or \
                  `avatar_url` they are cleared. `\"private\": false` lets everybody follow who has asked to: a job.",
             )
-            .access(Access::Own)
             .optional_body::<UserBody>()
             .answers::<WrittenJson>(StatusCode::CREATED, "Created")
             .answers::<WrittenJson>(StatusCode::OK, "Replaced, or as it was")
             .refuses(&[Code::IdTaken]),
-        patch(USER, patch_one)
+        patch(USER, Access::Own("id"), patch_one)
             .named("patch_user", "Change some fields of a user")
-            .access(Access::Own)
             .body::<UserBody>()
             .answers::<WrittenJson>(StatusCode::OK, "Changed, or as it was")
             .refuses(&[Code::UserNotFound]),
-        get(USER, get_one)
+        get(USER, Access::Anyone, get_one)
             .named("get_user", "A user with counts")
             .answers::<UserJson>(StatusCode::OK, "The user")
             .refuses(&[Code::UserNotFound]),
-        delete(USER, erase)
+        delete(USER, Access::Own("id"), erase)
             .named("erase_user", "Erase a person")
             .about(
                 "Reads forget them at once; a job takes their edges away. Until it is done the id cannot be created \
                  again (409 `request_in_progress`); who is created then is a new person.",
             )
-            .access(Access::Own)
             .answers::<StartedJson>(StatusCode::ACCEPTED, "Erased; their edges go")
             .refuses(&[Code::UserNotFound]),
     ];

@@ -30,13 +30,14 @@ static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/openapi.json", document)
-            .named("openapi", "This document")
-            .access(Access::Open)
-            .answers::<serde_json::Map<String, serde_json::Value>>(StatusCode::OK, "OpenAPI 3.1"),
-        get("/docs", docs)
+        get("/openapi.json", Access::Open, document).named("openapi", "This document").answers::<serde_json::Map<
+            String,
+            serde_json::Value,
+        >>(
+            StatusCode::OK, "OpenAPI 3.1"
+        ),
+        get("/docs", Access::Open, docs)
             .named("docs", "This document as a page")
-            .access(Access::Open)
             .answers_as("text/html", "A page that loads nothing from elsewhere"),
     ];
     Group::new("Documentation", "The API as the code describes it.", operations)

@@ -8,7 +8,7 @@ use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    operation::{Access, Answered, Described, Group, Operation},
+    operation::{Answered, Described, Group, Operation},
     problems,
     schema::{Id, Version},
     shape::{split_unions, without_null_defaults},
@@ -91,15 +91,20 @@ impl Schemas {
 }
 
 fn entry(group: &Group, operation: &Operation, schemas: &mut Schemas) -> Value {
+    let policy = &operation.policy;
     let mut entry = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [group.name],
         "parameters": parameters(operation, &mut schemas.read),
         "responses": responses(operation, &mut schemas.written),
-        "security": if operation.access == Access::Open { json!([]) } else { json!([{ "bearer": [] }, {}]) },
-        "x-access": operation.access.name(),
+        "security": if policy.access.needs_credentials() { json!([{ "bearer": [] }, {}]) } else { json!([]) },
+        "x-access": policy.access.name(),
+        "x-deadline-seconds": policy.deadline.as_secs(),
     });
+    if let Some(action) = policy.audit {
+        entry["x-audit"] = action.into();
+    }
     if let Some(about) = operation.about {
         entry["description"] = about.into();
     }
@@ -107,6 +112,7 @@ fn entry(group: &Group, operation: &Operation, schemas: &mut Schemas) -> Value {
         let schema = (body.schema)(&mut schemas.read);
         entry["requestBody"] =
             json!({ "required": body.required, "content": { "application/json": { "schema": schema } } });
+        entry["x-body-max-bytes"] = policy.body_max_bytes.into();
     }
     entry
 }

@@ -2,9 +2,11 @@
 
 mod document;
 mod operation;
+mod policy;
 mod problems;
 pub(super) mod schema;
 mod shape;
 
 pub(super) use document::{document, header_names};
-pub(super) use operation::{Access, Group, Operation, delete, get, patch, post, put};
+pub(super) use operation::{App, Group, Operation, delete, get, patch, post, put};
+pub(super) use policy::{Access, Policy};

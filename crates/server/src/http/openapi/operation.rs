@@ -1,6 +1,6 @@
 //! An operation: a method on a path, who answers it, and what the document says about it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     handler::Handler,
@@ -11,41 +11,19 @@ use entourage_model::Code;
 use entourage_service::Service;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+use super::policy::{Access, Policy};
+use crate::http::sse;
+
 /// What handlers are given besides the request.
 pub(in crate::http) type App = Arc<Service>;
 
+/// For what looks at everything.
+const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+/// For lists of ids.
+const LARGE_BODY_MAX_BYTES: usize = 1024 * 1024;
+
 /// How a type says its schema.
 pub(super) type Described = fn(&mut SchemaGenerator) -> Schema;
-
-/// Who may ask. The service decides; the document says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Access {
-    /// Without credentials.
-    Open,
-    /// Any credential; what it shows depends on the viewer.
-    Anyone,
-    /// A credential that names an actor.
-    Actor,
-    /// The first user of the path, a service, or an admin.
-    Own,
-    /// A service or an admin.
-    Service,
-    /// An admin.
-    Admin,
-}
-
-impl Access {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Anyone => "anyone",
-            Self::Actor => "actor",
-            Self::Own => "own",
-            Self::Service => "service",
-            Self::Admin => "admin",
-        }
-    }
-}
 
 /// The operations of one subject, as one file has them.
 pub(in crate::http) struct Group {
@@ -67,7 +45,7 @@ pub(in crate::http) struct Operation {
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) about: Option<&'static str>,
-    pub(super) access: Access,
+    pub(in crate::http) policy: Policy,
     pub(super) writes: bool,
     pub(super) paged: bool,
     pub(super) located: bool,
@@ -92,8 +70,12 @@ pub(super) struct Answered {
 
 macro_rules! methods {
     ($($name:ident $filter:ident $writes:literal;)*) => {$(
-        pub(in crate::http) fn $name<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Operation {
-            Operation::new(Method::$filter, $writes, path, on(MethodFilter::$filter, handler))
+        pub(in crate::http) fn $name<H: Handler<T, App>, T: 'static>(
+            path: &'static str,
+            access: Access,
+            handler: H,
+        ) -> Operation {
+            Operation::new(Method::$filter, $writes, path, access, on(MethodFilter::$filter, handler))
         }
     )*};
 }
@@ -107,7 +89,7 @@ methods! {
 }
 
 impl Operation {
-    const fn new(method: Method, writes: bool, path: &'static str, route: MethodRouter<App>) -> Self {
+    const fn new(method: Method, writes: bool, path: &'static str, access: Access, route: MethodRouter<App>) -> Self {
         Self {
             path,
             route,
@@ -115,7 +97,7 @@ impl Operation {
             id: "",
             summary: "",
             about: None,
-            access: Access::Anyone,
+            policy: Policy::new(access),
             writes,
             paged: false,
             located: false,
@@ -140,10 +122,24 @@ impl Operation {
         self
     }
 
-    /// `Access::Anyone` unless said otherwise.
+    /// Written to the audit log under this name.
     #[must_use]
-    pub(in crate::http) const fn access(mut self, access: Access) -> Self {
-        self.access = access;
+    pub(in crate::http) const fn audited(mut self, action: &'static str) -> Self {
+        self.policy.audit = Some(action);
+        self
+    }
+
+    /// Takes as long as the store does.
+    #[must_use]
+    pub(in crate::http) const fn takes_long(mut self) -> Self {
+        self.policy.deadline = LONG_DEADLINE;
+        self
+    }
+
+    /// Has a body of up to 1 MiB.
+    #[must_use]
+    pub(in crate::http) const fn large_body(mut self) -> Self {
+        self.policy.body_max_bytes = LARGE_BODY_MAX_BYTES;
         self
     }
 
@@ -203,6 +199,13 @@ impl Operation {
         let schema = SchemaGenerator::subschema_for::<String>;
         self.answers.push(Answered { status: StatusCode::OK, media, about, schema });
         self
+    }
+
+    /// Server-sent events, which a ticket opens as well.
+    #[must_use]
+    pub(in crate::http) fn streams(mut self) -> Self {
+        self.policy.takes_ticket = true;
+        self.answers_as(sse::MEDIA, "A stream that does not end")
     }
 
     /// Codes of this operation alone. What follows from its form (ids, body, query, write) is added by `problems`.

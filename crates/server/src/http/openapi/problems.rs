@@ -6,7 +6,7 @@ use axum::http::Method;
 use entourage_model::Code;
 use serde_json::{Value, json};
 
-use super::operation::{Access, Operation};
+use super::{operation::Operation, policy::Access};
 
 /// The operation's own codes and those that follow from its form, by status.
 fn refusals(operation: &Operation) -> BTreeMap<u16, Vec<Code>> {
@@ -17,7 +17,7 @@ fn refusals(operation: &Operation) -> BTreeMap<u16, Vec<Code>> {
     also(api, &[Code::InvalidId, Code::InvalidToken, Code::ActorNotFound, Code::Stale, Code::Unavailable]);
     also(operation.paged, &[Code::InvalidCursor]);
     also(operation.body.is_some() || operation.method != Method::GET, &[Code::UnsupportedMediaType]);
-    also(operation.access != Access::Open, &[Code::Unauthenticated, Code::Forbidden, Code::RateLimited]);
+    also(operation.policy.access != Access::Open, &[Code::Unauthenticated, Code::Forbidden, Code::RateLimited]);
     also(
         api && operation.writes,
         &[Code::RequestInProgress, Code::IdempotencyMismatch, Code::StorageFull, Code::MemoryFull],
