@@ -3,6 +3,7 @@
 mod commands;
 mod exit;
 mod logs;
+mod output;
 mod settings;
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use entourage_store::{Recounted, Store};
 use serde_json::{Value, json};
 
 use super::{offline, progress};
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -26,9 +26,8 @@ pub(crate) struct Arguments {
     /// Set the target's side of edges right, from the follower's.
     #[arg(long)]
     edges: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -45,12 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         store.close().await?;
         found
     })?;
-    let mut out = std::io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", as_json(&done))?;
-    } else {
-        write_text(&done, &mut out)?;
-    }
+    arguments.output.print(|| as_json(&done), |out| write_text(&done, out))?;
     if done.report.drifted > 0 {
         bail!(
             "the store does not agree with itself; `entourage reconcile --edges --counts` sets directions of edges and \

@@ -12,15 +12,14 @@ use entourage_store::{Report, Store};
 use serde_json::{Value, json};
 
 use super::{offline, progress};
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -32,12 +31,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let Wired { store, .. } = wire(&settings).await?;
         check(&*store).await
     })?;
-    let mut out = std::io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", as_json(&report))?;
-    } else {
-        write_text(&report, &mut out)?;
-    }
+    arguments.output.print(|| as_json(&report), |out| write_text(&report, out))?;
     judge(&report)
 }
 

@@ -16,6 +16,7 @@ use super::{
     answer::{Failure, TOKEN},
     body, escapes,
     gate::Peer,
+    lists::ListQuery,
 };
 use crate::{
     auth::{Known, Pass},
@@ -99,6 +100,11 @@ impl Asked {
     /// What a client that connects again had received last.
     pub(super) fn last_event_id(&self) -> Result<Option<&str>> {
         Ok(text(&self.headers, &LAST_EVENT_ID)?.filter(|id| !id.is_empty()))
+    }
+
+    /// Ids and query of a list.
+    pub(super) fn list<const N: usize>(&self) -> Result<(&[UserId; N], ListQuery)> {
+        Ok((self.ids()?, self.query()?))
     }
 
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T> {

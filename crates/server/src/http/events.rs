@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, EventBody, Kind, RecordId, Space, User, UserId};
 use entourage_service::{EventRow, Limit, Service, import::Tally};
 use schemars::JsonSchema;
@@ -13,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    answer::{Answer, json},
+    answer::Answer,
     asked::Asked,
-    lists::links,
+    lists::linked_by,
     openapi::{
         Access, Group, get,
         schema::{Cursor, ExternalId, Id, PageLimit, PostBody, State as EdgeState, Time, Version},
@@ -210,10 +207,8 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
     let page = service.events(&asked.call, query.after.as_deref(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(event).collect();
-    let mut response = json(StatusCode::OK, EventsJson { data, next_cursor, has_more: page.has_more })?;
-    let links = links(asked.uri.path(), "after", next_cursor.filter(|_| page.has_more), limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    let body = EventsJson { data, next_cursor, has_more: page.has_more };
+    linked_by("after", &asked, body, next_cursor.filter(|_| page.has_more), limit)
 }
 
 pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

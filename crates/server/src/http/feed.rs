@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Result};
 use entourage_service::{Explained, FeedPage, FeedRow, FeedTold, Limit, Service};
 use schemars::JsonSchema;
@@ -15,10 +12,10 @@ use super::{
     answer::{Answer, json},
     asked::Asked,
     groups::group_id,
-    lists::links,
+    lists::linked,
     openapi::{
         Access, Group, get,
-        schema::{Cursor, FeedLimit, Id, Time, Version},
+        schema::{self, Cursor, FeedLimit, Id, Time, Version},
     },
     posts::{PostJson, post_id, shown},
     sse,
@@ -82,7 +79,7 @@ struct ExplainedJson<'a> {
     author: &'a str,
     /// Whether the feed has it.
     shown: bool,
-    #[schemars(with = "BecauseName")]
+    #[schemars(with = "schema::Because")]
     because: &'static str,
     /// When the last follower had it, if that was lately.
     #[schemars(with = "Option<Time>")]
@@ -92,24 +89,6 @@ struct ExplainedJson<'a> {
     /// The reader's inbox is complete above this id; `null`: there is no inbox.
     #[schemars(with = "Option<Version>")]
     floor: Option<String>,
-}
-
-/// `pushed`: it is in the inbox. `pulled`: read from its author. `queued`: on its way into the inbox, shown all the
-/// same. `below_floor`: older than the inbox reaches back. `no_inbox`: the reader has none. `own`: the reader wrote it.
-#[derive(JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "Because")]
-#[allow(dead_code, reason = "described, never made")]
-enum BecauseName {
-    Pushed,
-    Pulled,
-    Queued,
-    BelowFloor,
-    NoInbox,
-    Own,
-    NotFollowed,
-    Muted,
-    Blocked,
 }
 
 /// Nothing but its name and id.
@@ -198,10 +177,7 @@ fn page(asked: &Asked, limit: Limit, found: &FeedPage) -> Answer {
     let next_cursor = found.next_cursor.as_deref();
     let data = found.rows.iter().map(row).collect::<Result<_>>()?;
     let body = FeedJson { data, next_cursor, has_more: next_cursor.is_some(), partial: found.is_partial };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(asked, body, next_cursor, limit)
 }
 
 fn row(row: &FeedRow) -> Result<FeedRowJson<'_>> {
@@ -218,20 +194,5 @@ fn explained(found: &Explained) -> ExplainedJson<'_> {
         pushed_at: found.pushed_at.map(|at| at.to_rfc3339()),
         queued_behind: found.queued_behind,
         floor: found.floor.map(|floor| floor.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use entourage_service::Because;
-
-    use super::*;
-
-    #[test]
-    fn every_reason_is_described() {
-        let schema = schemars::schema_for!(BecauseName).to_value().to_string();
-        for because in Because::ALL {
-            assert!(schema.contains(&format!("\"{}\"", because.as_str())), "{}", because.as_str());
-        }
     }
 }

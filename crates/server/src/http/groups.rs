@@ -150,8 +150,7 @@ pub(super) async fn remove_member(State(service): State<Arc<Service>>, asked: As
 }
 
 pub(super) async fn members(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
+    let ([owner, group], query) = asked.list()?;
     let found = service.members(&asked.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
     page(&asked, &query, found)
 }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Error, Result, UserId};
 use entourage_service::{Job, JobStarted, JobState, Service};
 use schemars::JsonSchema;
@@ -14,10 +11,10 @@ use serde::Serialize;
 use super::{
     answer::{Answer, json, written},
     asked::Asked,
-    lists::{ListQuery, links},
+    lists::{ListQuery, MoreJson, linked},
     openapi::{
         Access, Group, get,
-        schema::{Cursor, Id, Time, Version},
+        schema::{Id, Time, Version},
     },
 };
 
@@ -74,9 +71,8 @@ pub(super) struct StartedJson<'a> {
 #[schemars(rename = "JobPage")]
 struct JobsJson<'a> {
     data: Vec<JobJson<'a>>,
-    #[schemars(with = "Option<Cursor>")]
-    next_cursor: Option<&'a str>,
-    has_more: bool,
+    #[serde(flatten)]
+    more: MoreJson<'a>,
 }
 
 pub(super) fn group() -> Group {
@@ -98,10 +94,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
     let page = service.jobs(&asked.call, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(shown).collect();
-    let mut response = json(StatusCode::OK, JobsJson { data, next_cursor, has_more: next_cursor.is_some() })?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, query.limit()?);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&asked, JobsJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
 }
 
 pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

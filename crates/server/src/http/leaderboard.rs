@@ -2,30 +2,26 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_service::{Ranked, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json},
+    answer::Answer,
     asked::Asked,
-    lists::{ListQuery, links},
+    lists::{ListQuery, MoreJson, linked},
     openapi::{
         Access, Group, get,
-        schema::{Cursor, Id, Time},
+        schema::{Id, Time},
     },
 };
 
 #[derive(Serialize, JsonSchema)]
 struct LeaderboardJson<'a> {
     data: Vec<RankedJson<'a>>,
-    #[schemars(with = "Option<Cursor>")]
-    next_cursor: Option<&'a str>,
-    has_more: bool,
+    #[serde(flatten)]
+    more: MoreJson<'a>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -56,10 +52,7 @@ pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked)
     let page = service.leaderboard(&asked.call, query.cursor(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
-    let mut response = json(StatusCode::OK, LeaderboardJson { data, next_cursor, has_more: next_cursor.is_some() })?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&asked, LeaderboardJson { data, more: next_cursor.into() }, next_cursor, limit)
 }
 
 fn row(row: &Ranked) -> RankedJson<'_> {

@@ -97,8 +97,7 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
+    let ([id], query) = asked.list()?;
     if whole::is_asked_for(&asked, &query)? {
         let list = service.whole_followers(&asked.call, id).await?;
         return Ok(whole::answer(asked.long_seat(), service, list));
@@ -108,8 +107,7 @@ pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked)
 }
 
 pub(super) async fn following(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
+    let ([id], query) = asked.list()?;
     if whole::is_asked_for(&asked, &query)? {
         let list = service.whole_following(&asked.call, id).await?;
         return Ok(whole::answer(asked.long_seat(), service, list));
@@ -132,17 +130,42 @@ pub(super) fn counted_page(asked: &Asked, limit: Limit, found: UserPage, counted
         total: counted.map(|counted| counted.number).or(found.total),
         total_is_exact: counted.map(|counted| counted.is_exact),
     };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(asked, body, next, limit)
 }
 
-/// Where the list goes on, and where it starts. Cursors are made of letters that need no escaping.
-pub(super) fn links(path: &str, parameter: &str, next: Option<&str>, limit: Limit) -> Option<HeaderValue> {
-    let limit = limit.get();
+/// Of pages that say nothing else about the list.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MoreJson<'a> {
+    #[schemars(with = "Option<Cursor>")]
+    next_cursor: Option<&'a str>,
+    has_more: bool,
+}
+
+impl<'a> From<Option<&'a str>> for MoreJson<'a> {
+    fn from(next_cursor: Option<&'a str>) -> Self {
+        Self { next_cursor, has_more: next_cursor.is_some() }
+    }
+}
+
+/// A page with a header that links to the next one and to the first.
+pub(super) fn linked(asked: &Asked, body: impl Serialize, next: Option<&str>, limit: Limit) -> Answer {
+    linked_by("cursor", asked, body, next, limit)
+}
+
+/// With the name of the parameter that takes a cursor. Cursors are made of letters that need no escaping.
+pub(super) fn linked_by(
+    parameter: &str,
+    asked: &Asked,
+    body: impl Serialize,
+    next: Option<&str>,
+    limit: Limit,
+) -> Answer {
+    let (path, limit) = (asked.uri.path(), limit.get());
     let next = next.map(|cursor| format!("<{path}?{parameter}={cursor}&limit={limit}>; rel=\"next\", "));
-    HeaderValue::from_str(&format!("{}<{path}?limit={limit}>; rel=\"first\"", next.unwrap_or_default())).ok()
+    let links = format!("{}<{path}?limit={limit}>; rel=\"first\"", next.unwrap_or_default());
+    let mut response = json(StatusCode::OK, body)?;
+    response.headers_mut().extend(HeaderValue::from_str(&links).ok().map(|links| (header::LINK, links)));
+    Ok(response)
 }
 
 pub(super) fn row(row: &UserRow) -> RowJson<'_> {

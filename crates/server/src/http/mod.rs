@@ -4,7 +4,7 @@ mod admin;
 mod answer;
 mod asked;
 mod batch;
-mod blocks;
+mod blocks_and_mutes;
 mod body;
 mod checks;
 mod compression;
@@ -23,7 +23,6 @@ mod history;
 mod jobs;
 mod leaderboard;
 mod lists;
-mod mutes;
 mod notifications;
 mod openapi;
 mod posts;
@@ -71,8 +70,8 @@ fn groups() -> Vec<Group> {
         relationships::group(),
         derived::group(),
         leaderboard::group(),
-        blocks::group(),
-        mutes::group(),
+        blocks_and_mutes::blocks(),
+        blocks_and_mutes::mutes(),
         groups::group(),
         history::group(),
         posts::group(),

@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
 use entourage_service::{Notification, NotificationKind, Service, Told};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
+    answer::{Answer, written},
     asked::Asked,
-    lists::{ListQuery, RowJson, links, row},
+    lists::{ListQuery, RowJson, linked, row},
     openapi::{
         Access, Group, get, post,
         schema::{Cursor, Time},
@@ -131,17 +128,13 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
+    let ([id], query) = asked.list()?;
     let limit = query.limit()?;
     let page = service.notifications(&asked.call, id, query.cursor(), limit).await?;
     let next = page.next_cursor.as_deref();
     let data = page.rows.iter().map(notification).collect();
     let body = NotificationsJson { data, unseen: page.unseen, next_cursor: next, has_more: next.is_some() };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&asked, body, next, limit)
 }
 
 pub(super) async fn see(State(service): State<Arc<Service>>, asked: Asked) -> Answer {

@@ -17,7 +17,7 @@ use super::{
     asked::Asked,
     body::Nothing,
     jobs::version,
-    lists::links,
+    lists::linked,
     openapi::{
         Access, Group, delete, get, patch, post,
         schema::{Cursor, ExternalId, Id, PageLimit, PostBody, Time, Version},
@@ -177,10 +177,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(shown).collect::<Result<_>>()?;
     let body = PostsJson { data, next_cursor, has_more: next_cursor.is_some(), total: page.total };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&asked, body, next_cursor, limit)
 }
 
 pub(super) fn post_id(id: &UserId) -> Result<entourage_model::Version> {

@@ -46,8 +46,7 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
+    let ([target], query) = asked.list()?;
     let found = service.follow_requests(&asked.call, target, query.cursor(), query.limit()?).await?;
     page(&asked, &query, found)
 }

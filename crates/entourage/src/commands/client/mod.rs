@@ -7,6 +7,7 @@ mod erase;
 mod events;
 mod feed;
 mod lists;
+mod paging;
 mod posts;
 mod sse;
 mod stats;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{
     connection::{Connection, part},
     feed::page,
+    paging::query,
     posts, sse, table,
 };
 
@@ -44,7 +45,7 @@ struct Watch<'a> {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { user, count, connection } = arguments;
-    let newest = page(connection, user, None, 1)?["data"].get(0).map_or(0, id);
+    let newest = page(connection, user, &query(1, None))?["data"].get(0).map_or(0, id);
     let mut watch = Watch { user, connection, left: *count, last_event: None, newest, shown: VecDeque::new() };
     let (mut pause, mut is_first) = (FIRST_PAUSE, true);
     while watch.left != Some(0) {
@@ -95,7 +96,7 @@ impl Watch<'_> {
         let (mut missed, mut cursor) = (Vec::new(), None::<String>);
         let newest = self.newest;
         while missed.len() < GAP_MAX {
-            let mut page = page(self.connection, self.user, cursor.as_deref(), GAP_PAGE)?;
+            let mut page = page(self.connection, self.user, &query(GAP_PAGE, cursor.as_deref()))?;
             let Value::Array(mut rows) = page["data"].take() else { break };
             let is_reached = rows.iter().any(|post| id(post) <= newest);
             rows.retain(|post| id(post) > newest);

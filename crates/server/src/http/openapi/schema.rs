@@ -117,10 +117,18 @@ values! {
         "enum": ["auto", "push", "pull"],
         "description": "`auto`: by the number of followers; `push`: into inboxes; `pull`: read from the author",
     };
+    /// Why a post is in a feed, or is not.
+    Because {
+        "type": "string",
+        "enum": entourage_service::Because::ALL.map(entourage_service::Because::as_str),
+        "description": "`pushed`: it is in the inbox. `pulled`: read from its author. `queued`: on its way into the \
+                        inbox, shown all the same. `below_floor`: older than the inbox reaches back. `no_inbox`: the \
+                        reader has none. `own`: the reader wrote it",
+    };
     /// The state of an edge.
     State {
         "type": "string",
-        "enum": ["active", "pending", "parked", "removed"],
+        "enum": entourage_model::State::ALL.map(entourage_model::State::as_str),
         "description": "`pending`: asked, not accepted; `parked`: in quarantine; `removed`: history only",
     };
 }
