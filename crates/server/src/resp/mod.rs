@@ -18,7 +18,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod verb;
 mod writes;
 
 use std::{

@@ -4,7 +4,7 @@ use super::{
     args::Args,
     limits::{TRANSACTION_BYTES, TRANSACTION_COMMANDS},
     parse::Span,
-    table::{COMMANDS, Spec},
+    table::{COMMANDS, Command},
 };
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Transaction {
         &self.bytes
     }
 
-    pub(super) fn command(&self, index: usize) -> Option<(&'static Spec, Args<'_>)> {
+    pub(super) fn command(&self, index: usize) -> Option<(&'static Command, Args<'_>)> {
         let &(command, end) = self.commands.get(index)?;
         let from = index.checked_sub(1).and_then(|before| self.commands.get(before)).map_or(0, |(_, end)| *end);
         Some((COMMANDS.get(command)?, Args::new(&self.bytes, 0, self.spans.get(from..end)?)))

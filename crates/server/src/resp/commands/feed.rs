@@ -4,7 +4,7 @@ use entourage_model::{Code, Error, ExternalId, Millis, UserId, Version};
 use entourage_service::{FeedPost, Limit, Order, Window};
 
 use super::{
-    or_missing, page,
+    page,
     ranges::{Member, Scored, TOO_FAR, score_of},
     text,
 };
@@ -12,13 +12,20 @@ use crate::resp::{
     args::Args,
     encode::Out,
     fail::{Done, Fail},
-    key::{NoKey, Virtual, parse, user_id},
+    key::user_id,
     limits::{FeedMember, ROWS_MAX},
     session::Session,
+    table::{Run, commands},
 };
 
+commands! {
+    FEED "EG.FEED" -2 Read None Own "user [CURSOR cursor] [LIMIT count]"
+        "A page of a user's feed, newest first: the next cursor, or no value at the end; posts, each an array of id, author, time in milliseconds, body and external id or no value; 1 if not everybody's posts could be looked at in time. At most 200, 20 if not said"
+        Run::Later(|session, args, out| Box::pin(session.feed(args, out)));
+}
+
 impl Session {
-    pub(super) async fn feed(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn feed(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let reader = user_id(args.get(1))?;
         let (cursor, limit) = page(args, 2)?;
         let limit = Limit::parse_or(limit, Limit::OF_FEED)?;
@@ -41,16 +48,6 @@ impl Session {
             }
         }
         out.flag(found.is_partial);
-        Ok(())
-    }
-
-    pub(super) async fn sorted_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let count = match parse(args.get(1))? {
-            Virtual::Feed(id) => or_missing(self.feed_length(id, ROWS_MAX).await)?,
-            key @ (Virtual::Following(_) | Virtual::Followers(_)) => or_missing(self.count_of(key, usize::MAX).await)?,
-            _ => return Err(NoKey::WrongType.into()),
-        };
-        out.integer(i64::try_from(count).unwrap_or(i64::MAX));
         Ok(())
     }
 

@@ -4,10 +4,9 @@ use entourage_model::UserId;
 use entourage_service::{ListName, Shared, UserRow, Window};
 
 use super::{
-    integer,
-    members::{Members, TOO_LONG},
-    or_missing,
+    integer, or_missing,
     ranges::{Member, say},
+    sets::{Members, TOO_LONG},
     text,
 };
 use crate::resp::{
@@ -17,7 +16,23 @@ use crate::resp::{
     key::parse,
     limits::ROWS_MAX,
     session::Session,
+    table::{Run, commands},
 };
+
+commands! {
+    SINTER "SINTER" -2 Read All Sets "key …"
+        "Who is in all of these lists, in any order: `following:{a} following:{b}` are those both follow, `following:{a} followers:{a}` mutuals, `followers:{a} followers:{b}` those who follow both. Up to 16 lists, of which the shortest has at most 100,000 members; `mutual:` and `common_following:` are two lists each. At most 10,000"
+        Run::Later(|session, args, out| Box::pin(session.inter(args, out)));
+    SINTERCARD "SINTERCARD" -3 Read Counted Sets "numkeys key … [LIMIT count]"
+        "How many `SINTER` would answer with"
+        Run::Later(|session, args, out| Box::pin(session.inter_card(args, out)));
+    ZINTER "ZINTER" -3 Read Counted SortedSets "numkeys key … [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]"
+        "Who is in all of these lists, by the sum of their times; keys as of `SINTER`, of which sets count 1. At most 10,000"
+        Run::Later(|session, args, out| Box::pin(session.sorted_inter(args, out)));
+    ZINTERCARD "ZINTERCARD" -3 Read Counted SortedSets "numkeys key … [LIMIT count]"
+        "As `SINTERCARD`"
+        Run::Later(|session, args, out| Box::pin(session.sorted_inter_card(args, out)));
+}
 
 const NOT_BLOCKS: &str = "ERR block:{a} is read by itself: SMEMBERS, SISMEMBER, SSCAN";
 
@@ -138,7 +153,7 @@ fn weight(word: &[u8]) -> Done<f64> {
 }
 
 impl Session {
-    pub(super) async fn inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         if args.len() == 2 {
             return self.all_members(args.get(1), out).await;
         }
@@ -149,7 +164,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let number = |at: usize| integer(args.get(at)).ok().and_then(|number| usize::try_from(number).ok());
         let count = number(1).filter(|count| *count > 0);
         let count = count.ok_or(Fail::from("ERR numkeys should be greater than 0"))?;
@@ -159,7 +174,7 @@ impl Session {
         self.count_shared(args, count, out).await
     }
 
-    pub(super) async fn sorted_inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn sorted_inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let count = number_of_keys(args)?;
         // Here Redis looks at the keys before it looks at what follows them.
         Keys::named(args.rest(2).take(count))?;
@@ -193,7 +208,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn sorted_inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn sorted_inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let count = number_of_keys(args)?;
         let keys = Keys::named(args.rest(2).take(count))?;
         let options = Options::parse(args, count)?;

@@ -1,21 +1,43 @@
-//! Lists by rank and by time: `ZSCORE ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE`.
+//! Lists by rank and by time: `ZCARD ZSCORE ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE`.
 
 use entourage_model::{ExternalId, Millis, UserId, Version};
 use entourage_service::{ListName, Order, Window};
 
 use super::{
-    integer,
-    members::{ends, list},
-    or_missing, text,
+    integer, or_missing,
+    sets::{ends, list},
+    text,
 };
 use crate::resp::{
     args::Args,
     encode::{Out, Protocol},
     fail::{Done, Fail, SYNTAX},
-    key::{Virtual, parse, user_id},
+    key::{NoKey, Virtual, parse, user_id},
     limits::ROWS_MAX,
     session::Session,
+    table::{Run, commands},
 };
+
+commands! {
+    ZCARD "ZCARD" 2 Read First SortedSets "key"
+        "As `SCARD`; posts of a feed are counted one by one, up to 10,000, and that is the answer where there are more"
+        Run::Later(|session, args, out| Box::pin(session.sorted_card(args, out)));
+    ZRANGE "ZRANGE" -4 Read First SortedSets "key start stop [BYSCORE] [REV] [LIMIT offset count] [WITHSCORES]"
+        "By rank, 0 the oldest, -1 the newest, or by time, oldest first; with `REV` newest first, and then the greater time comes first. No rank above 10,000: for what lies between there are `EG.LIST` and `EG.FEED`"
+        Run::Later(|session, args, out| Box::pin(session.range(args, None, out)));
+    ZRANGEBYSCORE "ZRANGEBYSCORE" -4 Read First SortedSets "key min max [WITHSCORES] [LIMIT offset count]"
+        "By time in milliseconds, oldest first; `(` before a time leaves it out, `+inf` and `-inf` are the ends; at most 10,000"
+        Run::Later(|session, args, out| Box::pin(session.range(args, Some((By::Score, Order::OldestFirst)), out)));
+    ZREVRANGE "ZREVRANGE" -4 Read First SortedSets "key start stop [WITHSCORES]"
+        "By rank, 0 the newest, -1 the oldest; ranks as of `ZRANGE`"
+        Run::Later(|session, args, out| Box::pin(session.range(args, Some((By::Rank, Order::NewestFirst)), out)));
+    ZREVRANGEBYSCORE "ZREVRANGEBYSCORE" -4 Read First SortedSets "key max min [WITHSCORES] [LIMIT offset count]"
+        "As `ZRANGEBYSCORE`, newest first"
+        Run::Later(|session, args, out| Box::pin(session.range(args, Some((By::Score, Order::NewestFirst)), out)));
+    ZSCORE "ZSCORE" 3 Read First SortedSets "key id"
+        "Since when, in milliseconds; no value when there is no such edge to see, or no such post in the feed"
+        Run::Later(|session, args, out| Box::pin(session.score(args, out)));
+}
 
 pub(super) const TOO_FAR: &str =
     "ERR ranks go up to 10000, and so do replies; page through more with EG.LIST or EG.FEED";
@@ -56,7 +78,7 @@ pub(super) fn score_of(time: Millis) -> f64 {
 
 /// What a range goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+enum By {
     Rank,
     Score,
 }
@@ -105,7 +127,17 @@ impl Form {
 }
 
 impl Session {
-    pub(super) async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn sorted_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let count = match parse(args.get(1))? {
+            Virtual::Feed(id) => or_missing(self.feed_length(id, ROWS_MAX).await)?,
+            key @ (Virtual::Following(_) | Virtual::Followers(_)) => or_missing(self.count_of(key, usize::MAX).await)?,
+            _ => return Err(NoKey::WrongType.into()),
+        };
+        out.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let since = match Sorted::named(args.get(1))? {
             Sorted::Feed(reader) => or_missing(self.post_since(&reader, args.get(2)).await)?,
             Sorted::List(list) => {
@@ -121,7 +153,7 @@ impl Session {
     }
 
     /// A range of a command that is named after its order and what it goes by, or of `ZRANGE`.
-    pub(super) async fn range(&mut self, args: Args<'_>, fixed: Option<(By, Order)>, out: &mut Out) -> Done {
+    async fn range(&mut self, args: Args<'_>, fixed: Option<(By, Order)>, out: &mut Out) -> Done {
         let form = Form::parse(args, fixed)?;
         let rows = match form.by {
             By::Rank => {

@@ -5,13 +5,29 @@ use std::fmt::Write;
 use entourage_store::Health;
 
 use super::no_subcommand;
-use crate::resp::{args::Args, encode::Out, fail::Done, glob, session::Session};
+use crate::resp::{
+    args::Args,
+    encode::Out,
+    fail::Done,
+    glob,
+    session::Session,
+    table::{Run, commands},
+};
+
+commands! {
+    CONFIG "CONFIG" -2 Plain None Server "GET pattern …"
+        "What clients ask for when they start; nothing can be set"
+        Run::Now(Session::config);
+    INFO "INFO" -1 Plain None Server "[section …]"
+        "About the server, in lines"
+        Run::Later(|session, args, out| Box::pin(session.info(args, out)));
+}
 
 /// Some clients look for the version before they use what they know of it.
 const REDIS_VERSION: &str = "7.4.0";
 
 impl Session {
-    pub(super) async fn info(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn info(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let shared = &self.shared;
         let health = match self.service().health().await {
             Health::Ready => "ready",
@@ -50,7 +66,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn config(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    fn config(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         if !args.is(1, "GET") || args.len() < 3 {
             return Err(no_subcommand(args, &["GET"]));
         }
