@@ -1,4 +1,4 @@
-//! Logs on standard error, as the settings say. `RUST_LOG`, where it is set, chooses what is logged instead.
+//! Logging to standard error as configured; `RUST_LOG` overrides the filter.
 
 use std::io::{IsTerminal, Stderr, Write};
 
@@ -7,11 +7,10 @@ use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
-/// When whoever reads the logs is slower than they come, lines beyond these are lost: a server that waits for its
-/// log is down.
+/// Lines beyond these are lost if the reader is slow: a server must not block on its log.
 const LINES_WAITING_MAX: usize = 16_384;
 
-/// What is logged is written by a thread of its own, until what is returned goes.
+/// Lines are written by a thread that ends when the guard is dropped.
 pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     let terminal = std::io::stderr().is_terminal();
     let (writer, guard) =
@@ -23,7 +22,7 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
         LogFormat::Json => false,
         LogFormat::Text => true,
     };
-    // A second start in one process keeps the first one's logs.
+    // A second start in one process keeps the first subscriber.
     let _ = if text {
         logs.with_ansi(terminal).with_target(false).try_init()
     } else {
@@ -32,7 +31,7 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     guard
 }
 
-/// Whole lines, as standard error takes them: others write to it, too.
+/// Writes whole lines, because other threads write to standard error too.
 struct Lines(Stderr);
 
 impl Write for Lines {
@@ -51,7 +50,7 @@ impl Write for Lines {
 }
 
 fn what_is_logged(settings: &Settings) -> String {
-    // The migration library tells of each step, with paths of the machine that built it.
+    // The migration library logs each step, with paths of the build machine.
     let quiet = settings.log_level.min(LevelFilter::WARN);
     let access = if settings.log_access { "" } else { ",entourage::access=off" };
     format!("{},refinery={quiet},refinery_core={quiet}{access}", settings.log_level)

@@ -1,4 +1,4 @@
-//! The one binary: reads arguments, runs one command, says by its exit code how that went.
+//! The one binary: parses arguments, runs one command, and exits with its code.
 
 mod commands;
 mod exit;

@@ -1,5 +1,4 @@
-//! `entourage reconcile`: compares counts with lists and both directions with each other; sets
-//! either right when told to.
+//! `entourage reconcile`: compares counts with lists and both directions of edges, and repairs them on request.
 
 use std::io::Write;
 
@@ -34,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.data.raw()?)?;
     let done = offline::block_on(async {
         if settings.store_url == "embedded:" {
-            // Makes nothing in an empty folder.
+            // Fails in an empty folder instead of creating a store.
             offline::open(&settings)?.close().await?;
         }
         let Wired { store, service, .. } = wire(&settings).await?;
@@ -60,7 +59,7 @@ struct Reconciled {
     report: AuditReport,
 }
 
-/// Edges first: a count is that of a list.
+/// Edges first, because counts follow from lists.
 async fn reconcile(service: &Service, arguments: &Arguments) -> anyhow::Result<Reconciled> {
     let call = Call::default();
     let healed = if arguments.edges { Some(service.heal(&call, None).await?) } else { None };

@@ -1,4 +1,4 @@
-//! `entourage restore`: makes a store from a backup, then looks at all of it.
+//! `entourage restore`: makes a store from a backup, then verifies it.
 
 use std::{io::Write, path::PathBuf};
 

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     )
 }
 
-/// As the server reads it: the whole file but for a line's end. Where several are set, the first.
+/// As the server reads it: the whole file without its final newline. With several files, the first.
 fn secret(algorithm: Algorithm, files: &str) -> anyhow::Result<Vec<u8>> {
     let file = files.split(',').next().unwrap_or_default().trim();
     let mut secret = std::fs::read(file).with_context(|| file.to_owned())?;

@@ -1,4 +1,4 @@
-//! `entourage verify`: looks at everything a store holds and says what does not agree.
+//! `entourage verify`: checks everything in a store and reports inconsistencies.
 
 use std::io::Write;
 
@@ -60,7 +60,7 @@ pub(super) fn write_text(report: &Report, out: &mut impl Write) -> std::io::Resu
     report.problems.iter().try_for_each(|problem| writeln!(out, "  {}: {}", problem.check, problem.detail))
 }
 
-/// A store with problems ends the command with a failure.
+/// Fails if the store has problems.
 pub(super) fn judge(report: &Report) -> anyhow::Result<()> {
     if !report.is_clean() {
         bail!("the store does not agree with itself; keep a copy of it, and restore the last backup that verifies");

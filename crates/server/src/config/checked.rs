@@ -13,17 +13,17 @@ use super::{
     units::{bytes, count, duration, list},
 };
 
-/// Where the machine's memory cannot be asked for.
+/// If the machine's memory size is unknown.
 const MEMORY_BUDGET_FALLBACK_BYTES: u64 = 2 << 30;
 
 const ORIGINS: &str = "sites such as https://app.example or http://localhost:5173, without a path, a default port or *";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How lines of the process's own log look.
+/// The format of the process log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people on a terminal, for machines elsewhere.
+    /// Text on a terminal, JSON elsewhere.
     Auto,
     Json,
     Text,
@@ -37,7 +37,7 @@ pub struct Settings {
     pub limits: Limits,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
-    /// Sites whose pages may call, as browsers name them.
+    /// Origins whose pages may call, as browsers send them.
     pub cors_origins: Vec<String>,
     pub connections_max: usize,
     /// `None` is no limit.
@@ -185,7 +185,7 @@ impl Settings {
     }
 }
 
-/// As browsers write them, or they would never match: in lower case, without what goes without saying.
+/// As browsers write them, or they would never match: lower case, without default ports.
 fn origins(text: &str) -> Option<Vec<String>> {
     let is_origin = |text: &str| {
         let uri: Uri = text.parse().ok()?;
@@ -200,7 +200,7 @@ fn origins(text: &str) -> Option<Vec<String>> {
     list(text).map(|origin| is_origin(origin).map(|()| origin.to_owned())).collect()
 }
 
-/// Nobody can solve a challenge whose proof nobody can check.
+/// Challenges need a key that verifies their proofs.
 fn limits(raw: &Raw, auth: &AuthSettings) -> Result<Limits, ConfigError> {
     let limit = |name| {
         raw.checked(name, "a whole number up to 1000000, 0 for no limit", |text| {

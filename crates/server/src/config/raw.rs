@@ -35,7 +35,7 @@ pub struct RawValue {
 }
 
 impl RawValue {
-    /// The text without the secrets that it may hold.
+    /// The text with secrets removed.
     pub fn shown(&self) -> String {
         without_secrets(&self.text)
     }
@@ -80,8 +80,8 @@ impl Raw {
         found.into_iter().try_for_each(|(name, text)| self.set(&name, text, Origin::File(file.to_owned())))
     }
 
-    /// `ENTOURAGE_SECTION__NAME`; one that names no setting is an error, not a silence. Variables of other forms are
-    /// somebody else's, unless only an underscore is missing.
+    /// `ENTOURAGE_SECTION__NAME`; an unknown setting is an error. Variables of another form are ignored, unless only an
+    /// underscore is missing.
     pub fn read_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
         for (variable, text) in variables {
             if let Some(rest) = variable.strip_prefix(ENVIRONMENT_PREFIX) {
@@ -112,7 +112,7 @@ impl Raw {
     }
 }
 
-/// What is wrong with a file and where, without the line itself, which may hold a password.
+/// The error and its position without the source line, which may hold a password.
 fn without_source(error: &str) -> String {
     let is_source = |line: &str| {
         line.trim_start().trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start().starts_with('|')

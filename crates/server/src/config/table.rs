@@ -6,7 +6,7 @@ pub struct Setting {
     pub name: &'static str,
     pub default: &'static str,
     pub help: &'static str,
-    /// Several values: an array in TOML, or text with commas between.
+    /// Several values: an array in TOML, or comma-separated text.
     pub is_list: bool,
 }
 
@@ -18,7 +18,7 @@ const fn list(name: &'static str, help: &'static str) -> Setting {
     Setting { name, default: "", help, is_list: true }
 }
 
-/// Only what has an effect.
+/// Every setting has an effect.
 pub const SETTINGS: &[Setting] = &[
     setting("users.auto_create", "false", "ids exist on their first use in a write"),
     setting("limits.following_max", "10000", "active, pending and parked follows of one user; 0 is no bound"),

@@ -1,4 +1,4 @@
-//! `POST /admin/backup` and `/admin/erase-now`, `PUT DELETE /admin/users/{id}/suspend`: for whoever runs the server.
+//! `POST /admin/backup` and `/admin/erase-now`, `PUT DELETE /admin/users/{id}/suspend`: for operators.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::Nothing,
     openapi::{Access, Group, delete, post, put, schema::Id},
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 const SUSPEND: &str = "/api/v1/admin/users/{id}/suspend";
@@ -70,28 +70,28 @@ pub(super) fn group() -> Group {
     Group::new("Administration", "For whoever runs the server.", operations)
 }
 
-pub(super) async fn backup(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let BackupBody { to } = asked.body()?;
-    let bytes = service.backup(&asked.call, &to).await?;
+pub(super) async fn backup(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let BackupBody { to } = request.body()?;
+    let bytes = service.backup(&request.call, &to).await?;
     json(StatusCode::OK, BackupJson { to, bytes })
 }
 
-pub(super) async fn erase_now(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    asked.optional_body::<Nothing>()?;
-    service.erase_now(&asked.call).await?;
+pub(super) async fn erase_now(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    request.optional_body::<Nothing>()?;
+    service.erase_now(&request.call).await?;
     json(StatusCode::OK, ErasedJson { erased: true })
 }
 
-pub(super) async fn suspend(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    suspended(&service.suspend(&asked.call, id.clone(), true).await?, true)
+pub(super) async fn suspend(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    suspended(&service.suspend(&request.call, id.clone(), true).await?, true)
 }
 
-pub(super) async fn unsuspend(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    suspended(&service.suspend(&asked.call, id.clone(), false).await?, false)
+pub(super) async fn unsuspend(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    suspended(&service.suspend(&request.call, id.clone(), false).await?, false)
 }
 
 fn suspended(done: &Suspended, follow_suspended: bool) -> Answer {

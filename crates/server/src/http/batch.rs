@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    answer::{self, Answer, REPLAYED, TOKEN},
-    asked::Asked,
     body::{Object, present, word},
     follows::{FollowJson, UnfollowJson, follow_reply, unfollow_reply},
     openapi::{Access, Group, post, schema::Id},
+    request::ApiRequest,
+    response::{self, Answer, REPLAYED, TOKEN},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -95,11 +95,12 @@ pub(super) fn group() -> Group {
     Group::new("Batches", "Many writes in one request.", operations)
 }
 
-pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let BatchBody { operations } = asked.body()?;
+pub(super) async fn run(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let BatchBody { operations } = request.body()?;
     let operations = operations.into_iter().enumerate().map(operation).collect::<Result<_>>()?;
-    let done = service.batch(&asked.call, operations).await?;
-    let mut response = answer::json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
+    let done = service.batch(&request.call, operations).await?;
+    let mut response =
+        response::json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
     let token = done.token.and_then(|token| HeaderValue::from_str(&token).ok());
     response.headers_mut().extend(token.map(|token| (TOKEN, token)));
     if done.replayed {
@@ -136,7 +137,7 @@ fn result(result: &Result<BatchDone>) -> ResultJson<'_> {
                 status,
                 detail: error.detail(),
                 code: code.as_str(),
-                retry_after: answer::retry_seconds(error),
+                retry_after: response::retry_seconds(error),
             };
             ResultJson { status, code: Some(code.as_str()), body }
         }

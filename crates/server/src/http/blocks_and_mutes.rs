@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, written},
-    asked::Asked,
     body::Nothing,
     lists::{ListQuery, PageJson, page},
     openapi::{
         Access, Group, Operation, delete, get, put,
         schema::{Id, Time, Version},
     },
+    request::ApiRequest,
+    response::{Answer, written},
 };
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -119,53 +119,53 @@ fn listed(operation: Operation) -> Operation {
     operation.pages::<ListQuery>().answers::<PageJson>(StatusCode::OK, "A page").refuses(&[Code::UserNotFound])
 }
 
-async fn block(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [actor, target] = pair(&asked)?;
-    let done = service.block(&asked.call, actor, target).await?;
+async fn block(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [actor, target] = pair(&request)?;
+    let done = service.block(&request.call, actor, target).await?;
     marked(&done, |mark| BlockJson { blocking: true, mark })
 }
 
-async fn mute(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [actor, target] = asked.ids()?;
-    let MuteBody { expires_at } = asked.optional_body()?;
+async fn mute(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [actor, target] = request.ids()?;
+    let MuteBody { expires_at } = request.optional_body()?;
     let expires_at = expires_at
         .as_deref()
         .map(Millis::parse_rfc3339)
         .transpose()
         .map_err(|error| Error::invalid("a field of the body is not valid").at("/expires_at", error.detail()))?;
-    let done = service.mute(&asked.call, actor, target, expires_at).await?;
+    let done = service.mute(&request.call, actor, target, expires_at).await?;
     let expires_at = done.edge.expires.map(|expires| expires.time().to_rfc3339());
     marked(&done, |mark| MuteJson { muting: true, mark, expires_at })
 }
 
-async fn unblock(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [actor, target] = pair(&asked)?;
-    let done = service.unblock(&asked.call, actor, target).await?;
+async fn unblock(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [actor, target] = pair(&request)?;
+    let done = service.unblock(&request.call, actor, target).await?;
     written(StatusCode::OK, UnblockJson { blocking: false, changed: done.changed }, &done.receipt)
 }
 
-async fn unmute(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [actor, target] = pair(&asked)?;
-    let done = service.unmute(&asked.call, actor, target).await?;
+async fn unmute(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [actor, target] = pair(&request)?;
+    let done = service.unmute(&request.call, actor, target).await?;
     written(StatusCode::OK, UnmuteJson { muting: false, changed: done.changed }, &done.receipt)
 }
 
-async fn list_blocks(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ([actor], query) = asked.list()?;
-    let found = service.blocks(&asked.call, actor, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+async fn list_blocks(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([actor], query) = request.list()?;
+    let found = service.blocks(&request.call, actor, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
-async fn list_mutes(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ([actor], query) = asked.list()?;
-    let found = service.mutes(&asked.call, actor, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+async fn list_mutes(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([actor], query) = request.list()?;
+    let found = service.mutes(&request.call, actor, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
 /// Actor and target of a request without a body.
-fn pair(asked: &Asked) -> Result<&[UserId; 2]> {
-    asked.optional_body::<Nothing>()?;
-    asked.ids()
+fn pair(request: &ApiRequest) -> Result<&[UserId; 2]> {
+    request.optional_body::<Nothing>()?;
+    request.ids()
 }
 
 fn marked<'a, T: Serialize>(done: &'a Marked, body: impl FnOnce(MarkJson<'a>) -> T) -> Answer {

@@ -1,4 +1,4 @@
-//! `GET /events` and `/events/stream`: what changed, oldest first, and what changes.
+//! `GET /events` and `/events/stream`: the event log, oldest first, and live events.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    answer::Answer,
-    asked::Asked,
     lists::linked_by,
     openapi::{
         Access, Group, get,
         schema::{Cursor, ExternalId, Id, PageLimit, PostBody, State as EdgeState, Time, Version},
     },
+    request::ApiRequest,
+    response::Answer,
     sse,
 };
 
@@ -201,22 +201,22 @@ pub(super) fn group() -> Group {
     Group::new("Events", about, operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: EventsQuery = asked.query()?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: EventsQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
-    let page = service.events(&asked.call, query.after.as_deref(), limit).await?;
+    let page = service.events(&request.call, query.after.as_deref(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(event).collect();
     let body = EventsJson { data, next_cursor, has_more: page.has_more };
-    linked_by("after", &asked, body, next_cursor.filter(|_| page.has_more), limit)
+    linked_by("after", &request, body, next_cursor.filter(|_| page.has_more), limit)
 }
 
-pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: StreamQuery = asked.query()?;
-    let after = asked.last_event_id()?.or(query.after.as_deref());
-    let seat = asked.seat()?;
-    let stream = service.event_stream(&asked.call, after).await?;
-    Ok(sse::answer(seat, stream, move |mut stream| {
+pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: StreamQuery = request.query()?;
+    let after = request.last_event_id()?.or(query.after.as_deref());
+    let stream_guard = request.stream()?;
+    let stream = service.event_stream(&request.call, after).await?;
+    Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let message = |row: &EventRow| sse::message(Some(&row.cursor), None, &event(row));

@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     groups::group_id,
     lists::linked,
     openapi::{
@@ -18,6 +16,8 @@ use super::{
         schema::{self, Cursor, FeedLimit, Id, Time, Version},
     },
     posts::{PostJson, post_id, shown},
+    request::ApiRequest,
+    response::{Answer, json},
     sse,
 };
 
@@ -91,7 +91,7 @@ struct ExplainedJson<'a> {
     floor: Option<String>,
 }
 
-/// Nothing but its name and id.
+/// A message with a name and an id only.
 #[derive(Serialize)]
 struct ResyncJson {}
 
@@ -130,33 +130,33 @@ pub(super) fn group() -> Group {
     Group::new("Feed", "What each person should see because of whom they follow.", operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: FeedQuery = asked.query()?;
-    let found = service.feed(&asked.call, id, query.cursor.as_deref(), query.limit()?).await?;
-    page(&asked, query.limit()?, &found)
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let query: FeedQuery = request.query()?;
+    let found = service.feed(&request.call, id, query.cursor.as_deref(), query.limit()?).await?;
+    page(&request, query.limit()?, &found)
 }
 
-pub(super) async fn of_group(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id, group] = asked.ids()?;
-    let query: FeedQuery = asked.query()?;
+pub(super) async fn of_group(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id, group] = request.ids()?;
+    let query: FeedQuery = request.query()?;
     let (cursor, limit) = (query.cursor.as_deref(), query.limit()?);
-    let found = service.group_feed(&asked.call, id, group_id(group)?, cursor, limit).await?;
-    page(&asked, limit, &found)
+    let found = service.group_feed(&request.call, id, group_id(group)?, cursor, limit).await?;
+    page(&request, limit, &found)
 }
 
-pub(super) async fn explain(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id, post] = asked.ids()?;
-    let found = service.explain(&asked.call, id, post_id(post)?).await?;
+pub(super) async fn explain(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id, post] = request.ids()?;
+    let found = service.explain(&request.call, id, post_id(post)?).await?;
     json(StatusCode::OK, explained(&found))
 }
 
-pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let _: StreamQuery = asked.query()?;
-    let seat = asked.seat()?;
-    let stream = service.feed_stream(&asked.call, id, asked.last_event_id()?).await?;
-    Ok(sse::answer(seat, stream, move |mut stream| {
+pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let _: StreamQuery = request.query()?;
+    let stream_guard = request.stream()?;
+    let stream = service.feed_stream(&request.call, id, request.last_event_id()?).await?;
+    Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let told = service.next_feed(&mut stream).await;
@@ -173,11 +173,11 @@ fn message(told: &FeedTold) -> Result<axum::response::sse::Event> {
     })
 }
 
-fn page(asked: &Asked, limit: Limit, found: &FeedPage) -> Answer {
+fn page(request: &ApiRequest, limit: Limit, found: &FeedPage) -> Answer {
     let next_cursor = found.next_cursor.as_deref();
     let data = found.rows.iter().map(row).collect::<Result<_>>()?;
     let body = FeedJson { data, next_cursor, has_more: next_cursor.is_some(), partial: found.is_partial };
-    linked(asked, body, next_cursor, limit)
+    linked(request, body, next_cursor, limit)
 }
 
 fn row(row: &FeedRow) -> Result<FeedRowJson<'_>> {

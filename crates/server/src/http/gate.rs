@@ -13,14 +13,14 @@ use entourage_model::{Code, Error, Result};
 use entourage_service::{Actor, Call, Caller, Credential, Service, Standing};
 
 use super::{
-    answer::Failure,
-    asked::{ACTOR, AUTHORIZATION, path_id, text},
     openapi::{Access, Policy},
     receive::discard,
+    request::{ACTOR, AUTHORIZATION, path_id, text},
+    response::Failure,
 };
 use crate::{
     audit::Record,
-    auth::{Known, Shown},
+    auth::{Authenticated, Presented},
     front::Front,
 };
 
@@ -28,11 +28,11 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// A connection beyond those that everybody may have: for probes and admins.
+/// A connection beyond the limit: for probes and admins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved;
 
-/// The id of a request, as its answer will have it.
+/// The request id, as the response will have it.
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) Arc<str>);
 
@@ -56,10 +56,10 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     if policy.access.is_open_to(address) {
         return next.run(request).await;
     }
-    let Known { caller, pass } = match gate.caller(&mut request) {
+    let Authenticated { caller, validity } = match gate.caller(&mut request) {
         Ok(known) => known,
         Err(error) => {
-            if let Some(left_out) = gate.front.audit.strangers.write_down(address, Instant::now()) {
+            if let Some(left_out) = gate.front.audit.throttle.admit(address, Instant::now()) {
                 let mut entry = Entry::new("authenticate", None, &gate.front, &request);
                 entry.left_out = left_out;
                 entry.close(error.code().as_str()).await;
@@ -86,7 +86,7 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             refuse(Error::new(Code::Overloaded, detail), request).await
         }
         Ok(()) => {
-            request.extensions_mut().insert(Known { caller: caller.clone(), pass });
+            request.extensions_mut().insert(Authenticated { caller: caller.clone(), validity });
             next.run(request).await
         }
     };
@@ -95,7 +95,7 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             Some(error) => error.code().as_str().to_owned(),
             None => response.status().as_str().to_owned(),
         };
-        // What an admin only looked at is not shown; what was changed was written down before.
+        // An unaudited read is withheld; changes were audited before they were made.
         if !entry.close(&result).await && must_be_audited && entry.method.is_safe() {
             response = Failure(not_audited()).into_response();
         }
@@ -104,15 +104,15 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     response
 }
 
-/// A body that nobody reads would end the connection, and the client's next request with it.
+/// Drains the body: an unread one would end the connection, and with it the client's next request.
 async fn refuse(error: Error, request: Request) -> Response {
     discard(request.into_body()).await;
     Failure(error).into_response()
 }
 
 impl Gate {
-    /// A ticket is good for streams, which browsers open without headers; nobody behind this sees it.
-    fn caller(&self, request: &mut Request) -> Result<Known> {
+    /// Takes the ticket out of the URI, so that nothing behind the gate sees it.
+    fn caller(&self, request: &mut Request) -> Result<Authenticated> {
         let mut ticket = None;
         if self.policy.takes_ticket {
             let (rest, found) = without_ticket(request.uri());
@@ -120,7 +120,7 @@ impl Gate {
         }
         let headers = request.headers();
         let unclear = |error: Error| Error::new(Code::Unauthenticated, error.detail().to_owned());
-        self.front.access.caller(Shown {
+        self.front.access.caller(Presented {
             authorization: text(headers, &AUTHORIZATION).map_err(unclear)?,
             actor: text(headers, &ACTOR)?,
             ticket: ticket.as_deref(),
@@ -159,7 +159,7 @@ fn not_audited() -> Error {
     Error::unavailable("the audit log cannot be written, so nothing is done for admins")
 }
 
-/// A record in the making. If its request is given up on, what came of it is unknown, and that is written.
+/// An open audit record. If the request is dropped, its result is recorded as unknown.
 struct Entry<'a> {
     front: &'a Front,
     action: &'static str,
@@ -188,7 +188,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The last record of the request; whether it is written.
+    /// Writes the final record; returns whether it is written.
     async fn close(&mut self, result: &str) -> bool {
         self.open = false;
         self.write(result).await
@@ -237,7 +237,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// As the IETF's draft on RateLimit fields says it, and as clients knew it before.
+/// As in the IETF draft on RateLimit fields, and in the older `X-RateLimit` form.
 fn show_standing(response: &mut Response, standings: &[Standing]) {
     let Some(first) = standings.first() else { return };
     let seconds = |time: std::time::Duration| time.as_millis().div_ceil(1_000);

@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::Nothing,
     jobs::version,
     lists::{ListQuery, PageJson, page},
@@ -18,6 +16,8 @@ use super::{
         Access, Group, delete, get, patch, post, put,
         schema::{GroupName, Id, Time, Version},
     },
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -107,52 +107,53 @@ pub(super) fn group() -> Group {
     Group::new("Groups", "Names that a user gives to some of their own; nobody else sees them.", operations)
 }
 
-pub(super) async fn create(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner] = asked.ids()?;
-    let GroupBody { name } = asked.body()?;
-    let done = service.create_group(&asked.call, owner, &name).await?;
+pub(super) async fn create(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner] = request.ids()?;
+    let GroupBody { name } = request.body()?;
+    let done = service.create_group(&request.call, owner, &name).await?;
     written(StatusCode::CREATED, shown(&done.group), &done.receipt)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner] = asked.ids()?;
-    let groups = service.groups(&asked.call, owner).await?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner] = request.ids()?;
+    let groups = service.groups(&request.call, owner).await?;
     json(StatusCode::OK, GroupsJson { data: groups.iter().map(shown).collect(), total: groups.len() })
 }
 
-pub(super) async fn rename(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group] = asked.ids()?;
-    let GroupBody { name } = asked.body()?;
-    let GroupWritten { group, receipt, .. } = service.rename_group(&asked.call, owner, group_id(group)?, &name).await?;
+pub(super) async fn rename(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group] = request.ids()?;
+    let GroupBody { name } = request.body()?;
+    let GroupWritten { group, receipt, .. } =
+        service.rename_group(&request.call, owner, group_id(group)?, &name).await?;
     written(StatusCode::OK, shown(&group), &receipt)
 }
 
-pub(super) async fn remove(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.delete_group(&asked.call, owner, group_id(group)?).await?;
+pub(super) async fn remove(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.delete_group(&request.call, owner, group_id(group)?).await?;
     written(StatusCode::OK, GroupGoneJson { changed: done.changed }, &done.receipt)
 }
 
-pub(super) async fn add_member(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group, member] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.add_member(&asked.call, owner, group_id(group)?, member).await?;
+pub(super) async fn add_member(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group, member] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.add_member(&request.call, owner, group_id(group)?, member).await?;
     let body = membership(group, member, true, done.created);
     written(if done.created { StatusCode::CREATED } else { StatusCode::OK }, body, &done.receipt)
 }
 
-pub(super) async fn remove_member(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group, member] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.remove_member(&asked.call, owner, group_id(group)?, member).await?;
+pub(super) async fn remove_member(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group, member] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.remove_member(&request.call, owner, group_id(group)?, member).await?;
     written(StatusCode::OK, membership(group, member, false, done.changed), &done.receipt)
 }
 
-pub(super) async fn members(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ([owner, group], query) = asked.list()?;
-    let found = service.members(&asked.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+pub(super) async fn members(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([owner, group], query) = request.list()?;
+    let found = service.members(&request.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
 pub(super) fn group_id(id: &UserId) -> Result<entourage_model::Version> {

@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::Answer,
-    asked::Asked,
     lists::{ListQuery, MoreJson, linked},
     openapi::{
         Access, Group, get,
         schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::Answer,
 };
 
 #[derive(Serialize, JsonSchema)]
@@ -72,12 +72,12 @@ pub(super) fn group() -> Group {
     Group::new("History", "Follows and requests that ended.", operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ([id], query) = asked.list()?;
-    let page = service.history(&asked.call, id, query.cursor(), query.limit()?).await?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([id], query) = request.list()?;
+    let page = service.history(&request.call, id, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
-    linked(&asked, HistoryJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
+    linked(&request, HistoryJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
 }
 
 fn row(row: &HistoryRow) -> EndedJson<'_> {

@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::Answer,
-    asked::Asked,
     lists::{ListQuery, MoreJson, linked},
     openapi::{
         Access, Group, get,
         schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::Answer,
 };
 
 #[derive(Serialize, JsonSchema)]
@@ -46,13 +46,13 @@ pub(super) fn group() -> Group {
     Group::new("Leaderboard", "The thousand users with the most followers.", operations)
 }
 
-pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: ListQuery = asked.query()?;
+pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: ListQuery = request.query()?;
     let limit = query.limit()?;
-    let page = service.leaderboard(&asked.call, query.cursor(), limit).await?;
+    let page = service.leaderboard(&request.call, query.cursor(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
-    linked(&asked, LeaderboardJson { data, more: next_cursor.into() }, next_cursor, limit)
+    linked(&request, LeaderboardJson { data, more: next_cursor.into() }, next_cursor, limit)
 }
 
 fn row(row: &Ranked) -> RankedJson<'_> {

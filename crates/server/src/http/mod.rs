@@ -1,41 +1,41 @@
-//! REST: bytes to one service method to bytes. Nothing here decides anything.
+//! REST: parses a request, calls one service method, encodes the reply. It decides nothing.
 
 mod admin;
-mod answer;
-mod asked;
 mod batch;
 mod blocks_and_mutes;
 mod body;
 mod checks;
 mod compression;
 mod cors;
+mod cross_site;
 mod derived;
 mod docs;
-mod escapes;
 mod events;
 mod fanout;
 mod feed;
 mod follows;
-mod foreign;
 mod gate;
 mod groups;
 mod history;
 mod jobs;
 mod leaderboard;
+mod list_stream;
 mod lists;
 mod notifications;
 mod openapi;
+mod percent_encoding;
 mod posts;
 mod probes;
 mod receive;
 mod relationships;
+mod request;
 mod requests;
+mod response;
 mod sse;
 mod tickets;
 mod trace;
 mod upkeep;
 mod users;
-mod whole;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -51,14 +51,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub(crate) use self::gate::{Peer, Reserved};
 use self::{
-    answer::Failure,
     gate::Gate,
     openapi::{Access, App, Group, Operation, Policy},
     receive::Receiver,
+    response::Failure,
 };
 use crate::{front::Front, metrics::Routes};
 
-/// Every operation there is, in the order of the document.
+/// All operations, in the order of the document.
 fn groups() -> Vec<Group> {
     vec![
         users::group(),
@@ -123,7 +123,7 @@ fn router_of(groups: Vec<Group>, service: Arc<Service>, front: Arc<Front>) -> Ro
         .with_state(service)
 }
 
-/// Layers that enforce a policy, around whoever answers.
+/// The route inside the layers that enforce its policy.
 fn behind(gate: Gate, route: MethodRouter<App>) -> MethodRouter<App> {
     route.layer(
         ServiceBuilder::new()

@@ -1,4 +1,4 @@
-//! `/users/{id}/notifications`: what a user is told of, how far they have seen it, and the same as it happens.
+//! `/users/{id}/notifications`: the list, how far it was seen, and a live stream.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, written},
-    asked::Asked,
     lists::{ListQuery, RowJson, linked, row},
     openapi::{
         Access, Group, get, post,
         schema::{Cursor, Time},
     },
+    request::ApiRequest,
+    response::{Answer, written},
     sse,
 };
 
@@ -127,29 +127,29 @@ pub(super) fn group() -> Group {
     )
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ([id], query) = asked.list()?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([id], query) = request.list()?;
     let limit = query.limit()?;
-    let page = service.notifications(&asked.call, id, query.cursor(), limit).await?;
+    let page = service.notifications(&request.call, id, query.cursor(), limit).await?;
     let next = page.next_cursor.as_deref();
     let data = page.rows.iter().map(notification).collect();
     let body = NotificationsJson { data, unseen: page.unseen, next_cursor: next, has_more: next.is_some() };
-    linked(&asked, body, next, limit)
+    linked(&request, body, next, limit)
 }
 
-pub(super) async fn see(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let body: SeenBody = asked.optional_body()?;
-    let done = service.see_notifications(&asked.call, id, body.up_to.as_deref()).await?;
+pub(super) async fn see(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let body: SeenBody = request.optional_body()?;
+    let done = service.see_notifications(&request.call, id, body.up_to.as_deref()).await?;
     written(StatusCode::OK, SeenJson { seen: true, changed: done.changed }, &done.receipt)
 }
 
-pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let _: StreamQuery = asked.query()?;
-    let seat = asked.seat()?;
-    let stream = service.notification_stream(&asked.call, id, asked.last_event_id()?).await?;
-    Ok(sse::answer(seat, stream, move |mut stream| {
+pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let _: StreamQuery = request.query()?;
+    let stream_guard = request.stream()?;
+    let stream = service.notification_stream(&request.call, id, request.last_event_id()?).await?;
+    Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let told = service.next_told(&mut stream).await;

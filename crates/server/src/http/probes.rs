@@ -1,4 +1,4 @@
-//! Outside the API: is it alive, is it ready, what is it, what has it done.
+//! Outside the API: liveness, readiness, version, metrics.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json},
     openapi::{Access, Group, get},
+    response::{Answer, json},
 };
 use crate::front::Front;
 

@@ -7,13 +7,13 @@ use entourage_model::Code;
 use entourage_service::Service;
 
 use super::{
-    answer::Answer,
-    asked::Asked,
     body::Nothing,
     follows::{FollowJson, UnfollowJson, followed, unfollowed},
     jobs::{StartedJson, started},
     lists::{ListQuery, PageJson, page},
     openapi::{Access, Group, delete, get, post},
+    request::ApiRequest,
+    response::Answer,
 };
 
 pub(super) fn group() -> Group {
@@ -45,32 +45,32 @@ pub(super) fn group() -> Group {
     Group::new("Requests", "A private account accepts or rejects who asks to follow it.", operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ([target], query) = asked.list()?;
-    let found = service.follow_requests(&asked.call, target, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([target], query) = request.list()?;
+    let found = service.follow_requests(&request.call, target, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
-pub(super) async fn accept(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target, follower] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    followed(&service.accept(&asked.call, target, follower).await?)
+pub(super) async fn accept(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [target, follower] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    followed(&service.accept(&request.call, target, follower).await?)
 }
 
-pub(super) async fn accept_all(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    started(&service.accept_all(&asked.call, target).await?)
+pub(super) async fn accept_all(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [target] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    started(&service.accept_all(&request.call, target).await?)
 }
 
-pub(super) async fn reject(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target, follower] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    unfollowed(&service.reject(&asked.call, target, follower).await?)
+pub(super) async fn reject(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [target, follower] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    unfollowed(&service.reject(&request.call, target, follower).await?)
 }
 
-pub(super) async fn remove_follower(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target, follower] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    unfollowed(&service.remove_follower(&asked.call, target, follower).await?)
+pub(super) async fn remove_follower(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [target, follower] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    unfollowed(&service.remove_follower(&request.call, target, follower).await?)
 }

@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::{Nothing, clearable, present},
     jobs::{StartedJson, started},
     openapi::{
@@ -18,6 +16,8 @@ use super::{
         schema::{AvatarUrl, Id, Name, Time, Version},
     },
     relationships::RelationshipJson,
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -143,16 +143,16 @@ pub(super) fn group() -> Group {
     Group::new("Users", "Ids are the application's own.", operations)
 }
 
-pub(super) async fn put_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let patch = asked.optional_body::<UserBody>()?.patch()?;
-    answer(&service.put_user(&asked.call, id.clone(), patch).await?)
+pub(super) async fn put_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let patch = request.optional_body::<UserBody>()?.patch()?;
+    answer(&service.put_user(&request.call, id.clone(), patch).await?)
 }
 
-pub(super) async fn patch_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let patch = asked.body::<UserBody>()?.patch()?;
-    answer(&service.patch_user(&asked.call, id.clone(), patch).await?)
+pub(super) async fn patch_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let patch = request.body::<UserBody>()?.patch()?;
+    answer(&service.patch_user(&request.call, id.clone(), patch).await?)
 }
 
 fn answer(done: &UserWritten) -> Answer {
@@ -161,9 +161,9 @@ fn answer(done: &UserWritten) -> Answer {
     written(status, body, &done.receipt)
 }
 
-pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    json(StatusCode::OK, user(&service.get_user(&asked.call, id).await?))
+pub(super) async fn get_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    json(StatusCode::OK, user(&service.get_user(&request.call, id).await?))
 }
 
 fn user(view: &UserView) -> UserJson<'_> {
@@ -190,8 +190,8 @@ fn user(view: &UserView) -> UserJson<'_> {
     }
 }
 
-pub(super) async fn erase(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    started(&service.erase(&asked.call, id).await?)
+pub(super) async fn erase(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    started(&service.erase(&request.call, id).await?)
 }

@@ -1,5 +1,4 @@
-//! Checks that follow each other are asked for together: what memory knows is answered without waiting, and their cache
-//! misses overlap.
+//! Consecutive checks are answered together: from memory without waiting, with overlapping cache misses.
 
 use entourage_model::{Error, Key, Result, UserId};
 use entourage_service::{CHECKS_MAX, Call, Service};
@@ -7,7 +6,7 @@ use entourage_store::Answer;
 
 use super::{args::Args, encode::Out, key::user_id, parse::Span};
 
-/// What the reply to one command looks like.
+/// The form of a command's reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     Integer,
@@ -39,7 +38,7 @@ struct Question {
     words: usize,
 }
 
-/// The ids of every check of these commands, found when they are asked for.
+/// The ids of every check of these commands, parsed on demand.
 fn each<'a>(
     questions: &'a [Question],
     mut words: &'a [Span],
@@ -57,7 +56,7 @@ fn each<'a>(
 pub(super) struct Checks {
     pairs: Vec<(Key, Key)>,
     questions: Vec<Question>,
-    /// The words of all of them, for when memory does not know.
+    /// The words of all of them, for checks that memory cannot answer.
     words: Vec<Span>,
     found: Vec<Answer>,
 }
@@ -67,7 +66,7 @@ impl Checks {
         self.questions.is_empty()
     }
 
-    /// Takes a command in, if all its words name pairs and there is room.
+    /// Collects a command if all its words name pairs and there is room.
     #[inline]
     pub(super) fn add<'a>(
         &mut self,
@@ -98,7 +97,7 @@ impl Checks {
         true
     }
 
-    /// Answers from memory. False if it does not know all of it. `bytes` are those the spans are of.
+    /// Answers from memory. False if memory cannot answer everything. The spans point into `bytes`.
     pub(super) fn answer_now(&mut self, service: &Service, bytes: &[u8], out: &mut Out) -> bool {
         self.found.resize(self.pairs.len(), Answer::Unknown);
         service.peek_follows(&self.pairs, each(&self.questions, &self.words, bytes), &mut self.found);
@@ -109,7 +108,7 @@ impl Checks {
         true
     }
 
-    /// Answers what `answer_now` did not, or everything when it was not asked.
+    /// Answers what `answer_now` could not, or everything if it was not called.
     pub(super) async fn answer(&mut self, service: &Service, call: &Call, bytes: &[u8], out: &mut Out) {
         self.found.resize(self.pairs.len(), Answer::Unknown);
         match self.ask(service, call, bytes).await {
@@ -118,7 +117,7 @@ impl Checks {
         }
     }
 
-    /// The same answer for each.
+    /// The same error for each.
     pub(super) fn give_up(&mut self, error: &Error, out: &mut Out) {
         for _ in &self.questions {
             out.refusal(error);

@@ -1,5 +1,4 @@
-//! One connection as the commands see it: who asks, what it must not be older than, what is queued; and the way of
-//! every command from its words to its reply.
+//! The state of a connection (caller, token, transaction), and the way of every command from its words to its reply.
 
 use std::sync::Arc;
 
@@ -16,14 +15,14 @@ use super::{
     encode::{Out, Protocol},
     fail::{Done, Fail},
     limits::{ANSWER_TIMEOUT, Bounds, OUTPUT_BYTES},
-    measures::Tally,
+    metrics::Tally,
     parse::{Parser, Step},
     table::{COMMANDS, Class, Command, Run, find},
     transaction::Transaction,
     writes::Writes,
 };
 
-/// What is on its way to an answer.
+/// Replies and collected commands.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) out: Out,
@@ -34,20 +33,20 @@ pub(super) struct Work {
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) client: Arc<Client>,
-    /// Who is connected, without a user it acts for; `None` before `AUTH`.
+    /// The authenticated service; `None` before `AUTH`.
     pub(super) caller: Option<Caller>,
-    /// The frame of every request.
+    /// The context of every call of the service.
     pub(super) call: Call,
     pub(super) protocol: Protocol,
     pub(super) name: Box<str>,
-    /// What `CLIENT SETINFO` said: name and version of the library.
+    /// Name and version of the library, from `CLIENT SETINFO`.
     pub(super) library: [Box<str>; 2],
     pub(super) last_token: Option<Token>,
     pub(super) transaction: Option<Box<Transaction>>,
-    /// What `EXEC` has begun, and its next command.
+    /// The transaction that `EXEC` runs, and its next command.
     executing: Option<(Box<Transaction>, usize)>,
     pub(super) ending: bool,
-    /// The command before this one: most are alike.
+    /// The previous command: most are alike.
     last: usize,
     tally: Tally,
 }
@@ -77,12 +76,12 @@ impl Session {
         &self.shared.service
     }
 
-    /// What the parser may let through.
+    /// The parser's limits.
     fn bounds(&self) -> Bounds {
         self.shared.front.resp.bounds(self.caller.is_some())
     }
 
-    /// Answers what is in the input. True when it stopped because there is much to send first.
+    /// Answers the commands in the input. True if it stopped to send replies first.
     pub(super) async fn answer(&mut self, parser: &mut Parser, input: &[u8], at: &mut usize, work: &mut Work) -> bool {
         let mut bounds = self.bounds();
         let mut full = false;
@@ -125,7 +124,7 @@ impl Session {
             full = work.out.bytes.len() > OUTPUT_BYTES;
         }
         self.flush(input, work).await;
-        self.tally.flush(&self.shared.measures);
+        self.tally.flush(&self.shared.metrics);
         full && (self.executing.is_some() || !self.ending)
     }
 
@@ -133,7 +132,7 @@ impl Session {
         let is_last = COMMANDS.get(self.last).is_some_and(|command| command.is_named(name));
         let found = if is_last { Some(self.last) } else { find(name) };
         self.last = found.unwrap_or(self.last);
-        self.tally.add(found, &self.shared.measures);
+        self.tally.add(found, &self.shared.metrics);
         found
     }
 
@@ -145,7 +144,7 @@ impl Session {
             && self.collect(command, args, work)
     }
 
-    /// Takes a command in with those like it that came before. False if it has to be answered by itself.
+    /// Collects a command with those like it. False if it must be answered by itself.
     fn collect(&self, command: &Command, args: Args<'_>, work: &mut Work) -> bool {
         let Work { checks, writes, .. } = work;
         match command.run {
@@ -155,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Answers what was collected. `bytes` are those that the collected commands came from.
+    /// Answers collected commands, whose words point into `bytes`.
     async fn flush(&mut self, bytes: &[u8], work: &mut Work) {
         if !work.checks.is_empty() {
             let in_memory = matches!(self.call.actor, Actor::Service) && self.call.token.is_none();
@@ -210,10 +209,10 @@ impl Session {
         }
     }
 
-    /// What every command passes before it runs.
+    /// Checks that precede every command.
     fn admit(&mut self, found: Option<usize>, args: Args<'_>) -> Done<Admitted> {
         let Some((index, command)) = found.and_then(|index| Some((index, COMMANDS.get(index)?))) else {
-            // A browser that was led here speaks HTTP: whatever follows is not meant for this server.
+            // A browser that was tricked into connecting speaks HTTP: end the connection.
             self.ending |= args.is(0, "POST") || args.is(0, "HOST:");
             return Err(unknown(args).into());
         };
@@ -256,7 +255,7 @@ impl Session {
                 let answer = timeout(ANSWER_TIMEOUT, run(self, args, &mut work.out)).await;
                 answer.unwrap_or_else(|_| Err(Fail::Refused(late(command.class))))
             }
-            // Entered before it gets here.
+            // `admit` handles these.
             Run::Frame { .. } => Err("ERR out of place".into()),
         };
         if let Err(fail) = done {
@@ -274,7 +273,7 @@ impl Session {
         self.executing = Some((transaction, 0));
     }
 
-    /// Answers commands of a transaction until all are, or there is much to send first.
+    /// Answers commands of a transaction until the end, or until replies must be sent first.
     async fn execute_on(&mut self, work: &mut Work) {
         let Some((transaction, mut next)) = self.executing.take() else { return };
         while work.out.bytes.len() <= OUTPUT_BYTES
@@ -294,16 +293,16 @@ impl Session {
 const ABORTED_BY_EXEC: &str =
     "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
 
-/// What is to be done with a command that is in order.
+/// What to do with a valid command.
 pub(super) enum Admitted {
     Run(&'static Command),
     Queued,
     Exec,
     /// Answered with OK.
     Ok,
-    /// An error that leaves a transaction as it is, as in Redis.
+    /// An error that does not abort a transaction, as in Redis.
     OutOfPlace(&'static str),
-    /// An `EXEC` with words too many ends the transaction.
+    /// `EXEC` with too many words aborts the transaction.
     Abort,
 }
 

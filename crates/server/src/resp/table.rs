@@ -15,10 +15,10 @@ use super::{
     writes::Writes,
 };
 
-/// When a command is let through.
+/// When a command is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Asks the graph.
+    /// Reads the graph.
     Read,
     /// Changes the graph: not inside `MULTI`.
     Write,
@@ -56,7 +56,7 @@ impl Keys {
 pub(super) type Answering<'a> = Pin<Box<dyn Future<Output = Done> + Send + 'a>>;
 pub(super) type Later = for<'a> fn(&'a mut Session, Args<'a>, &'a mut Out) -> Answering<'a>;
 
-/// How a command is answered. What is in `out` after a failure is taken back.
+/// How a command is answered. A partial reply is discarded after a failure.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Run {
     /// From what the connection knows.
@@ -74,7 +74,7 @@ pub(super) enum Run {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// Words with the name; below zero: at least so many.
+    /// Words including the name; negative: at least this many.
     pub(super) arity: i8,
     pub(super) class: Class,
     pub(super) keys: Keys,
@@ -225,10 +225,10 @@ pub(super) static COMMANDS: &[Command] = &[
     ranges::ZSCORE,
 ];
 
-/// The longest name; what is longer is none.
+/// The longest name.
 const NAME_MAX_BYTES: usize = 16;
 
-/// Finds a command by its name, however its letters are written.
+/// Finds a command by its name, in any case.
 pub(super) fn find(name: &[u8]) -> Option<usize> {
     let mut capitals = [0; NAME_MAX_BYTES];
     let room = capitals.get_mut(..name.len())?;

@@ -1,4 +1,4 @@
-//! `MULTI` and `EXEC`: reads that wait for each other, kept as they came.
+//! The commands queued by `MULTI`, as they were sent.
 
 use super::{
     args::Args,
@@ -11,16 +11,16 @@ use super::{
 pub(super) struct Transaction {
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    /// The command's place in the table, and where its spans end.
+    /// The command's index in the table, and where its spans end.
     commands: Vec<(usize, usize)>,
-    /// Something that should have been queued was refused.
+    /// A command could not be queued.
     pub(super) failed: bool,
 }
 
 impl Transaction {
-    /// False when it is full.
+    /// False if it is full.
     pub(super) fn queue(&mut self, command: usize, args: Args<'_>) -> bool {
-        // Words cost memory, too, however short they are.
+        // Short words cost memory too.
         let words = (self.spans.len() + args.len()) * size_of::<Span>();
         let bytes: usize = args.rest(0).map(<[u8]>::len).sum();
         if self.commands.len() >= TRANSACTION_COMMANDS || self.bytes.len() + bytes + words > TRANSACTION_BYTES {

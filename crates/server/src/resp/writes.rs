@@ -1,4 +1,4 @@
-//! Writes that follow each other are under way together, so that one sync covers them; replies come in their order.
+//! Consecutive writes are submitted together, so that one sync covers them; replies keep their order.
 
 use entourage_model::{Error, Result, Token};
 use entourage_service::{BATCH_MAX, BatchOperation, Call, EdgeWritten, Service};
@@ -20,7 +20,7 @@ impl Writes {
         self.commands.is_empty()
     }
 
-    /// Takes a command in, if all its words name operations and there is room.
+    /// Collects a command if all its words are valid and there is room.
     pub(super) fn add(&mut self, say: Say, operations: impl ExactSizeIterator<Item = Option<BatchOperation>>) -> bool {
         let (before, count) = (self.operations.len(), operations.len());
         if before + count > BATCH_MAX {

@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("style.css");
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(super::document().to_string()));
 static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(page::render(&super::document(), STYLE)));
-/// Nothing may be loaded, run or framed; the one style is known by its hash.
+/// Nothing may be loaded, run or framed; the one style is allowed by its hash.
 static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(

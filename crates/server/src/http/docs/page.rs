@@ -1,4 +1,4 @@
-//! The document as one page of HTML. It reads nothing but the document, so it cannot say anything else.
+//! The document as one HTML page, made from nothing but the document.
 
 use std::fmt::Write;
 

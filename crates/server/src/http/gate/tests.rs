@@ -8,7 +8,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::{
-    auth::{Pass, ServiceKey},
+    auth::{ServiceKey, Validity},
     config::{Origin, Raw, Settings},
     http::{
         openapi::{Group, Operation, get, post},
@@ -101,7 +101,7 @@ async fn ask(world: &World, operations: Vec<Operation>, request: Request) -> Res
 async fn a_ticket_opens_a_stream_once_for_its_caller_and_nothing_else() {
     let world = World::new().await;
     let shown = async |request: Request| {
-        let caller = request.extensions().get::<Known>().unwrap().caller.clone();
+        let caller = request.extensions().get::<Authenticated>().unwrap().caller.clone();
         format!("{:?} {} {}", caller.actor, caller.admin, request.uri())
     };
     let operations = || {
@@ -113,7 +113,8 @@ async fn a_ticket_opens_a_stream_once_for_its_caller_and_nothing_else() {
     };
     let caller =
         || Caller { actor: Actor::User("alice".try_into().unwrap()), admin: false, credential: Credential::User };
-    let ticket = || world.front.access.ticket(Known { caller: caller(), pass: Pass::default() }).unwrap().text;
+    let ticket =
+        || world.front.access.ticket(Authenticated { caller: caller(), validity: Validity::default() }).unwrap().text;
     let ask = async |method: Method, uri: String, key: Option<&str>| {
         ask(&world, operations(), request(method, &uri, "203.0.113.7:1", key)).await
     };

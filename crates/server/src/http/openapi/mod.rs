@@ -1,4 +1,4 @@
-//! The API described from the code: one table of operations makes both the router and the document.
+//! One table of operations, from which both the router and the OpenAPI document are made.
 
 mod document;
 mod operation;

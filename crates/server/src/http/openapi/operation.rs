@@ -1,4 +1,4 @@
-//! An operation: a method on a path, who answers it, and what the document says about it.
+//! An operation: method, path, handler, policy and documentation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::policy::{Access, Policy};
 use crate::http::sse;
 
-/// What handlers are given besides the request.
+/// The state of handlers.
 pub(in crate::http) type App = Arc<Service>;
 
-/// For what looks at everything.
+/// For operations that read the whole store.
 const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 /// For lists of ids.
 const LARGE_BODY_MAX_BYTES: usize = 1024 * 1024;
 
-/// How a type says its schema.
+/// Makes the schema of a type.
 pub(super) type Described = fn(&mut SchemaGenerator) -> Schema;
 
-/// The operations of one subject, as one file has them.
+/// The operations of one subject.
 pub(in crate::http) struct Group {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
@@ -60,7 +60,7 @@ pub(super) struct Body {
     pub(super) schema: Described,
 }
 
-/// One way an operation succeeds.
+/// One successful response.
 pub(super) struct Answered {
     pub(super) status: StatusCode,
     pub(super) media: &'static str,
@@ -108,14 +108,14 @@ impl Operation {
         }
     }
 
-    /// The operation's id, which generators of clients make a method of, and one line for people.
+    /// The operation id, from which client generators make a method, and a summary.
     #[must_use]
     pub(in crate::http) const fn named(mut self, id: &'static str, summary: &'static str) -> Self {
         (self.id, self.summary) = (id, summary);
         self
     }
 
-    /// What one line cannot say, as Markdown.
+    /// A description beyond the summary, in Markdown.
     #[must_use]
     pub(in crate::http) const fn about(mut self, about: &'static str) -> Self {
         self.about = Some(about);
@@ -143,14 +143,14 @@ impl Operation {
         self
     }
 
-    /// A question that is asked with a body: no idempotency key, no token back.
+    /// A read that has a body: no idempotency key, no token in the response.
     #[must_use]
     pub(in crate::http) const fn reads(mut self) -> Self {
         self.writes = false;
         self
     }
 
-    /// The type that `Asked::query` reads.
+    /// The type that `ApiRequest::query` reads.
     #[must_use]
     pub(in crate::http) fn query<T: JsonSchema>(mut self) -> Self {
         self.query = Some(T::json_schema);
@@ -164,28 +164,28 @@ impl Operation {
         self.query::<T>()
     }
 
-    /// The answer says where what it made is found.
+    /// The response has a `Location`.
     #[must_use]
     pub(in crate::http) const fn located(mut self) -> Self {
         self.located = true;
         self
     }
 
-    /// The type that `Asked::body` reads.
+    /// The type that `ApiRequest::body` reads.
     #[must_use]
     pub(in crate::http) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(Body { required: true, schema: SchemaGenerator::subschema_for::<T> });
         self
     }
 
-    /// The type that `Asked::optional_body` reads, unless it is `Nothing`.
+    /// The type that `ApiRequest::optional_body` reads, unless it is `Nothing`.
     #[must_use]
     pub(in crate::http) fn optional_body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(Body { required: false, schema: SchemaGenerator::subschema_for::<T> });
         self
     }
 
-    /// One success and the type of its JSON.
+    /// A success with a JSON body.
     #[must_use]
     pub(in crate::http) fn answers<T: JsonSchema>(mut self, status: StatusCode, about: &'static str) -> Self {
         let schema = SchemaGenerator::subschema_for::<T>;
@@ -193,7 +193,7 @@ impl Operation {
         self
     }
 
-    /// One success in another form than a JSON object: text, a page, a stream.
+    /// A success that is not a JSON object: text, a page, a stream.
     #[must_use]
     pub(in crate::http) fn answers_as(mut self, media: &'static str, about: &'static str) -> Self {
         let schema = SchemaGenerator::subschema_for::<String>;
@@ -208,19 +208,19 @@ impl Operation {
         self.answers_as(sse::MEDIA, "A stream that does not end")
     }
 
-    /// Codes of this operation alone. What follows from its form (ids, body, query, write) is added by `problems`.
+    /// Codes of this operation alone. Those that follow from its form (ids, body, query, write) are added by `problems`.
     #[must_use]
     pub(in crate::http) fn refuses(mut self, codes: &[Code]) -> Self {
         self.refusals.extend_from_slice(codes);
         self
     }
 
-    /// The names in braces, in their order.
+    /// The names in braces, in order.
     pub(super) fn parameters(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
     }
 
-    /// Whether it is one of the API's own routes, which know actors, tokens and credentials.
+    /// Whether it is part of the API, with actors, tokens and credentials.
     pub(super) fn is_api(&self) -> bool {
         self.path.starts_with("/api/")
     }

@@ -1,5 +1,5 @@
-//! The values that stand in many bodies, as the document describes them: `#[schemars(with = "…")]` names them where
-//! the code has text or a type of the model.
+//! Schemas of values that many bodies share. `#[schemars(with = "…")]` names them where the code has text or a type of
+//! the model.
 #![allow(dead_code, reason = "these types are described, never made")]
 
 use std::borrow::Cow;

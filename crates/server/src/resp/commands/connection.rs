@@ -44,10 +44,10 @@ commands! {
         Run::Now(select);
 }
 
-/// The name under which Redis knows whoever shows a password alone.
+/// The user name of Redis clients that send a password alone.
 const DEFAULT_NAME: &[u8] = b"default";
 const NO_CLIENT_ID: &str = "ERR Invalid client ID";
-/// Of `CLIENT`.
+/// The subcommands of `CLIENT`.
 const SUBCOMMANDS: &[&str] = &["ID", "GETNAME", "SETNAME", "SETINFO", "INFO", "LIST", "NO-EVICT", "NO-TOUCH"];
 const TEXT_MAX_BYTES: usize = 64;
 const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -89,7 +89,7 @@ impl Session {
         }
         let found = access.service_key(text(key)).filter(|key| name == DEFAULT_NAME || name == key.name.as_bytes());
         let Some(key) = found else {
-            self.write_down_stranger();
+            self.audit_refusal();
             return Err(WRONG_PASS.into());
         };
         let credential = Credential::ServiceKey(key.name.as_str().into());
@@ -99,10 +99,10 @@ impl Session {
         Ok(())
     }
 
-    fn write_down_stranger(&self) {
+    fn audit_refusal(&self) {
         let front = &self.shared.front;
         let address = Some(self.client.address.ip());
-        let Some(left_out) = front.audit.strangers.write_down(address, Instant::now()) else { return };
+        let Some(left_out) = front.audit.throttle.admit(address, Instant::now()) else { return };
         front.audit.note(&Record {
             time: front.clock.now().to_rfc3339(),
             action: "authenticate",
@@ -118,7 +118,7 @@ impl Session {
         });
     }
 
-    /// Whoever acts for a user has that user's rights.
+    /// A service that acts for a user has that user's rights only.
     pub(super) fn act_for(&mut self, actor: Actor) {
         let caller = self.caller.clone().unwrap_or_default();
         let admin = caller.admin && actor == Actor::Service;
@@ -126,7 +126,7 @@ impl Session {
         self.call = Call { token, ..Call::from(Caller { actor, admin, ..caller }) };
     }
 
-    /// Nobody yet; in development, everybody.
+    /// Unauthenticated; in development mode, the service itself.
     pub(in crate::resp) fn forget_caller(&mut self) {
         let is_development = self.shared.front.access.is_development();
         self.caller = is_development.then(Caller::default);
@@ -161,7 +161,7 @@ impl Session {
                 return Err(format!("ERR Syntax error in HELLO option '{}'", text(args.get(at))).into());
             }
         }
-        // Only once all of it is understood.
+        // Only once all options are parsed.
         if let Some((user, key)) = credential {
             self.authenticate(user, key)?;
         }
@@ -281,7 +281,7 @@ impl Session {
     }
 }
 
-/// What may stand in a line about a client.
+/// Text that may appear in `CLIENT LIST`.
 fn visible(bytes: &[u8]) -> Done<Box<str>> {
     if bytes.len() > TEXT_MAX_BYTES || !bytes.iter().all(u8::is_ascii_graphic) {
         return Err(

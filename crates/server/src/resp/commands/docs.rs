@@ -1,4 +1,4 @@
-//! What the table says about itself: `COMMAND` and `EG.HELP`.
+//! The table as clients see it: `COMMAND` and `EG.HELP`.
 
 use super::{integer, no_subcommand};
 use crate::resp::{
@@ -92,7 +92,7 @@ fn info(spec: &Command, out: &mut Out) {
     out.array(10);
     out.text(&spec.name.to_ascii_lowercase());
     out.integer(spec.arity.into());
-    // Where its keys are, its own words tell.
+    // The positions of its keys depend on its words.
     let movable = (spec.keys == Keys::Counted).then_some(&"movablekeys");
     let flags = spec.flags();
     out.set(flags.len() + usize::from(movable.is_some()));
@@ -100,7 +100,7 @@ fn info(spec: &Command, out: &mut Out) {
     for number in spec.keys.positions() {
         out.integer(number.into());
     }
-    // Categories, tips, key specifications and subcommands, of which there are none.
+    // Categories, tips, key specifications and subcommands: none.
     out.set(0);
     (0..3).for_each(|_| out.array(0));
 }

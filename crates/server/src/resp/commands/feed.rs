@@ -1,4 +1,4 @@
-//! `EG.FEED`, and what commands on sorted sets ask of `feed:{u}`.
+//! `EG.FEED`, and the key `feed:{u}` for commands on sorted sets.
 
 use entourage_model::{Code, Error, ExternalId, Millis, UserId, Version};
 use entourage_service::{FeedPost, Limit, Order, Window};
@@ -51,19 +51,19 @@ impl Session {
         Ok(())
     }
 
-    /// How many posts a feed has, counted no further than `max`.
+    /// How many posts a feed has, counted up to `max`.
     pub(super) async fn feed_length(&self, id: &[u8], max: usize) -> Done<u64> {
         let window = Window { take: max, ..Window::ALL };
         let (posts, _) = self.feed_window(&user_id(id)?, window).await?;
         Ok(posts.len() as u64)
     }
 
-    /// Posts with their scores, and whether there are more. Ranks and counts of a part would be wrong ones.
+    /// Posts with their scores, and whether there are more. A partial feed is refused: its ranks would be wrong.
     pub(super) async fn feed_window(&self, reader: &UserId, window: Window) -> Done<(Vec<Scored>, bool)> {
         if window.order == Order::NewestFirst {
             return self.newest_posts(reader, window).await;
         }
-        // A feed is read from its newest post on: which are the oldest is known when all were read.
+        // Feeds are read newest first, so the oldest posts are known only after reading all.
         let all = Window { order: Order::NewestFirst, skip: 0, take: ROWS_MAX, ..window };
         let (mut posts, more) = self.newest_posts(reader, all).await?;
         if more && window.take > 0 {
@@ -106,11 +106,11 @@ impl Session {
                 return Ok(found);
             }
         }
-        // What is no id of a post is no member either, once it is clear that the reader may ask.
+        // An invalid post id is no member, but access is checked first.
         let id = text(post).parse().map_or(Version::ZERO, Version::from_bits);
         let post = if id.to_string().as_bytes() == post { id } else { Version::ZERO };
         match self.service().explain(&self.call, reader, post).await {
-            // A post has one name alone.
+            // A post with an external id is named by it alone.
             Ok(found) if is_external && found.external_id.is_some() => Ok(None),
             Ok(found) => Ok(found.because.is_shown().then(|| found.post.millis())),
             Err(error) if error.code() == Code::PostNotFound => Ok(None),

@@ -35,7 +35,7 @@ commands! {
         Run::Write { collect: collect_unfollow, alone: refuse_unfollow };
 }
 
-/// What it takes besides `QUIET` makes it answered by itself.
+/// With options other than `QUIET` it is answered by itself.
 fn collect_follow(writes: &mut Writes, args: Args<'_>) -> bool {
     let quiet = args.len() == 4 && args.is(3, "QUIET");
     if args.len() > 3 && !quiet {
@@ -91,7 +91,7 @@ fn say_followed(edge: &EdgeWritten, out: &mut Out) {
     out.text(&value.version.to_string());
 }
 
-/// What could not be collected has something wrong with it.
+/// What could not be collected is invalid.
 fn refuse_unfollow<'a>(_: &'a mut Session, args: Args<'a>, _: &'a mut Out) -> Answering<'a> {
     let wrong = || -> Done {
         user_id(args.get(1))?;
@@ -102,7 +102,7 @@ fn refuse_unfollow<'a>(_: &'a mut Session, args: Args<'a>, _: &'a mut Out) -> An
 }
 
 impl Session {
-    /// With what sets it apart from others, or with something wrong: else it would have been collected.
+    /// With options, or invalid: otherwise it would have been collected.
     async fn follow(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let (follower, target) = (user_id(args.get(1))?, user_id(args.get(2))?);
         let (mut quiet, mut challenge) = (None, None);

@@ -1,4 +1,4 @@
-//! Who is in several lists: `SINTER SINTERCARD ZINTER ZINTERCARD`.
+//! Intersections: `SINTER SINTERCARD ZINTER ZINTERCARD`.
 
 use entourage_model::UserId;
 use entourage_service::{ListName, Shared, UserRow, Window};
@@ -36,7 +36,7 @@ commands! {
 
 const NOT_BLOCKS: &str = "ERR block:{a} is read by itself: SMEMBERS, SISMEMBER, SSCAN";
 
-/// What one key brings to a score.
+/// What one key contributes to a score.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// The time in this list.
@@ -73,7 +73,7 @@ impl Keys {
     }
 }
 
-/// How the parts of a score become one.
+/// How the parts of a score are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Aggregate {
     #[default]
@@ -98,12 +98,12 @@ impl Aggregate {
             Self::Min => all.min(score),
             Self::Max => all.max(score),
         };
-        // Infinities of both signs are nothing together.
+        // Infinities of both signs sum to NaN, which counts as 0.
         scores.reduce(one).filter(|score| !score.is_nan()).unwrap_or_default()
     }
 }
 
-/// What may follow the keys of `ZINTER`.
+/// The options of `ZINTER`.
 #[derive(Debug, Default)]
 struct Options {
     weights: Vec<f64>,
@@ -176,7 +176,7 @@ impl Session {
 
     async fn sorted_inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let count = number_of_keys(args)?;
-        // Here Redis looks at the keys before it looks at what follows them.
+        // Redis checks the keys before the options here.
         Keys::named(args.rest(2).take(count))?;
         self.count_shared(args, count, out).await
     }
@@ -223,7 +223,7 @@ impl Session {
         Ok(())
     }
 
-    /// Who is in all lists, with their time in each. Refused where there are too many.
+    /// The members of all lists, with their time in each. Refused if there are too many.
     async fn shared(&self, keys: &Keys) -> Done<Vec<(UserId, Vec<i64>)>> {
         let (found, more): (Vec<_>, _) = match keys.lists.as_slice() {
             [(side, id)] => {
@@ -243,7 +243,7 @@ impl Session {
     }
 }
 
-/// How many keys commands on sorted sets say that they have.
+/// The `numkeys` of commands on sorted sets.
 fn number_of_keys(args: Args<'_>) -> Done<usize> {
     let count = usize::try_from(integer(args.get(1))?).unwrap_or(0);
     if count == 0 {

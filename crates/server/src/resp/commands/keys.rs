@@ -82,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is no string has no value here, as in Redis.
+    /// Keys of other types have no value here, as in Redis.
     async fn get_all(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         out.array(args.len() - 1);
         for key in args.rest(1) {
@@ -103,7 +103,7 @@ impl Session {
             _ => return Err(NoKey::WrongType.into()),
         };
         let count = self.length(side, &user_id(id)?).await;
-        // Who is not there has no count.
+        // A user who does not exist has no count.
         Ok(or_missing(count.map(Some))?.map_or(Value::Nothing, Value::Count))
     }
 
@@ -124,7 +124,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a key has anything: nothing is empty in Redis.
+    /// Whether a key exists: in Redis an empty set does not.
     async fn has(&self, key: Virtual<'_>) -> Done<bool> {
         Ok(match key {
             Virtual::Feed(id) => or_missing(self.feed_length(id, 1).await)? > 0,
@@ -133,7 +133,7 @@ impl Session {
         })
     }
 
-    /// As [`Self::has`]; what may not be looked at is taken for something.
+    /// As [`Self::has`]; hidden lists count as existing.
     async fn is_there(&self, key: Virtual<'_>) -> Done<bool> {
         match self.has(key).await {
             Err(Fail::Refused(error)) if matches!(error.code(), Code::ListsHidden | Code::Forbidden) => Ok(true),
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Nothing here expires, so that there is no time which `XX` or `GT` could go by.
+    /// Nothing here expires, so `XX` and `GT` never apply.
     async fn expire(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let has = |option: &str| (3..args.len()).any(|at| args.is(at, option));
         let (nx, xx, gt, lt) = (has("NX"), has("XX"), has("GT"), has("LT"));

@@ -1,4 +1,4 @@
-//! The commands, one file for each family: its rows of the table, what its words mean, and what it answers.
+//! The commands, one file per family: its rows of the table, parsing and execution.
 
 pub(super) mod connection;
 pub(super) mod docs;
@@ -18,13 +18,13 @@ use super::{
     fail::{Done, Fail, NOT_AN_INTEGER, SYNTAX},
 };
 
-/// A whole number as Redis takes it: in the one way it is written.
+/// An integer in canonical form, as Redis requires.
 fn integer(digits: &[u8]) -> Done<i64> {
     let number: Option<i64> = text(digits).parse().ok();
     number.filter(|number| number.to_string().as_bytes() == digits).ok_or(Fail::from(NOT_AN_INTEGER))
 }
 
-/// Who is not there has nothing, as a key in Redis that is not there.
+/// A user who does not exist has nothing, like a missing key in Redis.
 fn or_missing<T: Default>(found: Done<T>) -> Done<T> {
     match found {
         Err(Fail::Refused(error)) if error.code() == Code::UserNotFound => Ok(T::default()),
@@ -32,7 +32,7 @@ fn or_missing<T: Default>(found: Done<T>) -> Done<T> {
     }
 }
 
-/// What `CURSOR` and `LIMIT` say, from this word on.
+/// `CURSOR` and `LIMIT`, from this word on.
 fn page<'a>(args: Args<'a>, from: usize) -> Done<(Option<&'a str>, Option<&'a str>)> {
     let (mut cursor, mut limit) = (None, None);
     for at in (from..args.len()).step_by(2) {
@@ -45,7 +45,7 @@ fn page<'a>(args: Args<'a>, from: usize) -> Done<(Option<&'a str>, Option<&'a st
     Ok((cursor, limit))
 }
 
-/// What is wrong with a subcommand: there is none of that name, or it takes another number of words.
+/// The error for a subcommand that is unknown or has the wrong number of words.
 fn no_subcommand(args: Args<'_>, known: &[&str]) -> Fail {
     let command = text(args.get(0)).to_ascii_lowercase();
     match known.iter().find(|name| args.is(1, name)) {

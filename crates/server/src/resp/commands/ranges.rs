@@ -44,7 +44,7 @@ pub(super) const TOO_FAR: &str =
 const RANK_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const NO_LEX: &str = "ERR BYLEX is not supported: members are in the order of their times";
 
-/// What is read by rank and by time.
+/// Keys that are read by rank and by time.
 #[derive(Debug)]
 enum Sorted {
     List(ListName),
@@ -64,26 +64,26 @@ impl Sorted {
 pub(super) enum Member {
     User(UserId),
     Post(Version),
-    /// A post by the name that the application gave it.
+    /// A post by its external id.
     Named(ExternalId),
 }
 
 /// A member and its score.
 pub(super) type Scored = (Member, f64);
 
-/// Milliseconds are whole numbers, and few enough.
+/// Milliseconds are exact in a double.
 pub(super) fn score_of(time: Millis) -> f64 {
     time.to_unix() as f64
 }
 
-/// What a range goes by.
+/// What a range selects by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Rank,
     Score,
 }
 
-/// A range as its command asks for it.
+/// The options of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     by: By,
@@ -94,7 +94,7 @@ struct Form {
 }
 
 impl Form {
-    /// What follows key and bounds. Of a command that says nothing of its order or of what it goes by, words tell.
+    /// Parses what follows key and bounds; `fixed` is implied by the command's name.
     fn parse(args: Args<'_>, fixed: Option<(By, Order)>) -> Done<Self> {
         let (mut by, mut order, mut with_scores, mut limit) = (None, None, false, None);
         let is_open = fixed.is_none();
@@ -118,7 +118,7 @@ impl Form {
         }
         let said = (by.unwrap_or(By::Rank), order.unwrap_or(Order::OldestFirst));
         let (by, order) = fixed.unwrap_or(said);
-        // As Redis has it: a limit to all of them is none.
+        // As in Redis, a count of -1 is no limit.
         if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
             return Err(RANK_LIMIT.into());
         }
@@ -152,7 +152,7 @@ impl Session {
         Ok(())
     }
 
-    /// A range of a command that is named after its order and what it goes by, or of `ZRANGE`.
+    /// A range by rank or score; `fixed` as in [`Form::parse`].
     async fn range(&mut self, args: Args<'_>, fixed: Option<(By, Order)>, out: &mut Out) -> Done {
         let form = Form::parse(args, fixed)?;
         let rows = match form.by {
@@ -178,14 +178,14 @@ impl Session {
                 rows.truncate(rows.len().saturating_sub(from_end(stop)));
                 Ok(rows)
             }
-            // Both from the end: those are the first ones of the list the other way round.
+            // Both from the end: the first ones of the reversed list.
             (Err(_), Err(_)) => {
                 let (skip, end) = (from_end(stop), from_end(start) + 1);
                 let mut rows = self.ranks(sorted, order.reversed(), skip, end.saturating_sub(skip)).await?;
                 rows.reverse();
                 Ok(rows)
             }
-            // How far the beginning is from the end only the whole list tells.
+            // Needs the whole list to know how far the start is from the end.
             (Err(_), Ok(stop)) => {
                 let mut rows = self.ranks(sorted, order, 0, usize::MAX).await?;
                 let skip = rows.len().saturating_sub(from_end(start) + 1);
@@ -196,9 +196,9 @@ impl Session {
         }
     }
 
-    /// From this rank on, and none above the last that can be asked for.
+    /// From this rank on, up to the highest rank allowed.
     async fn ranks(&self, sorted: &Sorted, order: Order, skip: usize, take: usize) -> Done<Vec<Scored>> {
-        // Also of nothing: whether the list may be looked at is still to be found out.
+        // An empty range still checks access.
         let skip = if take == 0 { 0 } else { skip };
         let most = ROWS_MAX.min((ROWS_MAX + 1).saturating_sub(skip));
         self.window(sorted, Window { order, skip, take, ..Window::ALL }, most).await
@@ -222,9 +222,9 @@ impl Session {
         self.window(sorted, window, ROWS_MAX).await
     }
 
-    /// Refused when more than the most was asked for and is there.
+    /// Refused if more than `most` rows were requested and exist.
     async fn window(&self, sorted: &Sorted, window: Window, most: usize) -> Done<Vec<Scored>> {
-        // Behind the last rank that can be asked for it is enough to know whether there is anything.
+        // Beyond the highest rank it is enough to know whether there is anything.
         let most = if window.skip > ROWS_MAX { 0 } else { most };
         let bounded = Window { skip: window.skip.min(ROWS_MAX + 1), take: window.take.min(most), ..window };
         let (rows, more) = match sorted {
@@ -239,12 +239,12 @@ impl Session {
     }
 }
 
-/// How many members a rank below zero leaves behind it.
+/// How many members come after a negative rank.
 fn from_end(rank: i64) -> usize {
     usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX)
 }
 
-/// A score at an end of a range, in milliseconds.
+/// A bound of a score range, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     score: f64,
@@ -261,14 +261,14 @@ impl Bound {
         Ok(Self { score: score.ok_or(Fail::from("ERR min or max is not a float"))?, excluded })
     }
 
-    /// The greatest whole score below; `None` is no bound.
+    /// The greatest whole score within it; `None` is unbounded.
     fn newest(self) -> Option<i64> {
         let whole = self.score.floor();
         let below = if self.excluded && whole == self.score { whole - 1.0 } else { whole };
         (self.score != f64::INFINITY).then_some(below as i64)
     }
 
-    /// The least whole score above.
+    /// The least whole score within it.
     fn oldest(self) -> i64 {
         let whole = self.score.ceil();
         (if self.excluded && whole == self.score { whole + 1.0 } else { whole }) as i64

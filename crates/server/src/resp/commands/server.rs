@@ -1,4 +1,4 @@
-//! `INFO` and `CONFIG GET`: what clients and people ask a Redis for when they come.
+//! `INFO` and `CONFIG GET`, which clients send when they connect.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ commands! {
         Run::Later(|session, args, out| Box::pin(session.info(args, out)));
 }
 
-/// Some clients look for the version before they use what they know of it.
+/// Some clients choose features by version.
 const REDIS_VERSION: &str = "7.4.0";
 
 impl Session {
@@ -47,7 +47,7 @@ impl Session {
                 ),
             ),
             ("Clients", format!("connected_clients:{connected}\r\nmaxclients:{max}\r\n")),
-            ("Stats", format!("total_commands_processed:{}\r\n", shared.measures.total())),
+            ("Stats", format!("total_commands_processed:{}\r\n", shared.metrics.total())),
             ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
             ("Keyspace", String::new()),
         ];
@@ -72,7 +72,7 @@ impl Session {
         }
         let limits = &self.shared.front.resp;
         let settings = [
-            // Writes are durable when they are answered, and there are no snapshots to tune.
+            // Writes are durable when answered, and there are no snapshots.
             ("appendonly", "yes".to_owned()),
             ("appendfsync", "always".to_owned()),
             ("save", String::new()),

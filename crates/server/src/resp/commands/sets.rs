@@ -19,7 +19,7 @@ use crate::resp::{
 
 commands! {
     SADD "SADD" -3 Write First Sets "following:{a} b …"
-        "Follows each: how many were added to the list; a request to a private account is made, but added only when it is accepted; if one is refused an error that says how many were applied, and those stay"
+        "Follows each: how many were added to the list; a request to a private account is made, but added only when it is accepted; if one is refused an error that says how many were applied, and those guard"
         Run::Write { collect: collect_follows, alone: refuse_write };
     SCARD "SCARD" 2 Read First Sets "key"
         "How many, as far as the viewer may know; members of `mutual:` and `common_following:` are counted one by one"
@@ -41,9 +41,9 @@ commands! {
         Run::Later(|session, args, out| Box::pin(session.scan(args, out)));
 }
 
-/// Rows of a piece, unless `COUNT` says otherwise.
+/// The default of `COUNT`.
 const SCAN_COUNT: usize = 10;
-/// Ids have at most 128; what a match costs grows with both.
+/// Ids have at most 128 bytes; the cost of a match grows with both.
 const PATTERN_BYTES: usize = 512;
 const SCAN_COUNT_MAX: usize = 1_000;
 
@@ -148,7 +148,7 @@ fn say_written(results: &mut Results, count: usize, out: &mut Out) {
         match results.next() {
             Ok(edge) => {
                 applied += 1;
-                // As of a set: a request is in no list before it is accepted.
+                // As in a set: a request is in no list before it is accepted.
                 changed += usize::from(edge.listed);
             }
             Err(error) => refused = refused.or(Some(error)),
@@ -168,7 +168,7 @@ fn with_detail(error: &Error, more: &str) -> Error {
     }
 }
 
-/// A write that could not be collected cannot be sent at all: says why.
+/// The error for a write that could not be collected, which is always invalid.
 fn refuse_write<'a>(_: &'a mut Session, args: Args<'a>, _: &'a mut Out) -> Answering<'a> {
     let wrong = || -> Done {
         match parse(args.get(1))? {
@@ -203,7 +203,7 @@ impl Session {
         Ok(())
     }
 
-    /// What could not be collected: it is refused, or it is no list that is asked for.
+    /// Checks that could not be collected: invalid, or of another set than a list.
     async fn which(&self, args: Args<'_>) -> Done<Vec<bool>> {
         let of = Members::named(args.get(1))?;
         let members: Vec<UserId> = args.rest(2).map(user_id).collect::<Result<_>>()?;
@@ -229,7 +229,7 @@ impl Session {
         Ok(())
     }
 
-    /// How many members a key has; those that have to be looked for are counted up to `max`.
+    /// How many members a key has; intersections are counted up to `max`.
     pub(super) async fn count_of(&self, key: Virtual<'_>, max: usize) -> Done<u64> {
         Ok(match Members::of(key)? {
             Members::List((side, id)) => self.length(side, &id).await?,
@@ -252,7 +252,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refused where there are too many.
+    /// Refused if there are too many.
     async fn all_of(&self, of: Members) -> Done<Vec<UserId>> {
         let (ids, more) = match of {
             Members::List((side, id)) => {
@@ -266,7 +266,7 @@ impl Session {
         if more { Err(TOO_LONG.into()) } else { Ok(ids) }
     }
 
-    /// Who is in all of these lists. Refused where there are too many.
+    /// The members of all of these lists. Refused if there are too many.
     pub(super) async fn in_all(&self, lists: &[ListName]) -> Done<Vec<UserId>> {
         let found = self.service().intersection(&self.call, lists, ROWS_MAX + 1).await?;
         if found.len() > ROWS_MAX { Err(TOO_LONG.into()) } else { Ok(found) }
@@ -318,7 +318,7 @@ impl Session {
         Ok(())
     }
 
-    /// Some members, and the cursor for the next ones. What is no list comes in one piece, as a small set does in Redis.
+    /// Some members, and the next cursor. Other sets than lists come in one piece, like a small set in Redis.
     async fn piece_of(&self, of: Members, from: Option<Mark>, about: usize) -> Done<(Vec<UserId>, i64)> {
         let Members::List((side, id)) = of else {
             let ids = self.all_of(of).await?;
