@@ -17,7 +17,7 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
         NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(Lines(std::io::stderr()));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(what_is_logged(settings)));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    let text = match settings.log_format {
+    let text = match settings.logging_format {
         LogFormat::Auto => terminal,
         LogFormat::Json => false,
         LogFormat::Text => true,
@@ -51,7 +51,7 @@ impl Write for Lines {
 
 fn what_is_logged(settings: &Settings) -> String {
     // The migration library logs each step, with paths of the build machine.
-    let quiet = settings.log_level.min(LevelFilter::WARN);
-    let access = if settings.log_access { "" } else { ",entourage::access=off" };
-    format!("{},refinery={quiet},refinery_core={quiet}{access}", settings.log_level)
+    let quiet = settings.logging_level.min(LevelFilter::WARN);
+    let access = if settings.logging_access { "" } else { ",entourage::access=off" };
+    format!("{},refinery={quiet},refinery_core={quiet}{access}", settings.logging_level)
 }

@@ -53,9 +53,9 @@ pub struct Settings {
     pub log_retention: Duration,
     pub log_retain_bytes: u64,
     pub log_segment_bytes: u64,
-    pub log_format: LogFormat,
-    pub log_level: LevelFilter,
-    pub log_access: bool,
+    pub logging_format: LogFormat,
+    pub logging_level: LevelFilter,
+    pub logging_access: bool,
     pub checkpoint_entries: u64,
     pub idempotency_ttl: Duration,
     pub history_retention: Duration,
@@ -140,16 +140,16 @@ impl Settings {
             log_segment_bytes: raw.checked("log.segment_bytes", "a size from 64KiB to 1GiB", |text| {
                 bytes(text).filter(|size| (64 << 10..=1 << 30).contains(size))
             })?,
-            log_format: raw.checked("log.format", "auto, json or text", |text| match text {
+            logging_format: raw.checked("logging.format", "auto, json or text", |text| match text {
                 "auto" => Some(LogFormat::Auto),
                 "json" => Some(LogFormat::Json),
                 "text" => Some(LogFormat::Text),
                 _ => None,
             })?,
-            log_level: raw.checked("log.level", "off, error, warn, info, debug or trace", |text| {
+            logging_level: raw.checked("logging.level", "off, error, warn, info, debug or trace", |text| {
                 text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_lowercase()))
             })?,
-            log_access: raw.checked("log.access", "true or false", |text| text.parse().ok())?,
+            logging_access: raw.checked("logging.access", "true or false", |text| text.parse().ok())?,
             checkpoint_entries: raw.checked("checkpoint.entries", "a whole number from 1 to 10^12", |text| {
                 count(text).filter(|entries| *entries > 0)
             })?,
@@ -305,10 +305,10 @@ mod tests {
             ("log.retention", "0d"),
             ("log.retain_bytes", "16GB"),
             ("log.segment_bytes", "1KiB"),
-            ("log.format", "xml"),
-            ("log.level", "loud"),
-            ("log.level", "3"),
-            ("log.access", "1"),
+            ("logging.format", "xml"),
+            ("logging.level", "loud"),
+            ("logging.level", "3"),
+            ("logging.access", "1"),
             ("checkpoint.entries", "0"),
             ("idempotency.ttl", "a day"),
             ("memory.budget", "0"),

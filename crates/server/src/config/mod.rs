@@ -20,6 +20,8 @@ pub use units::{DURATION_MAX, duration};
 pub enum ConfigError {
     #[error("{origin}: there is no setting {name}; `entourage config print` lists them all")]
     Unknown { name: String, origin: String },
+    #[error("{origin}: {name} is called {new} now")]
+    Renamed { name: String, new: &'static str, origin: String },
     #[error("{origin}: {name} = {text:?} is not valid: expected {expected}")]
     Invalid { name: &'static str, text: String, expected: &'static str, origin: String },
     #[error("{file}: {detail}")]

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use config::{FileFormat, Source, Value, ValueKind};
 
-use super::{ConfigError, SETTINGS, secrets::without_secrets, table::find};
+use super::{
+    ConfigError, SETTINGS,
+    secrets::without_secrets,
+    table::{find, renamed},
+};
 
 const ENVIRONMENT_PREFIX: &str = "ENTOURAGE_";
 
@@ -56,7 +60,11 @@ impl Raw {
     /// A later call beats an earlier one.
     pub fn set(&mut self, name: &str, text: impl Into<String>, origin: Origin) -> Result<(), ConfigError> {
         let Some(setting) = find(name) else {
-            return Err(ConfigError::Unknown { name: name.to_owned(), origin: origin.to_string() });
+            let (name, origin) = (name.to_owned(), origin.to_string());
+            return Err(match renamed(&name) {
+                Some(new) => ConfigError::Renamed { name, new, origin },
+                None => ConfigError::Unknown { name, origin },
+            });
         };
         self.0.insert(setting.name, RawValue { text: text.into(), origin });
         Ok(())
@@ -170,9 +178,9 @@ mod tests {
             address.replace(canary, "…")
         );
         let mut raw = Raw::default();
-        raw.set("log.level", address, Origin::Flag("--set")).unwrap();
-        let error = raw.checked("log.level", "a level", |_| None::<()>).unwrap_err().to_string();
-        assert!(error.contains("log.level") && !error.contains(canary), "{error}");
+        raw.set("logging.level", address, Origin::Flag("--set")).unwrap();
+        let error = raw.checked("logging.level", "a level", |_| None::<()>).unwrap_err().to_string();
+        assert!(error.contains("logging.level") && !error.contains(canary), "{error}");
         for broken in ["\"", " \"\"", "\"\nurl = 7", " ]"] {
             let toml = format!("[store]\nurl = \"{address}{broken}\n");
             let error = raw.read_toml(&toml, "a.toml").map(|()| Settings::check(&raw)).err();
@@ -194,6 +202,11 @@ mod tests {
         let variable = [("ENTOURAGE_HTTP__LISTN".to_owned(), "x".to_owned())];
         let error = raw.read_environment(variable.into_iter()).unwrap_err().to_string();
         assert!(error.contains("http.listn") && error.contains("ENTOURAGE_HTTP__LISTN"), "{error}");
+        let error = raw.read_toml("[log]\nlevel = \"warn\"\n", "a.toml").unwrap_err().to_string();
+        assert_eq!(error, "a.toml: log.level is called logging.level now");
+        let variable = [("ENTOURAGE_LOG__FORMAT".to_owned(), "json".to_owned())];
+        let error = raw.read_environment(variable.into_iter()).unwrap_err().to_string();
+        assert_eq!(error, "environment variable ENTOURAGE_LOG__FORMAT: log.format is called logging.format now");
         for (variable, fine) in [("ENTOURAGE_HTTP_LISTEN", false), ("ENTOURAGE_TEST_PLACE", true)] {
             let read = raw.read_environment([(variable.to_owned(), "x".to_owned())].into_iter());
             assert_eq!(read.is_ok(), fine, "{variable}");
