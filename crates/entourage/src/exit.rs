@@ -11,15 +11,15 @@ const USAGE: u8 = 2;
 const NOT_FOUND: u8 = 3;
 const UNREACHABLE: u8 = 4;
 
-/// Prints what went wrong, if anything, and chooses the code.
+/// Prints the error, if there is one, and chooses the code.
 pub(crate) fn code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    // Nobody is left to hear about a standard error that cannot be written to.
+    // Nothing to do if standard error cannot be written.
     let _ = writeln!(std::io::stderr(), "error: {}", text(&error));
     ExitCode::from(number(&error))
 }
 
-/// What went wrong and why, each thing said once: an error often repeats what its cause says.
+/// The error with its causes, without repetition: an error often includes the text of its cause.
 fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -40,8 +40,7 @@ fn number(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
         return USAGE;
     }
-    // A folder that another process has open is out of reach until that ends; whatever else is wrong with a folder of
-    // this machine is a failure.
+    // A folder in use by another process is unreachable for now; any other problem with a local folder is a failure.
     if let Some(fault) = error.chain().find_map(|cause| cause.downcast_ref::<Fault>()) {
         return if matches!(fault, Fault::InUse(_)) { UNREACHABLE } else { FAILURE };
     }

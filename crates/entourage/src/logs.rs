@@ -1,4 +1,4 @@
-//! Logs on standard error, as the settings say. `RUST_LOG`, where it is set, chooses what is logged instead.
+//! Logging to standard error as configured; `RUST_LOG` overrides the filter.
 
 use std::io::{IsTerminal, Stderr, Write};
 
@@ -7,23 +7,22 @@ use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
-/// When whoever reads the logs is slower than they come, lines beyond these are lost: a server that waits for its
-/// log is down.
+/// Lines beyond these are lost if the reader is slow: a server must not block on its log.
 const LINES_WAITING_MAX: usize = 16_384;
 
-/// What is logged is written by a thread of its own, until what is returned goes.
+/// Lines are written by a thread that ends when the guard is dropped.
 pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     let terminal = std::io::stderr().is_terminal();
     let (writer, guard) =
         NonBlockingBuilder::default().buffered_lines_limit(LINES_WAITING_MAX).finish(Lines(std::io::stderr()));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(what_is_logged(settings)));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    let text = match settings.log_format {
+    let text = match settings.logging_format {
         LogFormat::Auto => terminal,
         LogFormat::Json => false,
         LogFormat::Text => true,
     };
-    // A second start in one process keeps the first one's logs.
+    // A second start in one process keeps the first subscriber.
     let _ = if text {
         logs.with_ansi(terminal).with_target(false).try_init()
     } else {
@@ -32,7 +31,7 @@ pub(crate) fn start(settings: &Settings) -> WorkerGuard {
     guard
 }
 
-/// Whole lines, as standard error takes them: others write to it, too.
+/// Writes whole lines, because other threads write to standard error too.
 struct Lines(Stderr);
 
 impl Write for Lines {
@@ -51,8 +50,8 @@ impl Write for Lines {
 }
 
 fn what_is_logged(settings: &Settings) -> String {
-    // The migration library tells of each step, with paths of the machine that built it.
-    let quiet = settings.log_level.min(LevelFilter::WARN);
-    let access = if settings.log_access { "" } else { ",entourage::access=off" };
-    format!("{},refinery={quiet},refinery_core={quiet}{access}", settings.log_level)
+    // The migration library logs each step, with paths of the build machine.
+    let quiet = settings.logging_level.min(LevelFilter::WARN);
+    let access = if settings.logging_access { "" } else { ",entourage::access=off" };
+    format!("{},refinery={quiet},refinery_core={quiet}{access}", settings.logging_level)
 }

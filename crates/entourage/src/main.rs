@@ -1,8 +1,9 @@
-//! The one binary: reads arguments, runs one command, says by its exit code how that went.
+//! The one binary: parses arguments, runs one command, and exits with its code.
 
 mod commands;
 mod exit;
 mod logs;
+mod output;
 mod settings;
 
 use std::process::ExitCode;

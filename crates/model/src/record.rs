@@ -16,6 +16,7 @@ pub enum Space {
     GroupMember = 1,
     Seen = 2,
     Job = 3,
+    /// Written by no operation of the service; the number stays, because golden folders hold records of it.
     Notification = 4,
     /// One for each import that came to its end.
     Import = 5,

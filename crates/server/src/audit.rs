@@ -1,6 +1,6 @@
-//! The audit log: one JSON object a line for each block, each action of an admin and each caller who was not let in,
-//! written before the answer goes out. It holds no credential, and whatever a client sends stays within its field. No
-//! level of the process's own log leaves a record out, and one that could not be written is counted.
+//! The audit log: one JSON object per line for each block, each admin action and each rejected caller, written before
+//! the response is sent. It holds no credentials, and client input never leaves its field. Records do not depend on
+//! the log level; a record that cannot be written is counted.
 
 mod standard_error;
 
@@ -18,17 +18,17 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use self::standard_error::StandardError;
-use crate::{config::ConfigError, strangers::Strangers};
+use crate::{audit_throttle::AuditThrottle, config::ConfigError};
 
-/// How long an answer waits for its record to be written.
+/// How long a response waits for its record.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Who did what to whom, from where, and what came of it.
+/// Who did what to whom, from where, with which result.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Record<'a> {
     pub(crate) time: String,
     pub(crate) action: &'a str,
-    /// The acting user; `None` is a service for nobody in particular, or nobody who is known.
+    /// The acting user; `None` for a service or an unknown caller.
     pub(crate) actor: Option<&'a str>,
     pub(crate) credential: &'a str,
     /// The name of a service key.
@@ -40,7 +40,7 @@ pub(crate) struct Record<'a> {
     pub(crate) result: &'a str,
     pub(crate) request_id: &'a str,
     pub(crate) source: &'a str,
-    /// Records of the same address that were left out since its last.
+    /// Records of this address suppressed since its last one.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) left_out: u64,
 }
@@ -50,11 +50,11 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Without a file the records go to standard error, beside the lines of the process's own log.
+/// Without a file, records go to standard error.
 #[derive(Default)]
 pub struct Audit {
     sink: Sink,
-    pub(crate) strangers: Strangers,
+    pub(crate) throttle: AuditThrottle,
 }
 
 enum Sink {
@@ -71,7 +71,7 @@ impl Default for Sink {
 
 struct Appended {
     file: File,
-    /// A line was begun and not finished: the next one must not go on in it.
+    /// A line was partly written: the next record starts a new one.
     is_torn: bool,
 }
 
@@ -87,10 +87,10 @@ impl Appended {
     }
 }
 
-/// What became of a record so far.
+/// The state of a record.
 enum Handed {
     Written(bool),
-    /// Whether it was written is said here.
+    /// Receives whether it was written.
     Waiting(oneshot::Receiver<bool>),
 }
 
@@ -100,14 +100,14 @@ impl Audit {
         let broken =
             |error: std::io::Error| ConfigError::File { file: path.display().to_string(), detail: error.to_string() };
         let appended = Appended { file: append(path).map_err(broken)?, is_torn: false };
-        Ok(Self { sink: Sink::File(path.to_owned(), appended.into()), strangers: Strangers::default() })
+        Ok(Self { sink: Sink::File(path.to_owned(), appended.into()), throttle: AuditThrottle::default() })
     }
 
     pub(crate) fn nowhere() -> Self {
-        Self { sink: Sink::Nowhere, strangers: Strangers::default() }
+        Self { sink: Sink::Nowhere, throttle: AuditThrottle::default() }
     }
 
-    /// Whether it could be opened. A file that is there for that alone goes again.
+    /// Whether the file can be opened. Removes it again if this created it.
     pub(crate) fn check(path: Option<&Path>) -> Result<(), ConfigError> {
         let was_there = path.is_none_or(Path::exists);
         Self::open(path)?;
@@ -117,7 +117,7 @@ impl Audit {
         Ok(())
     }
 
-    /// After the file was moved away.
+    /// After log rotation.
     pub(crate) fn reopen(&self) {
         let Sink::File(path, appended) = &self.sink else { return };
         match (append(path), appended.lock()) {
@@ -127,7 +127,7 @@ impl Audit {
         }
     }
 
-    /// Returns when the record is written, or when that has failed or takes too long; whether it is.
+    /// Waits until the record is written, has failed or timed out; returns whether it is written.
     pub(crate) async fn write(&self, record: &Record<'_>) -> bool {
         let written = match self.hand_over(record, true) {
             Handed::Written(written) => written,
@@ -145,7 +145,7 @@ impl Audit {
         written
     }
 
-    /// Where nobody waits for an answer.
+    /// Writes without waiting.
     pub(crate) fn note(&self, record: &Record<'_>) {
         if let Handed::Written(false) = self.hand_over(record, false) {
             not_written();

@@ -1,4 +1,4 @@
-//! What stands before the routes: who may connect and ask, over what, and where that is written down.
+//! What both protocols share in front of the service: connection limits, authentication, TLS and the audit log.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -12,16 +12,16 @@ use crate::{
     auth::Access,
     config::{ConfigError, Settings},
     resp::RespLimits,
-    stopping::Stopping,
+    shutdown::Shutdown,
     streams::{StreamLimits, Streams},
     tls::Tls,
 };
 
-/// How many may be connected.
+/// Connection limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
     pub max: usize,
-    /// Of one address; loopback is not counted. `None` is no limit.
+    /// Per address, except loopback. `None` is no limit.
     pub per_address: Option<usize>,
 }
 
@@ -36,12 +36,12 @@ pub struct Front {
     pub audit: Audit,
     pub tls: Option<Tls>,
     pub connections: Connections,
-    /// Sites whose pages may call.
+    /// Origins whose pages may call.
     pub cors_origins: Vec<String>,
     pub streams: Arc<Streams>,
     pub resp: RespLimits,
     pub clock: Arc<dyn Clock>,
-    pub stopping: Stopping,
+    pub shutdown: Shutdown,
 }
 
 impl Front {
@@ -55,17 +55,17 @@ impl Front {
             streams: Arc::new(Streams::new(settings.streams)),
             resp: settings.resp,
             clock,
-            stopping: Stopping::default(),
+            shutdown: Shutdown::default(),
         })
     }
 
-    /// Refuses what `open` refuses, and leaves no file behind.
+    /// Fails where `open` would, and leaves no file behind.
     pub fn check(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
         Audit::check(settings.audit_file.as_deref())?;
         Self::open(&Settings { audit_file: None, ..settings.clone() }, clock)
     }
 
-    /// Without credentials anybody who can connect may do anything, so only this machine may connect.
+    /// Without credentials everybody who can connect may do everything, so only loopback is allowed.
     pub fn may_listen(&self, address: SocketAddr, flag: &str) -> Result<(), String> {
         if !self.access.is_development() || is_this_machine(address.ip()) {
             return Ok(());
@@ -78,21 +78,21 @@ impl Front {
         ))
     }
 
-    /// Nothing is configured: everybody on this machine may do everything, and records of it go nowhere. For tests.
+    /// Development mode without an audit log, for tests.
     pub fn development(clock: Arc<dyn Clock>) -> Self {
         let access = Access::development(Arc::clone(&clock));
         let (connections, resp) = (Connections::default(), RespLimits::default());
-        let (streams, stopping) = (Arc::new(Streams::new(StreamLimits::default())), Stopping::default());
+        let (streams, shutdown) = (Arc::new(Streams::new(StreamLimits::default())), Shutdown::default());
         let (audit, cors_origins) = (Audit::nowhere(), Vec::new());
-        Self { access, audit, tls: None, connections, cors_origins, streams, resp, clock, stopping }
+        Self { access, audit, tls: None, connections, cors_origins, streams, resp, clock, shutdown }
     }
 
-    /// Settings whose files cannot be read as they are now, so that older ones are in use.
+    /// Settings whose files cannot be reloaded, so that their previous content is in use.
     pub(crate) fn stale(&self) -> Vec<&'static str> {
         self.access.stale().chain(self.tls.as_ref().and_then(Tls::stale)).collect()
     }
 
-    /// Reads keys and certificates again, and opens the audit log anew.
+    /// Reloads keys and certificates, and reopens the audit log.
     pub fn reload(&self) {
         self.access.reload();
         self.audit.reopen();
@@ -102,12 +102,12 @@ impl Front {
     }
 }
 
-/// Whether this is the same machine, however its address is written.
+/// Whether this is loopback, in any notation.
 pub(crate) fn is_this_machine(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Whoever has one address of IPv6 has 2⁶⁴ of them.
+/// An IPv6 client usually has a whole /64.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),

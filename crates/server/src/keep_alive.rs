@@ -1,5 +1,5 @@
-//! How long a connection may take to ask. The first request, and each that has begun, must come soon; between requests
-//! there is more time, so that clients and proxies can keep their connections.
+//! Header timeouts. The first request, and the rest of each one that has begun, must arrive soon; between requests there
+//! is more time, so that clients and proxies can keep connections open.
 
 use std::{
     future::Future,
@@ -15,14 +15,14 @@ use std::{
 use hyper::rt::{Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 
-/// Between an answer and the first byte of the next request.
+/// Between a response and the first byte of the next request.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
 /// What a connection has received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     bytes: AtomicU64,
-    /// A request with all its headers.
+    /// Whether a whole request head has arrived.
     request: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Received {
     }
 }
 
-/// The clock of the time in which headers must come.
+/// The timer of hyper's header timeout.
 pub(crate) struct HeaderTimer {
     pub(crate) received: Arc<Received>,
     pub(crate) timeout: Duration,
@@ -55,7 +55,7 @@ impl Timer for HeaderTimer {
         tokio::time::Instant::now().into_std()
     }
 
-    /// Asked for when the headers of a request are to be read next.
+    /// Called when the headers of a request are read next.
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
         let has_begun = !self.received.has_request();
         let deadline = if has_begun { deadline } else { self.now() + KEEP_ALIVE };

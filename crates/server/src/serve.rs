@@ -1,4 +1,4 @@
-//! Serving: accept connections, answer on each, stop without losing an answer.
+//! Serving: accepts connections, answers on each, and shuts down without losing a response.
 
 use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
@@ -20,20 +20,20 @@ use tokio::{
 use tower::Service as _;
 
 use crate::{
+    connection_limits::CountLimit,
     front::Front,
     http::{self, Peer, Reserved},
     keep_alive::{HeaderTimer, Received},
     metrics,
-    patience::Patience,
-    places::Places,
     resp::Resp,
+    write_timeout::WriteTimeout,
 };
 
 const HEADERS_MAX: usize = 64;
-/// Of one connection: the head of a request, and what waits for a client that does not read.
+/// Per connection: the head of a request, and output for a client that does not read.
 const BUFFER_BYTES: usize = 128 << 10;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Beyond `http.connections_max`, for probes and admins alone; they ask soon.
+/// Beyond `http.connections_max`, for probes and admins; they send their request soon.
 const RESERVED_CONNECTIONS: usize = 16;
 const RESERVED_HEADER_READ_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,11 +44,11 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 /// Why serving ended.
 #[derive(Debug)]
 pub enum Stopped {
-    /// The shutdown signal came; everything is on disk.
+    /// Shutdown was requested; everything is on disk.
     AsAsked,
     /// The store's writer failed for good.
     Poisoned(String),
-    /// What goes on beside requests ended before it was told to.
+    /// The background work ended before shutdown.
     WorkEnded(String),
     /// The store could not be closed cleanly.
     CloseFailed(Error),
@@ -83,7 +83,7 @@ async fn bind_for(address: SocketAddr, front: &Front, flag: &str) -> io::Result<
     TcpListener::bind(address).await.map_err(named)
 }
 
-/// Answers until `shutdown` completes or the store is poisoned, then finishes what has begun and closes the store.
+/// Serves until `shutdown` completes or the store is poisoned, then finishes requests in flight and closes the store.
 pub async fn serve(
     listeners: impl Into<Listeners>,
     service: Arc<Service>,
@@ -101,20 +101,20 @@ pub async fn serve(
     let early = tokio::select! {
         () = accept(&listeners.http, &front, router, &connections) => None,
         () = accept_resp(listeners.resp.as_ref(), &resp) => None,
-        () = front.streams.look_after(&front.access) => None,
+        () = front.streams.end_invalid(&front.access) => None,
         () = shutdown => None,
         reason = poisoning(&*store) => Some(Stopped::Poisoned(reason)),
-        // Without it feeds stand still and nobody would know.
+        // Without it feeds would stand still unnoticed.
         ended = &mut background => Some(Stopped::WorkEnded(how_it_ended(ended))),
     };
     drop(listeners);
-    front.stopping.begin();
+    front.shutdown.begin();
     service.end_streams();
     let finishing = async { tokio::join!(connections.shutdown(), resp.stop()) };
     if timeout(STOP_TIMEOUT, finishing).await.is_err() {
         tracing::warn!("some connections did not finish within {} s", STOP_TIMEOUT.as_secs());
     }
-    // It was told to end; what it has begun is finished before the store is closed.
+    // It was told to end; it finishes its current step before the store is closed.
     if !background.is_finished() && timeout(STOP_TIMEOUT, background).await.is_err() {
         tracing::warn!("some work in the background did not end within {} s", STOP_TIMEOUT.as_secs());
     }
@@ -126,7 +126,7 @@ pub async fn serve(
     }
 }
 
-/// What is to be said of a task that ended by itself.
+/// Why a task ended by itself.
 pub fn how_it_ended(ended: Result<(), JoinError>) -> String {
     let Err(error) = ended else { return "nothing was left to do".to_owned() };
     match error.try_into_panic() {
@@ -146,7 +146,7 @@ async fn accept_resp(listener: Option<&TcpListener>, resp: &Resp) {
     }
 }
 
-/// Who may be connected.
+/// Connection slots: open to everybody, and reserved ones.
 struct Slots {
     open: Arc<Semaphore>,
     reserved: Arc<Semaphore>,
@@ -162,7 +162,7 @@ impl Slots {
         Self { open: Arc::new(Semaphore::new(max)), reserved: Arc::new(Semaphore::new(RESERVED_CONNECTIONS)) }
     }
 
-    /// The semaphores are never closed; past both bounds, clients wait in the system's queue.
+    /// The semaphores are never closed; beyond both limits, clients wait in the listen backlog.
     async fn next(&self) -> Option<Slot> {
         let [open, reserved] = [&self.open, &self.reserved].map(Arc::clone);
         let (is_reserved, permit) = tokio::select! {
@@ -173,7 +173,7 @@ impl Slots {
         Some(Slot { is_reserved, _permit: permit.ok()? })
     }
 
-    /// One that everybody may have, if there is one by now.
+    /// Trades a reserved slot for an open one that was freed meanwhile.
     fn opened(&self, slot: Slot) -> Slot {
         match Arc::clone(&self.open).try_acquire_owned() {
             Ok(permit) if slot.is_reserved => Slot { is_reserved: false, _permit: permit },
@@ -184,12 +184,13 @@ impl Slots {
 
 async fn accept(listener: &TcpListener, front: &Arc<Front>, router: axum::Router, connections: &GracefulShutdown) {
     let slots = Slots::new(front.connections.max);
-    let addresses = Arc::new(Places::default());
+    let addresses = Arc::new(CountLimit::default());
     loop {
         let Some(slot) = slots.next().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let Some(place) = Places::enter_from(&addresses, peer.ip(), front.connections.per_address) else {
+                let Some(permit) = CountLimit::acquire_from(&addresses, peer.ip(), front.connections.per_address)
+                else {
                     tracing::debug!(%peer, "an address has too many connections");
                     continue;
                 };
@@ -201,7 +202,7 @@ async fn accept(listener: &TcpListener, front: &Arc<Front>, router: axum::Router
                     if let Err(error) = connection.serve(stream, &front, router, watcher).await {
                         tracing::debug!(%error, "a connection ended early");
                     }
-                    drop((slot, place));
+                    drop((slot, permit));
                 });
             }
             Err(error) => {
@@ -221,7 +222,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// In a task of its own from the first byte: a handshake that takes its time keeps nobody else waiting.
+    /// In its own task from the first byte, so that a slow TLS handshake delays nobody else.
     async fn serve(
         self,
         stream: TcpStream,
@@ -231,10 +232,10 @@ impl Connection {
     ) -> Result<(), AnyError> {
         stream.set_nodelay(true)?;
         let received = Arc::<Received>::default();
-        // Whoever has asked for nothing when the server stops is not waited for.
+        // Shutdown does not wait for connections without a request.
         let has_asked = Arc::clone(&received);
         let stopped = async {
-            front.stopping.has_waited().await;
+            front.shutdown.after_grace().await;
             if has_asked.has_request() {
                 std::future::pending().await
             }
@@ -251,7 +252,7 @@ impl Connection {
         }
     }
 
-    /// HTTP/1 alone: looking for a preface of another version would wait without the header timeout.
+    /// HTTP/1 only: waiting for an HTTP/2 preface would bypass the header timeout.
     async fn answer(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -262,7 +263,7 @@ impl Connection {
         let Self { peer, is_reserved } = self;
         let timeout = if is_reserved { RESERVED_HEADER_READ_TIMEOUT } else { HEADER_READ_TIMEOUT };
         let timer = HeaderTimer { received: Arc::clone(&received), timeout };
-        let stream = Patience::new(stream, WRITE_TIMEOUT, Arc::clone(&received));
+        let stream = WriteTimeout::new(stream, WRITE_TIMEOUT, Arc::clone(&received));
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             received.request();
             request.extensions_mut().insert(Peer(peer));
@@ -283,7 +284,7 @@ impl Connection {
     }
 }
 
-/// Ends when the store says that it is poisoned; keeps the measures in order meanwhile.
+/// Ends when the store is poisoned; folds metrics meanwhile.
 async fn poisoning(store: &dyn Store) -> String {
     let mut health = interval(HEALTH_INTERVAL);
     health.set_missed_tick_behavior(MissedTickBehavior::Delay);

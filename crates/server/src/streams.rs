@@ -1,4 +1,4 @@
-//! Streams that are open: how many each user and each address has, and whether what let them in is still good.
+//! Open streams: limits per user and per address, and the end of streams whose credential is no longer valid.
 
 use std::{
     collections::HashMap,
@@ -17,19 +17,19 @@ use tokio::{
 };
 
 use crate::{
-    auth::{Access, Pass},
-    places::{Place, Places},
+    auth::{Access, Validity},
+    connection_limits::{CountLimit, Permit},
 };
 
-/// How often credentials of streams are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the credentials of streams are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How many streams may be open; `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Of one acting user.
+    /// Per acting user.
     pub per_user: Option<usize>,
-    /// Of one address; loopback is not counted.
+    /// Per address, except loopback.
     pub per_address: Option<usize>,
 }
 
@@ -42,21 +42,21 @@ impl Default for StreamLimits {
 #[derive(Default)]
 pub struct Streams {
     limits: StreamLimits,
-    users: Arc<Places<UserId>>,
-    addresses: Arc<Places<IpAddr>>,
+    users: Arc<CountLimit<UserId>>,
+    addresses: Arc<CountLimit<IpAddr>>,
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
     last: u64,
-    streams: HashMap<u64, (Pass, Arc<End>)>,
+    streams: HashMap<u64, (Validity, Arc<End>)>,
 }
 
 #[derive(Default)]
 struct End {
-    has_come: AtomicBool,
-    came: Notify,
+    is_ended: AtomicBool,
+    ended: Notify,
 }
 
 impl Streams {
@@ -64,50 +64,50 @@ impl Streams {
         Self { limits, ..Self::default() }
     }
 
-    /// A seat for a stream of this user, if one is named, to this address.
-    pub(crate) fn enter(
+    /// Registers a stream of this user, if there is one, to this address.
+    pub(crate) fn open(
         streams: &Arc<Self>,
         user: Option<&UserId>,
         address: Option<IpAddr>,
-        pass: Pass,
-    ) -> Result<Seat> {
+        validity: Validity,
+    ) -> Result<StreamGuard> {
         let StreamLimits { per_user, per_address } = streams.limits;
         let full = |whose: &str, max: Option<usize>| {
             let detail = format!("{whose} has {} streams open, and may have no more", max.unwrap_or_default());
             Error::new(Code::RateLimited, detail).retry_after(Duration::from_secs(1))
         };
-        let user = user.map(|user| Places::enter(&streams.users, user.clone(), per_user));
-        let user = user.map(|place| place.ok_or_else(|| full("this user", per_user))).transpose()?;
-        let address = address.map(|address| Places::enter_from(&streams.addresses, address, per_address));
-        let address = address.map(|place| place.ok_or_else(|| full("this address", per_address))).transpose()?;
-        Ok(Self::sit(streams, pass, (user, address)))
+        let user = user.map(|user| CountLimit::acquire(&streams.users, user.clone(), per_user));
+        let user = user.map(|permit| permit.ok_or_else(|| full("this user", per_user))).transpose()?;
+        let address = address.map(|address| CountLimit::acquire_from(&streams.addresses, address, per_address));
+        let address = address.map(|permit| permit.ok_or_else(|| full("this address", per_address))).transpose()?;
+        Ok(Self::register(streams, validity, (user, address)))
     }
 
-    /// For an answer that goes on for long, and ends soon all the same: it is not counted.
-    pub(crate) fn watch(streams: &Arc<Self>, pass: Pass) -> Seat {
-        Self::sit(streams, pass, (None, None))
+    /// For a long response that ends by itself: it does not count.
+    pub(crate) fn watch(streams: &Arc<Self>, validity: Validity) -> StreamGuard {
+        Self::register(streams, validity, (None, None))
     }
 
-    fn sit(streams: &Arc<Self>, pass: Pass, places: OwnPlaces) -> Seat {
+    fn register(streams: &Arc<Self>, validity: Validity, permits: OwnPermits) -> StreamGuard {
         let end = Arc::<End>::default();
         let mut open = streams.lock();
         open.last += 1;
         let id = open.last;
-        open.streams.insert(id, (pass, Arc::clone(&end)));
+        open.streams.insert(id, (validity, Arc::clone(&end)));
         drop(open);
-        Seat { id, streams: Arc::clone(streams), end, _places: places }
+        StreamGuard { id, streams: Arc::clone(streams), end, _permits: permits }
     }
 
-    /// Ends streams whose credential is no longer good, for ever.
-    pub(crate) async fn look_after(&self, access: &Access) {
-        let mut every = interval(LOOK_INTERVAL);
+    /// Ends streams whose credential is no longer valid. Runs forever.
+    pub(crate) async fn end_invalid(&self, access: &Access) {
+        let mut every = interval(CHECK_INTERVAL);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             every.tick().await;
-            for (pass, end) in self.lock().streams.values() {
-                if !access.is_good(pass) {
-                    end.has_come.store(true, Ordering::Release);
-                    end.came.notify_one();
+            for (validity, end) in self.lock().streams.values() {
+                if !access.is_valid(validity) {
+                    end.is_ended.store(true, Ordering::Release);
+                    end.ended.notify_one();
                 }
             }
         }
@@ -118,32 +118,32 @@ impl Streams {
     }
 }
 
-/// Among those of its user, and of its address.
-type OwnPlaces = (Option<Place<UserId>>, Option<Place<IpAddr>>);
+/// Of its user and of its address.
+type OwnPermits = (Option<Permit<UserId>>, Option<Permit<IpAddr>>);
 
-/// Held by a stream for as long as it is open.
-pub(crate) struct Seat {
+/// Held by a stream while it is open.
+pub(crate) struct StreamGuard {
     id: u64,
     streams: Arc<Streams>,
     end: Arc<End>,
-    _places: OwnPlaces,
+    _permits: OwnPermits,
 }
 
-impl Seat {
-    /// Whether what let it in is no longer good.
-    pub(crate) fn is_over(&self) -> bool {
-        self.end.has_come.load(Ordering::Acquire)
+impl StreamGuard {
+    /// Whether its credential is no longer valid.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.end.is_ended.load(Ordering::Acquire)
     }
 
-    /// Completes when it is over.
-    pub(crate) async fn over(&self) {
-        while !self.is_over() {
-            self.end.came.notified().await;
+    /// Completes once the credential is no longer valid.
+    pub(crate) async fn ended(&self) {
+        while !self.is_ended() {
+            self.end.ended.notified().await;
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.streams.lock().streams.remove(&self.id);
     }
@@ -157,25 +157,25 @@ mod tests {
     fn users_and_addresses_have_so_many_and_get_them_back() {
         let limits = StreamLimits { per_user: Some(2), per_address: Some(3) };
         let streams = Arc::new(Streams::new(limits));
-        let enter = |user: Option<&str>, address: &str| {
+        let open = |user: Option<&str>, address: &str| {
             let user = user.map(|user| UserId::try_from(user).unwrap());
-            Streams::enter(&streams, user.as_ref(), Some(address.parse().unwrap()), Pass::default())
+            Streams::open(&streams, user.as_ref(), Some(address.parse().unwrap()), Validity::default())
         };
-        let first = [enter(Some("a"), "192.0.2.1").unwrap(), enter(Some("a"), "192.0.2.2").unwrap()];
-        let refused = enter(Some("a"), "192.0.2.3").err().unwrap();
+        let first = [open(Some("a"), "192.0.2.1").unwrap(), open(Some("a"), "192.0.2.2").unwrap()];
+        let refused = open(Some("a"), "192.0.2.3").err().unwrap();
         assert_eq!(
             (refused.code(), refused.detail()),
             (Code::RateLimited, "this user has 2 streams open, and may have no more")
         );
         assert!(refused.retry_delay().is_some());
-        let second = [enter(Some("b"), "192.0.2.1").unwrap(), enter(None, "192.0.2.1").unwrap()];
-        let refused = enter(Some("c"), "192.0.2.1").err().unwrap();
+        let second = [open(Some("b"), "192.0.2.1").unwrap(), open(None, "192.0.2.1").unwrap()];
+        let refused = open(Some("c"), "192.0.2.1").err().unwrap();
         assert_eq!(refused.detail(), "this address has 3 streams open, and may have no more");
-        // Whoever was refused for the address holds no place of its user.
+        // A stream refused for its address holds no permit of its user.
         drop(first);
-        let third = [enter(Some("c"), "192.0.2.1").unwrap(), enter(Some("c"), "192.0.2.4").unwrap()];
-        assert!(enter(Some("c"), "192.0.2.5").is_err());
-        let many: Vec<_> = (0..9).map(|_| enter(None, "127.0.0.1").unwrap()).collect();
+        let third = [open(Some("c"), "192.0.2.1").unwrap(), open(Some("c"), "192.0.2.4").unwrap()];
+        assert!(open(Some("c"), "192.0.2.5").is_err());
+        let many: Vec<_> = (0..9).map(|_| open(None, "127.0.0.1").unwrap()).collect();
         drop((second, third, many));
         assert!(streams.lock().streams.is_empty());
     }

@@ -1,5 +1,5 @@
-//! TLS as rustls does it by default: 1.2 and 1.3, forward secrecy, no early data. The certificate is read again when its
-//! files change.
+//! TLS with rustls defaults: 1.2 and 1.3, forward secrecy, no early data. The certificate is reloaded when its files
+//! change.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,17 +17,17 @@ use tokio_rustls::{
 
 use crate::{
     config::{ConfigError, TlsSettings},
-    watched::Watched,
+    file_watcher::FileWatcher,
 };
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub struct Tls(Watched<ServerConfig>);
+pub struct Tls(FileWatcher<ServerConfig>);
 
 impl Tls {
     pub fn open(settings: &TlsSettings) -> Result<Self, ConfigError> {
         let files = vec![settings.cert_file.clone(), settings.key_file.clone()];
-        Ok(Self(Watched::open("tls.cert_file", files, parse)?))
+        Ok(Self(FileWatcher::open("tls.cert_file", files, parse)?))
     }
 
     pub(crate) fn reload(&self) {
@@ -38,7 +38,7 @@ impl Tls {
         self.0.stale()
     }
 
-    /// Shakes hands, within a time.
+    /// The handshake, with a timeout.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let config = self.0.get();
         let accepted = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await;

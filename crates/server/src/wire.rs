@@ -18,7 +18,7 @@ use crate::{config::Settings, metrics};
 
 const POSTGRES_SCHEMA: &str = "entourage";
 
-/// What `serve` needs, and where its data is, in words for a person.
+/// What `serve` needs, and a description of where the data is.
 pub struct Wired {
     pub store: Arc<dyn Store>,
     pub service: Arc<Service>,
@@ -26,12 +26,12 @@ pub struct Wired {
 }
 
 pub async fn wire(settings: &Settings) -> Result<Wired> {
-    // Measures that are made before would be lost.
+    // Metrics registered before would be lost.
     metrics::install();
     Ok(wire_over(settings, open_store(settings).await?))
 }
 
-/// For a process that answers many: in front of a store that is not on this machine it remembers what it was told.
+/// For a server: puts a cache in front of a remote store.
 pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
     metrics::install();
     let mut opened = open_store(settings).await?;
@@ -59,7 +59,7 @@ struct Opened {
     store: Arc<dyn Store>,
     maintenance: Option<Arc<dyn Maintenance>>,
     place: String,
-    /// Whether every answer is a round trip.
+    /// Whether every read is a round trip.
     is_remote: bool,
 }
 
@@ -99,7 +99,7 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
     }
 }
 
-/// A store that is not in a folder, in words, without changing anything in it; the same errors as opening it has.
+/// Describes a store that is not a folder without changing it; fails where opening it would.
 pub async fn look(settings: &Settings) -> Result<String> {
     match settings.store_url.split_once(':') {
         Some(("memory", options)) if !options.is_empty() => {

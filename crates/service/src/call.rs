@@ -119,7 +119,7 @@ impl From<Caller> for Call {
 
 impl Call {
     /// A user changes only what is their own; services and admins change everybody's.
-    pub(crate) fn may_change(&self, owner: &UserId) -> Result<()> {
+    pub fn may_change(&self, owner: &UserId) -> Result<()> {
         match &self.actor {
             Actor::Service => Ok(()),
             Actor::User(id) if id == owner || self.admin => Ok(()),
@@ -127,7 +127,7 @@ impl Call {
         }
     }
 
-    pub(crate) fn must_be_service(&self) -> Result<()> {
+    pub fn must_be_service(&self) -> Result<()> {
         match &self.actor {
             Actor::Service => Ok(()),
             Actor::User(_) if self.admin => Ok(()),
@@ -135,7 +135,7 @@ impl Call {
         }
     }
 
-    pub(crate) fn must_be_admin(&self) -> Result<()> {
+    pub fn must_be_admin(&self) -> Result<()> {
         if self.admin { Ok(()) } else { Err(forbidden("this needs the scope admin")) }
     }
 }

@@ -17,7 +17,7 @@ use super::{
     client::{Access, Connection},
     offline, progress,
 };
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -31,9 +31,8 @@ pub(crate) struct Arguments {
     /// Copy into this folder, which is empty or does not exist yet.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -42,13 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(server) => ask(server, arguments, &to)?,
         None => copy(&arguments.data, &to)?,
     };
-    let mut out = std::io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", json!({ "to": to, "bytes": bytes }))?;
-    } else {
-        writeln!(out, "{bytes} bytes copied to {}", to.display())?;
-    }
-    Ok(())
+    let text = format!("{bytes} bytes copied to {}", to.display());
+    arguments.output.print(|| json!({ "to": to, "bytes": bytes }), |out| writeln!(out, "{text}"))
 }
 
 fn copy(data: &DataArguments, to: &Path) -> anyhow::Result<u64> {
@@ -83,7 +77,7 @@ pub(super) fn must_be_empty(disk: &RealDisk, flag: &str) -> anyhow::Result<()> {
 }
 
 fn ask(server: &str, arguments: &Arguments, to: &Path) -> anyhow::Result<u64> {
-    let connection = Connection::new(server.to_owned(), arguments.access.clone(), arguments.json);
+    let connection = Connection::new(server.to_owned(), arguments.access.clone(), arguments.output.is_json());
     let spinner = progress::spinner("the server copies");
     let answer = connection.ask_patiently("/admin/backup", Some(&json!({ "to": to })));
     spinner.finish_and_clear();

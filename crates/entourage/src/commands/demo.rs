@@ -1,4 +1,4 @@
-//! What `entourage serve --demo` loads, sets and says.
+//! `entourage serve --demo`: its data, settings and banner.
 
 use std::{
     io::Write,
@@ -10,17 +10,17 @@ use entourage_server::config::{ConfigError, Origin, Raw};
 use entourage_service::{Demo, Service, demo_ids};
 
 const CELEBRITY: &str = "feed.celebrity_followers";
-/// Nobody in the demo has a hundred thousand followers; a few have these.
+/// The demo's celebrity threshold: nobody in it has a hundred thousand followers.
 const CELEBRITY_FOLLOWERS: u64 = 2_000;
 
-/// What became of the demo, for the banner and for what goes on.
+/// The state of the demo, for the banner and the background posts.
 pub(super) struct Loaded {
     said: String,
-    /// The store has the demo's people: they go on talking.
+    /// The store holds the demo's users, who keep posting.
     is_there: bool,
 }
 
-/// Gives the demo celebrities, unless the operator has said who is one.
+/// Lowers the celebrity threshold, unless it is configured.
 pub(super) fn settle(raw: &mut Raw) -> Result<(), ConfigError> {
     if raw.iter().any(|(name, value)| name == CELEBRITY && value.origin == Origin::Default) {
         raw.set(CELEBRITY, CELEBRITY_FOLLOWERS.to_string(), Origin::Flag("--demo"))?;
@@ -28,7 +28,7 @@ pub(super) fn settle(raw: &mut Raw) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Loads the demo where there is nothing yet.
+/// Loads the demo into an empty store.
 pub(super) async fn load(service: &Service) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let (said, is_there) = match service.load_demo().await? {
@@ -49,7 +49,7 @@ fn watched() -> String {
     demo_ids(3).pop().unwrap_or_default()
 }
 
-/// About once a second somebody writes a post, until the server stops.
+/// Writes a post about once a second, until the server stops.
 pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl Future<Output = ()>) {
     if !loaded.is_some_and(|loaded| loaded.is_there) {
         return;
@@ -64,7 +64,7 @@ pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl 
             () = &mut stop => return,
             () = tokio::time::sleep(Duration::from_millis(traffic.pause_millis())) => {}
         }
-        // Whoever was erased has nothing to say; a store that is full or away has said so itself.
+        // The author may be erased; store errors are logged elsewhere.
         if let Err(error) = service.demo_post(&mut traffic).await {
             tracing::debug!(%error, "a post of the demo was not written");
         }

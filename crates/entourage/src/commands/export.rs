@@ -1,4 +1,4 @@
-//! `entourage export`: what a store holds, as files that `entourage import` reads.
+//! `entourage export`: writes a store's content in the formats that `entourage import` reads.
 
 use std::{
     fs::{File, OpenOptions},
@@ -137,7 +137,7 @@ fn said(done: &Exported) -> String {
     format!("{} users and {} edges written{others}", done.users, done.edges)
 }
 
-/// Exporting makes no store.
+/// Exporting creates no store.
 fn must_be_there(settings: &Settings) -> anyhow::Result<()> {
     if settings.store_url != "embedded:" {
         return Ok(());
@@ -150,7 +150,7 @@ fn must_be_there(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Under its name only when it is whole.
+/// Renamed to its final name once complete.
 async fn write_file(export: &Export, service: &Service, path: &Path, packing: Packing) -> anyhow::Result<Exported> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".partial");
@@ -159,7 +159,7 @@ async fn write_file(export: &Export, service: &Service, path: &Path, packing: Pa
     let synced = file.try_clone().with_context(|| partial.display().to_string())?;
     let written = write(export, service, Box::new(BufWriter::new(file)), packing).await;
     if written.is_err() {
-        // What is not whole is of no use; the reason matters more than a failure to remove it.
+        // The original error matters more than a failure to remove the incomplete file.
         let _ = std::fs::remove_file(&partial);
     }
     let done = written?;
@@ -168,9 +168,9 @@ async fn write_file(export: &Export, service: &Service, path: &Path, packing: Pa
     Ok(done)
 }
 
-/// What is exported is other people's: nobody but the owner reads it.
+/// Personal data: readable by the owner only.
 fn private(path: &Path) -> std::io::Result<File> {
-    // One that an earlier run left may be readable by others.
+    // A file left by an earlier run may have other permissions.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -162,7 +162,7 @@ async fn commit(
     let closed = store.close().await;
     let imported = match done {
         Ok(imported) => imported,
-        // What was wrong with a file is wrong with it the next time as well.
+        // Errors in a file will recur, so it is not retried.
         Err(error) if note.is_some() && error.code().is_retryable() => {
             return Err(anyhow::Error::from(error).context("the import stopped; the same command goes on from there"));
         }
@@ -218,7 +218,7 @@ impl Watch {
         let left = share.filter(|share| *share > 0.0).map_or(String::new(), |share| {
             format!(", {:.0} %, {:.0} s left", share * 100.0, (seconds / share - seconds).max(0.0))
         });
-        // Whoever closed the log does not want to read it.
+        // Standard error may be closed.
         let _ = say(&format!("{} lines, {rate:.0}/s{left}", seen.tally.lines));
     }
 }
@@ -259,7 +259,7 @@ fn report(
     Ok(())
 }
 
-/// What most files have none of: created, updated, unchanged.
+/// Counts that most files do not have: created, updated, unchanged.
 const fn others(total: &Tally) -> [(&'static str, [u64; 3]); 6] {
     [
         ("requests", [total.requests_created, 0, total.requests_unchanged]),

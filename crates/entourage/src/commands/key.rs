@@ -114,7 +114,7 @@ fn make(arguments: &NewArguments) -> anyhow::Result<()> {
 fn list(arguments: &FileArguments) -> anyhow::Result<()> {
     let settings = arguments.settings()?;
     let set = &settings.auth.service_keys;
-    // Keys that are settings need no file.
+    // Keys in the settings need no file.
     let file = match arguments.path() {
         Err(_) if !set.is_empty() => None,
         path => Some(path?),
@@ -134,7 +134,7 @@ fn list(arguments: &FileArguments) -> anyhow::Result<()> {
         }
         writeln!(out, "{table}")?;
     }
-    // Without a file there is none that a server could hold in another version.
+    // Without a file no server can hold another version.
     let Some(file) = file else { return Ok(()) };
     let (running, is_configured) = (&arguments.running, settings.auth.service_keys_file.as_ref() == Some(&file));
     let place = running.place(&settings);

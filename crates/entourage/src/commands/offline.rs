@@ -1,4 +1,4 @@
-//! A store that a command opens itself, while no server runs on it.
+//! A store that a command opens while no server runs on it.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use entourage_store::{
     disk::{Disk, RealDisk},
 };
 
-/// The folder that the embedded store is in, or is to be in.
+/// The folder of the embedded store.
 pub(super) fn folder(settings: &Settings) -> anyhow::Result<&Path> {
     if settings.store_url == "embedded:" {
         return Ok(&settings.data_dir);
@@ -20,7 +20,7 @@ pub(super) fn folder(settings: &Settings) -> anyhow::Result<&Path> {
         .into())
 }
 
-/// A folder that must be there already.
+/// A folder that must exist.
 pub(super) fn existing(folder: &Path, flag: &str) -> anyhow::Result<RealDisk> {
     if !folder.is_dir() {
         let detail = format!("there is no folder {}; name the right one with {flag}", folder.display());
@@ -29,7 +29,7 @@ pub(super) fn existing(folder: &Path, flag: &str) -> anyhow::Result<RealDisk> {
     RealDisk::new(folder).with_context(|| folder.display().to_string())
 }
 
-/// Opens what is there, and makes nothing: no store in an empty folder, no segment ahead, no checkpoint.
+/// Opens an existing store and creates nothing: no store in an empty folder, no next segment, no checkpoint.
 pub(super) fn open(settings: &Settings) -> anyhow::Result<Store> {
     let folder = folder(settings)?;
     let place = folder.display().to_string();
@@ -51,7 +51,7 @@ pub(super) fn open(settings: &Settings) -> anyhow::Result<Store> {
     Store::open(Arc::new(disk), &place, options, Arc::new(SystemClock)).map_err(|fault| failed(fault, &place))
 }
 
-/// A fault in words for a person; what cannot be read is a failure, not a server that is out of reach.
+/// A fault as an error message; an unreadable store is a failure, not an unreachable server.
 pub(super) fn failed(fault: Fault, place: &str) -> anyhow::Error {
     match fault.in_folder(place) {
         in_use @ Fault::InUse(_) => Error::from(in_use).into(),
@@ -64,7 +64,7 @@ pub(super) fn is_in_use(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| matches!(cause.downcast_ref::<Fault>(), Some(Fault::InUse(_))))
 }
 
-/// Runs what a store does in tasks of its own.
+/// Runs a store's tasks on this thread.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting threads")?.block_on(work)
 }

@@ -1,4 +1,4 @@
-//! Progress on standard error, for people: where that is no terminal, nothing is drawn.
+//! Progress on standard error, if it is a terminal.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Bytes done of bytes in all; the length comes with the first step.
+/// Bytes done of a total that is known with the first step.
 pub(super) fn bytes(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()).with_message(what);
     let template = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
@@ -16,14 +16,14 @@ pub(super) fn bytes(what: &'static str) -> ProgressBar {
     }
 }
 
-/// Something whose end is not known ahead.
+/// Without a known total.
 pub(super) fn spinner(what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message(what);
     bar.enable_steady_tick(TICK);
     bar
 }
 
-/// Bytes read of all that is to be read; the message says what came of them.
+/// Bytes read of the total; the message says what they contained.
 pub(super) fn import(bytes: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
     match ProgressStyle::with_template("importing {bar:30} {percent} % {msg}, {eta} left") {

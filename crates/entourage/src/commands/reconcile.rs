@@ -1,5 +1,4 @@
-//! `entourage reconcile`: compares counts with lists and both directions with each other; sets
-//! either right when told to.
+//! `entourage reconcile`: compares counts with lists and both directions of edges, and repairs them on request.
 
 use std::io::Write;
 
@@ -14,7 +13,7 @@ use entourage_store::{Recounted, Store};
 use serde_json::{Value, json};
 
 use super::{offline, progress};
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -26,16 +25,15 @@ pub(crate) struct Arguments {
     /// Set the target's side of edges right, from the follower's.
     #[arg(long)]
     edges: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = Settings::check(&arguments.data.raw()?)?;
     let done = offline::block_on(async {
         if settings.store_url == "embedded:" {
-            // Makes nothing in an empty folder.
+            // Fails in an empty folder instead of creating a store.
             offline::open(&settings)?.close().await?;
         }
         let Wired { store, service, .. } = wire(&settings).await?;
@@ -45,12 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         store.close().await?;
         found
     })?;
-    let mut out = std::io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", as_json(&done))?;
-    } else {
-        write_text(&done, &mut out)?;
-    }
+    arguments.output.print(|| as_json(&done), |out| write_text(&done, out))?;
     if done.report.drifted > 0 {
         bail!(
             "the store does not agree with itself; `entourage reconcile --edges --counts` sets directions of edges and \
@@ -66,7 +59,7 @@ struct Reconciled {
     report: AuditReport,
 }
 
-/// Edges first: a count is that of a list.
+/// Edges first, because counts follow from lists.
 async fn reconcile(service: &Service, arguments: &Arguments) -> anyhow::Result<Reconciled> {
     let call = Call::default();
     let healed = if arguments.edges { Some(service.heal(&call, None).await?) } else { None };

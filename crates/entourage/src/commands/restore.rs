@@ -1,4 +1,4 @@
-//! `entourage restore`: makes a store from a backup, then looks at all of it.
+//! `entourage restore`: makes a store from a backup, then verifies it.
 
 use std::{io::Write, path::PathBuf};
 
@@ -10,7 +10,7 @@ use entourage_server::config::Settings;
 use entourage_store::disk::{Disk, RealDisk};
 
 use super::{backup::must_be_empty, offline, progress, verify};
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -19,9 +19,8 @@ pub(crate) struct Arguments {
     from: PathBuf,
     #[command(flatten)]
     data: DataArguments,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -44,15 +43,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let bytes = restored.map_err(|fault| offline::failed(fault, &arguments.from.display().to_string()))?;
     drop(lock);
     let report = offline::block_on(async { verify::check(&offline::open(&settings)?).await })?;
-    let mut out = std::io::stdout();
-    if arguments.json {
+    let json = || {
         let mut value = verify::as_json(&report);
         value["bytes"] = bytes.into();
-        value["data"] = place.into();
-        writeln!(out, "{value}")?;
-    } else {
+        value["data"] = place.as_str().into();
+        value
+    };
+    arguments.output.print(json, |out| {
         writeln!(out, "{bytes} bytes restored into {place}")?;
-        verify::write_text(&report, &mut out)?;
-    }
+        verify::write_text(&report, out)
+    })?;
     verify::judge(&report)
 }

@@ -1,4 +1,4 @@
-//! `entourage serve`: start, say where, stop when asked.
+//! `entourage serve`: starts, prints its addresses, stops on a signal.
 
 use std::{
     io::Write,
@@ -22,8 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::demo;
 use crate::{logs, settings::SettingsArguments};
 
-/// After so many turns of tasks a thread looks which sockets are ready, though there are tasks left to run: those that ask
-/// for their next turn at once must not keep others out.
+/// Polls between socket checks: tasks that yield and are ready at once must not starve I/O.
 const TURNS_BETWEEN_LOOKS: u32 = 8;
 
 #[derive(Args, Debug)]
@@ -80,7 +79,7 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     let (stop_working, stopped) = tokio::sync::watch::channel(());
     let working = Arc::clone(&service);
     let mut worker = tokio::spawn(async move {
-        // It changes never, and ends with its sender.
+        // It never changes, and ends with its sender.
         let stop = |mut stopped: tokio::sync::watch::Receiver<()>| async move { drop(stopped.changed().await) };
         tokio::join!(work(&working, stop(stopped.clone())), demo::talk(demo.as_ref(), &working, stop(stopped)),);
     });
@@ -124,7 +123,7 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     }
 }
 
-/// Connections are files: takes as many as the system lets it have without asking anybody.
+/// Raises the limit of open files, which connections need, to the hard limit.
 fn raise_file_limit(connections_max: usize) {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {

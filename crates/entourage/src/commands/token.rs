@@ -11,7 +11,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -38,9 +38,8 @@ pub(crate) struct Arguments {
     /// The claim aud (default: auth.jwt.audience).
     #[arg(long)]
     audience: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -80,16 +79,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let claims = Claims { sub: &arguments.sub, iss: &issuer, aud: &audience, iat, exp, scope };
     let token =
         encode(&Header::new(algorithm), &claims, &EncodingKey::from_secret(&secret)).context("signing the token")?;
-    let mut out = std::io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", json!({ "token": token, "sub": arguments.sub, "expires_at": exp, "scope": scope }))?;
-    } else {
-        writeln!(out, "{token}")?;
-    }
-    Ok(())
+    arguments.output.print(
+        || json!({ "token": token, "sub": arguments.sub, "expires_at": exp, "scope": scope }),
+        |out| writeln!(out, "{token}"),
+    )
 }
 
-/// As the server reads it: the whole file but for a line's end. Where several are set, the first.
+/// As the server reads it: the whole file without its final newline. With several files, the first.
 fn secret(algorithm: Algorithm, files: &str) -> anyhow::Result<Vec<u8>> {
     let file = files.split(',').next().unwrap_or_default().trim();
     let mut secret = std::fs::read(file).with_context(|| file.to_owned())?;

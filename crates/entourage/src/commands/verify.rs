@@ -1,4 +1,4 @@
-//! `entourage verify`: looks at everything a store holds and says what does not agree.
+//! `entourage verify`: checks everything in a store and reports inconsistencies.
 
 use std::io::Write;
 
@@ -12,15 +12,14 @@ use entourage_store::{Report, Store};
 use serde_json::{Value, json};
 
 use super::{offline, progress};
-use crate::settings::DataArguments;
+use crate::{output::Output, settings::DataArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -32,12 +31,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let Wired { store, .. } = wire(&settings).await?;
         check(&*store).await
     })?;
-    let mut out = std::io::stdout();
-    if arguments.json {
-        writeln!(out, "{}", as_json(&report))?;
-    } else {
-        write_text(&report, &mut out)?;
-    }
+    arguments.output.print(|| as_json(&report), |out| write_text(&report, out))?;
     judge(&report)
 }
 
@@ -66,7 +60,7 @@ pub(super) fn write_text(report: &Report, out: &mut impl Write) -> std::io::Resu
     report.problems.iter().try_for_each(|problem| writeln!(out, "  {}: {}", problem.check, problem.detail))
 }
 
-/// A store with problems ends the command with a failure.
+/// Fails if the store has problems.
 pub(super) fn judge(report: &Report) -> anyhow::Result<()> {
     if !report.is_clean() {
         bail!("the store does not agree with itself; keep a copy of it, and restore the last backup that verifies");

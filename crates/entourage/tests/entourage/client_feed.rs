@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdout, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -113,11 +113,25 @@ struct Watching {
     lines: BufReader<ChildStdout>,
 }
 
+/// The same command with the default action of SIGINT, which whatever runs in the background of a script inherits as
+/// ignored. `watch` leaves it so, as others do: a background job is not ended by an interrupt of its script.
+fn interruptible(command: &Command) -> Command {
+    let mut reset = Command::new("env");
+    reset.arg("--default-signal=INT").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => reset.env(name, value),
+            None => reset.env_remove(name),
+        };
+    }
+    reset
+}
+
 impl Watching {
     /// Returns when the server has the stream.
     fn start(base: &str, arguments: &[&str]) -> Self {
         let all = [&["watch", "alice", "--server", base], arguments].concat();
-        let mut child = command(&all).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = interruptible(&command(&all)).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let (client, began) = (Client::new(base), Instant::now());
         while client.get("/api/v1/admin/feed").body["streams"] == 0 {
@@ -250,7 +264,7 @@ fn an_interrupt_ends_the_watching() {
     Asking { base: server.base.clone() }.people();
     let mut watching = Watching::start(&server.base, &[]);
     let id = watching.child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let began = Instant::now();
     while watching.child.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < Duration::from_secs(10), "it goes on");

@@ -29,7 +29,7 @@ fn lines(mut serving: Serving) -> (Vec<Value>, String) {
 #[test]
 fn each_request_is_a_line_without_what_could_be_secret() {
     let folder = Folder::new();
-    let serving = start(&folder, "ENTOURAGE_LOG__FORMAT", "auto");
+    let serving = start(&folder, "ENTOURAGE_LOGGING__FORMAT", "auto");
     let client = Client::new(&serving.base);
     assert_eq!(client.put_user("somebody", "Their Name").unwrap().status, 201);
     let request = ureq::get(format!("{}/api/v1/users/somebody/followers?cursor=hidden", serving.base))
@@ -53,7 +53,7 @@ fn each_request_is_a_line_without_what_could_be_secret() {
 
 #[test]
 fn a_level_or_a_setting_leaves_the_lines_out() {
-    for (name, value) in [("ENTOURAGE_LOG__ACCESS", "false"), ("ENTOURAGE_LOG__LEVEL", "warn")] {
+    for (name, value) in [("ENTOURAGE_LOGGING__ACCESS", "false"), ("ENTOURAGE_LOGGING__LEVEL", "warn")] {
         let folder = Folder::new();
         let serving = start(&folder, name, value);
         assert_eq!(Client::new(&serving.base).get("/healthz").status, 200);
@@ -76,7 +76,9 @@ fn results(said: &str, action: &str) -> Vec<String> {
 
 #[test]
 fn no_level_leaves_an_audit_record_out() {
-    for (name, value) in [("ENTOURAGE_LOG__LEVEL", "off"), ("RUST_LOG", "off"), ("ENTOURAGE_LOG__FORMAT", "text")] {
+    for (name, value) in
+        [("ENTOURAGE_LOGGING__LEVEL", "off"), ("RUST_LOG", "off"), ("ENTOURAGE_LOGGING__FORMAT", "text")]
+    {
         let folder = Folder::new();
         let serving = start(&folder, name, value);
         let client = Client::new(&serving.base);
@@ -98,7 +100,7 @@ fn no_level_leaves_an_audit_record_out() {
 #[test]
 fn a_reader_that_stalls_loses_no_audit_record() {
     let folder = Folder::new();
-    let mut serving = start_unread(&folder, "ENTOURAGE_LOG__LEVEL", "info");
+    let mut serving = start_unread(&folder, "ENTOURAGE_LOGGING__LEVEL", "info");
     let client = Client::new(&serving.base);
     for user in ["a", "b"] {
         assert_eq!(client.put_user(user, user).unwrap().status, 201);
@@ -129,7 +131,7 @@ fn a_reader_that_stalls_loses_no_audit_record() {
 #[test]
 fn a_log_that_nobody_reads_stops_nobody() {
     let folder = Folder::new();
-    let serving = start_unread(&folder, "ENTOURAGE_LOG__LEVEL", "info");
+    let serving = start_unread(&folder, "ENTOURAGE_LOGGING__LEVEL", "info");
     let client = Client::new(&serving.base);
     // Several times what a pipe holds.
     for _ in 0..3_000 {

@@ -1,5 +1,5 @@
-//! Records on standard error, written by a thread of their own: whoever reads it may stall, and nobody else may wait for
-//! that for long. Records that wait are written once somebody reads again.
+//! Records on standard error, written by a dedicated thread: a stalled reader must not block requests. Queued records
+//! are written once the reader goes on.
 
 use std::{
     io::Write,
@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 
 use super::{Handed, not_written};
 
-/// How many records wait at most; more are not written.
+/// The queue's capacity; records beyond it are lost and counted.
 const WAITING_MAX: usize = 1_024;
-/// How long the end of the process waits for records that nobody waits for.
+/// How long process exit waits for queued records.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 struct Line {
@@ -28,14 +28,14 @@ struct Line {
 
 #[derive(Default)]
 pub(super) struct StandardError {
-    /// `None` where no thread could be started.
+    /// `None` if the thread could not be started.
     writer: OnceLock<Option<(SyncSender<Line>, JoinHandle<()>)>>,
-    /// A record was waited for in vain, and none was written since.
+    /// A record timed out, and none was written since.
     is_stalled: Arc<AtomicBool>,
 }
 
 impl StandardError {
-    /// In the form that the process's own log has for machines.
+    /// In the JSON form of the process log.
     pub(super) fn put(&self, time: &str, record: &[u8], tells: bool) -> Handed {
         let Some((writer, _)) = self.writer.get_or_init(|| self.start()) else { return Handed::Written(false) };
         let head = format!(r#"{{"timestamp":"{time}","level":"INFO","target":"audit","record":"#);
@@ -46,7 +46,7 @@ impl StandardError {
         match writer.try_send(line) {
             Err(_) => Handed::Written(false),
             Ok(()) if tells && !is_stalled => Handed::Waiting(waits),
-            // It will be written if somebody reads again, but that is not known in time.
+            // It is written if the reader goes on, but too late for this response.
             Ok(()) => Handed::Written(!tells),
         }
     }
@@ -66,7 +66,7 @@ impl StandardError {
 fn write(lines: &Receiver<Line>, is_stalled: &AtomicBool) {
     for Line { text, done } in lines {
         entourage_store::fail_point("audit-writer");
-        // The whole line at once: others write to it, too.
+        // One write per line, because other threads write here too.
         let is_written = std::io::stderr().write_all(&text).is_ok();
         is_stalled.store(false, Ordering::Release);
         match done {

@@ -7,12 +7,12 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde::Deserialize;
 
 use super::jwt::{Date, LEEWAY_SECONDS, bare_validation, read_keys, seconds, signed};
-use crate::{config::ConfigError, watched::Watched};
+use crate::{config::ConfigError, file_watcher::FileWatcher};
 
 const LIFE_MAX_SECONDS: u64 = 10 * 60;
 
 pub(super) struct Challenges {
-    keys: Watched<Vec<DecodingKey>>,
+    keys: FileWatcher<Vec<DecodingKey>>,
     validation: Validation,
 }
 
@@ -30,7 +30,7 @@ impl Challenges {
         };
         let mut validation = bare_validation(Algorithm::HS256);
         validation.set_required_spec_claims(&["exp", "sub"]);
-        Ok(Self { keys: Watched::open("limits.challenge_key_file", vec![file.to_owned()], parse)?, validation })
+        Ok(Self { keys: FileWatcher::open("limits.challenge_key_file", vec![file.to_owned()], parse)?, validation })
     }
 
     pub(super) fn reload(&self) {
@@ -41,7 +41,7 @@ impl Challenges {
         self.keys.stale()
     }
 
-    /// `None` for whatever proves nothing: a proof is only looked at where it is needed.
+    /// `None` for an invalid proof, which matters only where one is required.
     pub(super) fn solver(&self, proof: &str, now: Millis) -> Option<UserId> {
         let claims: Claims = signed(proof, &self.keys.get(), &self.validation).ok()?;
         let (now, Date(exp)) = (seconds(now), claims.exp);

@@ -1,4 +1,4 @@
-//! Users' tokens: JSON Web Tokens whose algorithm, keys, issuer and audience come from the settings and from nowhere else.
+//! Users' JSON Web Tokens. Algorithm, keys, issuer and audience come from the settings alone.
 
 #[cfg(test)]
 mod wycheproof;
@@ -9,7 +9,7 @@ use entourage_model::{Millis, UserId};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Validation, decode};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
-use crate::{config::ConfigError, watched::Watched};
+use crate::{config::ConfigError, file_watcher::FileWatcher};
 
 pub(super) const LEEWAY_SECONDS: u64 = 60;
 const TOKEN_MAX_BYTES: usize = 8 * 1024;
@@ -19,7 +19,7 @@ const ADMIN: &str = "admin";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtSettings {
     pub algorithm: Algorithm,
-    /// Any of them may have signed a token: while keys are changed there are two.
+    /// Any of them may have signed a token: during key rotation there are two.
     pub key_files: Vec<PathBuf>,
     pub issuer: String,
     pub audience: String,
@@ -30,13 +30,13 @@ pub struct JwtSettings {
 pub(super) struct Bearer {
     pub(super) user: UserId,
     pub(super) admin: bool,
-    /// As the token says it; for one that has expired and is let in all the same, until it no longer is.
+    /// The token's expiry, plus the leeway for one that has expired.
     pub(super) expires: Millis,
 }
 
 pub(super) struct Tokens {
     validation: Validation,
-    keys: Watched<Vec<DecodingKey>>,
+    keys: FileWatcher<Vec<DecodingKey>>,
 }
 
 impl Tokens {
@@ -52,7 +52,7 @@ impl Tokens {
             let keys = keys.concat();
             if keys.len() > KEYS_MAX { Err(format!("at most {KEYS_MAX} keys")) } else { Ok(keys) }
         };
-        Ok(Self { validation, keys: Watched::open("auth.jwt.key_file", settings.key_files.clone(), parse)? })
+        Ok(Self { validation, keys: FileWatcher::open("auth.jwt.key_file", settings.key_files.clone(), parse)? })
     }
 
     pub(super) fn reload(&self) {
@@ -79,14 +79,14 @@ impl Tokens {
     }
 }
 
-/// Fixes the algorithm; times are compared with our own clock.
+/// Fixes the algorithm; times are checked against our own clock.
 pub(super) fn bare_validation(algorithm: Algorithm) -> Validation {
     let mut validation = Validation::new(algorithm);
     (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
     validation
 }
 
-/// What a token says, if one of the keys has signed it. What its header says of keys is not looked at.
+/// The claims of a token that one of the keys signed. Key hints in its header are ignored.
 pub(super) fn signed<T: DeserializeOwned>(
     token: &str,
     keys: &[DecodingKey],
@@ -107,7 +107,7 @@ pub(super) fn seconds(now: Millis) -> u64 {
     u64::try_from(now.to_unix() / 1_000).unwrap_or(0)
 }
 
-/// A secret of an HMAC is the whole file but for a line's end; a file of public keys may hold several.
+/// An HMAC secret is the whole file without its final newline; a file of public keys may hold several.
 pub(super) fn read_keys(algorithm: Algorithm, file: &[u8]) -> Result<Vec<DecodingKey>, String> {
     let secret_bytes = match algorithm {
         Algorithm::HS256 => 32,
@@ -142,8 +142,7 @@ fn read_public_keys(algorithm: Algorithm, file: &[u8]) -> Result<Vec<DecodingKey
     if keys.is_empty() { Err(format!("there is no public key for {algorithm:?}, in PEM")) } else { Ok(keys) }
 }
 
-/// Issuer and audience are compared by the library; here they must have the right form. A claim that stands twice is an
-/// error.
+/// The library compares issuer and audience; this checks their form. A repeated claim is an error.
 #[derive(Deserialize)]
 struct Claims {
     sub: String,

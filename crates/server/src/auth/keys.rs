@@ -1,4 +1,4 @@
-//! Service keys: lines of a file or of a setting, each a name and the hash of a key that was shown once.
+//! Service keys: lines of a file or a setting, each a name and the hash of a key that was shown once.
 
 use std::{fmt, path::Path};
 
@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{
     config::{AuthSettings, ConfigError},
-    watched::Watched,
+    file_watcher::FileWatcher,
 };
 
 /// How a service key begins; no token of a user does.
@@ -16,7 +16,7 @@ pub(super) const PREFIX: &str = "eg_";
 const NAME_MAX_BYTES: usize = 64;
 const HASH: &str = "sha256:";
 
-/// One line of the file. The key itself is 32 random bytes, so a plain hash of it tells nothing.
+/// One line of the file. The key is 32 random bytes, so a plain hash is enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceKey {
     pub name: String,
@@ -26,7 +26,7 @@ pub struct ServiceKey {
 }
 
 impl ServiceKey {
-    /// A new key: its line, and the text that whoever uses it sends.
+    /// A new key: its line, and the text that clients send.
     pub fn generate(name: &str, admin: bool, created: Millis) -> Result<(Self, String), String> {
         check_name(name)?;
         let secret = format!("{PREFIX}{}", hex(&rand::random::<[u8; 32]>()));
@@ -60,7 +60,7 @@ impl fmt::Display for ServiceKey {
     }
 }
 
-/// Every key of a file's text. Empty lines and those that begin with `#` are for people.
+/// The keys of a file. Empty lines and lines that begin with `#` are ignored.
 pub fn parse_keys(text: &str) -> Result<Vec<ServiceKey>, String> {
     let mut keys: Vec<ServiceKey> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -78,14 +78,14 @@ pub fn parse_keys(text: &str) -> Result<Vec<ServiceKey>, String> {
     Ok(keys)
 }
 
-/// Those of the settings, and those of a file, which is read again when it changes.
+/// Keys of the settings, and keys of a watched file.
 pub(super) struct Keys {
     set: Vec<ServiceKey>,
-    file: Option<Watched<Vec<ServiceKey>>>,
+    file: Option<FileWatcher<Vec<ServiceKey>>>,
 }
 
 impl Keys {
-    /// `None` where there are neither settings nor a file.
+    /// `None` without keys in settings or a file.
     pub(super) fn open(settings: &AuthSettings) -> Result<Option<Self>, ConfigError> {
         let set = settings.service_keys.clone();
         let file = settings.service_keys_file.as_deref().map(|file| watch(file, set.clone())).transpose()?;
@@ -96,7 +96,7 @@ impl Keys {
         self.file.as_ref().inspect(|file| file.reload());
     }
 
-    /// The digest of the file that is in use.
+    /// The digest of the file in use.
     pub(super) fn digest(&self) -> Option<String> {
         self.file.as_ref()?.digest()
     }
@@ -112,7 +112,7 @@ impl Keys {
     /// Compares with every key, each in constant time.
     pub(super) fn find(&self, secret: &str) -> Option<ServiceKey> {
         let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        let file = self.file.as_ref().map(Watched::get);
+        let file = self.file.as_ref().map(FileWatcher::get);
         let mut found = None;
         for key in self.set.iter().chain(file.iter().flat_map(|keys| keys.iter())) {
             if bool::from(key.hash.ct_eq(&hash)) {
@@ -123,8 +123,8 @@ impl Keys {
     }
 }
 
-/// A name that is set already is refused: a key that is taken out of one place must not go on in the other.
-fn watch(file: &Path, set: Vec<ServiceKey>) -> Result<Watched<Vec<ServiceKey>>, ConfigError> {
+/// Refuses a name that the settings have too: a key revoked in one place must not stay valid in the other.
+fn watch(file: &Path, set: Vec<ServiceKey>) -> Result<FileWatcher<Vec<ServiceKey>>, ConfigError> {
     let parse = move |files: &[Vec<u8>]| {
         let texts = files.iter().map(|file| String::from_utf8_lossy(file)).collect::<Vec<_>>();
         let keys = parse_keys(&texts.concat())?;
@@ -133,7 +133,7 @@ fn watch(file: &Path, set: Vec<ServiceKey>) -> Result<Watched<Vec<ServiceKey>>, 
             None => Ok(keys),
         }
     };
-    Watched::open("auth.service_keys_file", vec![file.to_owned()], parse)
+    FileWatcher::open("auth.service_keys_file", vec![file.to_owned()], parse)
 }
 
 fn check_name(name: &str) -> Result<(), String> {

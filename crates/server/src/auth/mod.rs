@@ -1,5 +1,5 @@
-//! Who asks: a bearer token, a service key or a ticket becomes a caller. Where nothing is configured, whoever can
-//! connect is believed, and only this machine can connect.
+//! Authentication: a bearer token, a service key or a ticket becomes a caller. Without configured credentials every
+//! caller is trusted, and the server listens on loopback only.
 
 mod challenge;
 mod jwt;
@@ -19,28 +19,28 @@ pub use self::{
     keys::{ServiceKey, parse_keys},
 };
 use crate::config::{AuthSettings, ConfigError};
-pub use crate::watched::digest;
+pub use crate::file_watcher::digest;
 
-/// What a request brings to be recognised by.
+/// The credentials of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct Presented<'a> {
     pub(crate) authorization: Option<&'a str>,
     pub(crate) actor: Option<&'a str>,
     pub(crate) ticket: Option<&'a str>,
 }
 
-/// What has to stay as it is for a caller to be believed on: what goes on for long ends with it.
+/// What must still hold for a caller to stay authenticated. Streams end when it no longer does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pass {
+pub(crate) struct Validity {
     key: Option<ServiceKey>,
     expires: Option<Millis>,
 }
 
-/// A caller, and for how long.
+/// A caller, and how long the credential is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct Authenticated {
     pub(crate) caller: Caller,
-    pub(crate) pass: Pass,
+    pub(crate) validity: Validity,
 }
 
 pub struct Access {
@@ -52,7 +52,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Everybody is believed: development mode, unless settings name credentials.
+    /// Development mode if settings name no credentials.
     pub fn open(settings: &AuthSettings, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
         Ok(Self {
             tokens: settings.jwt.as_ref().map(Tokens::open).transpose()?,
@@ -79,7 +79,7 @@ impl Access {
         self.challenges.as_ref().inspect(|challenges| challenges.reload());
     }
 
-    /// Settings whose files cannot be read as they are now, so that older ones are in use.
+    /// Settings whose files cannot be reloaded, so that their previous content is in use.
     pub(crate) fn stale(&self) -> impl Iterator<Item = &'static str> {
         let keys = self.keys.as_ref().and_then(Keys::stale);
         let tokens = self.tokens.as_ref().and_then(Tokens::stale);
@@ -87,20 +87,20 @@ impl Access {
         [keys, tokens, challenges].into_iter().flatten()
     }
 
-    /// Which file of service keys is in use, by [`digest`].
+    /// The [`digest`] of the service keys in use.
     pub(crate) fn key_file_digest(&self) -> Option<String> {
         self.keys.as_ref()?.digest()
     }
 
-    pub(crate) fn caller(&self, shown: Shown<'_>) -> Result<Known> {
+    pub(crate) fn caller(&self, shown: Presented<'_>) -> Result<Authenticated> {
         if let (None, Some(ticket)) = (shown.authorization, shown.ticket) {
-            let known = self.tickets.redeem(ticket).filter(|known| self.is_good(&known.pass));
+            let known = self.tickets.redeem(ticket).filter(|known| self.is_valid(&known.validity));
             return known.ok_or_else(|| refused("the ticket is not valid"));
         }
         if self.is_development() {
             let actor = named(shown.actor)?;
             let caller = Caller { admin: actor == Actor::Service, actor, credential: Credential::Development };
-            return Ok(Known { caller, pass: Pass::default() });
+            return Ok(Authenticated { caller, validity: Validity::default() });
         }
         let Some(authorization) = shown.authorization else {
             return Err(refused("send the header Authorization: Bearer with a token or a service key"));
@@ -113,10 +113,10 @@ impl Access {
         }
     }
 
-    /// Whether whoever was let in would still be.
-    pub(crate) fn is_good(&self, pass: &Pass) -> bool {
-        let has_key = pass.key.as_ref().is_none_or(|key| self.knows(key));
-        has_key && pass.expires.is_none_or(|expires| self.clock.now() < expires)
+    /// Whether a credential that was accepted still is.
+    pub(crate) fn is_valid(&self, validity: &Validity) -> bool {
+        let has_key = validity.key.as_ref().is_none_or(|key| self.knows(key));
+        has_key && validity.expires.is_none_or(|expires| self.clock.now() < expires)
     }
 
     /// The service key with this text.
@@ -124,21 +124,21 @@ impl Access {
         self.keys.as_ref()?.find(text)
     }
 
-    /// Whether a key that was good is so still.
+    /// Whether a key is still valid.
     pub(crate) fn knows(&self, key: &ServiceKey) -> bool {
         self.keys.as_ref().is_some_and(|keys| keys.hold(key))
     }
 
-    fn service(&self, key: &str, actor: Option<&str>) -> Result<Known> {
+    fn service(&self, key: &str, actor: Option<&str>) -> Result<Authenticated> {
         let key = self.service_key(key).ok_or_else(|| refused("the service key is not valid"))?;
         let actor = named(actor)?;
-        // Whoever acts for a user has that user's rights.
+        // A service that acts for a user has that user's rights only.
         let admin = key.admin && actor == Actor::Service;
         let caller = Caller { actor, admin, credential: Credential::ServiceKey(key.name.as_str().into()) };
-        Ok(Known { caller, pass: Pass { key: Some(key), expires: None } })
+        Ok(Authenticated { caller, validity: Validity { key: Some(key), expires: None } })
     }
 
-    fn user(&self, token: &str, actor: Option<&str>) -> Result<Known> {
+    fn user(&self, token: &str, actor: Option<&str>) -> Result<Authenticated> {
         let invalid = |why: &str| refused(format!("the token is not valid: {why}"));
         let tokens = self.tokens.as_ref().ok_or_else(|| refused("the service key is not valid"))?;
         let bearer = tokens.verify(token, self.clock.now()).map_err(invalid)?;
@@ -147,15 +147,15 @@ impl Access {
             return Err(Error::new(Code::Forbidden, detail));
         }
         let caller = Caller { actor: Actor::User(bearer.user), admin: bearer.admin, credential: Credential::User };
-        Ok(Known { caller, pass: Pass { key: None, expires: Some(bearer.expires) } })
+        Ok(Authenticated { caller, validity: Validity { key: None, expires: Some(bearer.expires) } })
     }
 
-    /// A ticket for where no header can be sent: good once, for a minute, for the same caller.
-    pub(crate) fn ticket(&self, known: Known) -> Result<Ticket> {
+    /// A single-use ticket, valid for a minute, for clients that cannot send a header.
+    pub(crate) fn ticket(&self, known: Authenticated) -> Result<Ticket> {
         self.tickets.issue(known, self.clock.now())
     }
 
-    /// Who has solved a challenge, if this proves it.
+    /// Who solved a challenge, if the proof is valid.
     pub(crate) fn solver(&self, proof: &str) -> Option<UserId> {
         self.challenges.as_ref()?.solver(proof, self.clock.now())
     }

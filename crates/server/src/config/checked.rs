@@ -13,17 +13,17 @@ use super::{
     units::{bytes, count, duration, list},
 };
 
-/// Where the machine's memory cannot be asked for.
+/// If the machine's memory size is unknown.
 const MEMORY_BUDGET_FALLBACK_BYTES: u64 = 2 << 30;
 
 const ORIGINS: &str = "sites such as https://app.example or http://localhost:5173, without a path, a default port or *";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How lines of the process's own log look.
+/// The format of the process log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people on a terminal, for machines elsewhere.
+    /// Text on a terminal, JSON elsewhere.
     Auto,
     Json,
     Text,
@@ -37,7 +37,7 @@ pub struct Settings {
     pub limits: Limits,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
-    /// Sites whose pages may call, as browsers name them.
+    /// Origins whose pages may call, as browsers send them.
     pub cors_origins: Vec<String>,
     pub connections_max: usize,
     /// `None` is no limit.
@@ -53,9 +53,9 @@ pub struct Settings {
     pub log_retention: Duration,
     pub log_retain_bytes: u64,
     pub log_segment_bytes: u64,
-    pub log_format: LogFormat,
-    pub log_level: LevelFilter,
-    pub log_access: bool,
+    pub logging_format: LogFormat,
+    pub logging_level: LevelFilter,
+    pub logging_access: bool,
     pub checkpoint_entries: u64,
     pub idempotency_ttl: Duration,
     pub history_retention: Duration,
@@ -140,16 +140,16 @@ impl Settings {
             log_segment_bytes: raw.checked("log.segment_bytes", "a size from 64KiB to 1GiB", |text| {
                 bytes(text).filter(|size| (64 << 10..=1 << 30).contains(size))
             })?,
-            log_format: raw.checked("log.format", "auto, json or text", |text| match text {
+            logging_format: raw.checked("logging.format", "auto, json or text", |text| match text {
                 "auto" => Some(LogFormat::Auto),
                 "json" => Some(LogFormat::Json),
                 "text" => Some(LogFormat::Text),
                 _ => None,
             })?,
-            log_level: raw.checked("log.level", "off, error, warn, info, debug or trace", |text| {
+            logging_level: raw.checked("logging.level", "off, error, warn, info, debug or trace", |text| {
                 text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_lowercase()))
             })?,
-            log_access: raw.checked("log.access", "true or false", |text| text.parse().ok())?,
+            logging_access: raw.checked("logging.access", "true or false", |text| text.parse().ok())?,
             checkpoint_entries: raw.checked("checkpoint.entries", "a whole number from 1 to 10^12", |text| {
                 count(text).filter(|entries| *entries > 0)
             })?,
@@ -185,7 +185,7 @@ impl Settings {
     }
 }
 
-/// As browsers write them, or they would never match: in lower case, without what goes without saying.
+/// As browsers write them, or they would never match: lower case, without default ports.
 fn origins(text: &str) -> Option<Vec<String>> {
     let is_origin = |text: &str| {
         let uri: Uri = text.parse().ok()?;
@@ -200,7 +200,7 @@ fn origins(text: &str) -> Option<Vec<String>> {
     list(text).map(|origin| is_origin(origin).map(|()| origin.to_owned())).collect()
 }
 
-/// Nobody can solve a challenge whose proof nobody can check.
+/// Challenges need a key that verifies their proofs.
 fn limits(raw: &Raw, auth: &AuthSettings) -> Result<Limits, ConfigError> {
     let limit = |name| {
         raw.checked(name, "a whole number up to 1000000, 0 for no limit", |text| {
@@ -305,10 +305,10 @@ mod tests {
             ("log.retention", "0d"),
             ("log.retain_bytes", "16GB"),
             ("log.segment_bytes", "1KiB"),
-            ("log.format", "xml"),
-            ("log.level", "loud"),
-            ("log.level", "3"),
-            ("log.access", "1"),
+            ("logging.format", "xml"),
+            ("logging.level", "loud"),
+            ("logging.level", "3"),
+            ("logging.access", "1"),
             ("checkpoint.entries", "0"),
             ("idempotency.ttl", "a day"),
             ("memory.budget", "0"),

@@ -1,4 +1,4 @@
-//! Settings about who may ask, and over what: checked together, because some of them need each other.
+//! Settings of authentication and TLS, checked together because some need each other.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::auth::{JwtSettings, ServiceKey, parse_keys};
 pub struct AuthSettings {
     pub jwt: Option<JwtSettings>,
     pub service_keys_file: Option<PathBuf>,
-    /// Those that are settings themselves.
+    /// Keys given in the settings themselves.
     pub service_keys: Vec<ServiceKey>,
     pub challenge_key_file: Option<PathBuf>,
 }
@@ -32,7 +32,7 @@ impl AuthSettings {
     }
 }
 
-/// Lines of the file, one beside the other.
+/// Lines of a key file, as a list.
 fn service_keys(raw: &Raw) -> Result<Vec<ServiceKey>, ConfigError> {
     let expected = "what `entourage key new --print` prints, each name once, with commas between";
     raw.checked("auth.service_keys", expected, |text| parse_keys(&list(text).collect::<Vec<_>>().join("\n")).ok())
@@ -77,7 +77,7 @@ pub(super) fn tls(raw: &Raw) -> Result<Option<TlsSettings>, ConfigError> {
     }
 }
 
-/// No text is no file.
+/// Empty text is no file.
 pub(super) fn file(raw: &Raw, name: &'static str) -> Result<Option<PathBuf>, ConfigError> {
     raw.checked(name, "a path", |text| Some((!text.is_empty()).then(|| PathBuf::from(text))))
 }

@@ -15,11 +15,13 @@ pub use secrets::without_secrets;
 pub use table::{SETTINGS, Setting};
 pub use units::{DURATION_MAX, duration};
 
-/// What is wrong with a configuration, said so that it can be put right.
+/// What is wrong with a configuration, and how to correct it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("{origin}: there is no setting {name}; `entourage config print` lists them all")]
     Unknown { name: String, origin: String },
+    #[error("{origin}: {name} is called {new} now")]
+    Renamed { name: String, new: &'static str, origin: String },
     #[error("{origin}: {name} = {text:?} is not valid: expected {expected}")]
     Invalid { name: &'static str, text: String, expected: &'static str, origin: String },
     #[error("{file}: {detail}")]

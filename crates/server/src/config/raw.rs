@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, fmt, path::Path};
 
 use config::{FileFormat, Source, Value, ValueKind};
 
-use super::{ConfigError, SETTINGS, secrets::without_secrets, table::find};
+use super::{
+    ConfigError, SETTINGS,
+    secrets::without_secrets,
+    table::{find, renamed},
+};
 
 const ENVIRONMENT_PREFIX: &str = "ENTOURAGE_";
 
@@ -35,7 +39,7 @@ pub struct RawValue {
 }
 
 impl RawValue {
-    /// The text without the secrets that it may hold.
+    /// The text with secrets removed.
     pub fn shown(&self) -> String {
         without_secrets(&self.text)
     }
@@ -56,7 +60,11 @@ impl Raw {
     /// A later call beats an earlier one.
     pub fn set(&mut self, name: &str, text: impl Into<String>, origin: Origin) -> Result<(), ConfigError> {
         let Some(setting) = find(name) else {
-            return Err(ConfigError::Unknown { name: name.to_owned(), origin: origin.to_string() });
+            let (name, origin) = (name.to_owned(), origin.to_string());
+            return Err(match renamed(&name) {
+                Some(new) => ConfigError::Renamed { name, new, origin },
+                None => ConfigError::Unknown { name, origin },
+            });
         };
         self.0.insert(setting.name, RawValue { text: text.into(), origin });
         Ok(())
@@ -80,8 +88,8 @@ impl Raw {
         found.into_iter().try_for_each(|(name, text)| self.set(&name, text, Origin::File(file.to_owned())))
     }
 
-    /// `ENTOURAGE_SECTION__NAME`; one that names no setting is an error, not a silence. Variables of other forms are
-    /// somebody else's, unless only an underscore is missing.
+    /// `ENTOURAGE_SECTION__NAME`; an unknown setting is an error. Variables of another form are ignored, unless only an
+    /// underscore is missing.
     pub fn read_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
         for (variable, text) in variables {
             if let Some(rest) = variable.strip_prefix(ENVIRONMENT_PREFIX) {
@@ -112,7 +120,7 @@ impl Raw {
     }
 }
 
-/// What is wrong with a file and where, without the line itself, which may hold a password.
+/// The error and its position without the source line, which may hold a password.
 fn without_source(error: &str) -> String {
     let is_source = |line: &str| {
         line.trim_start().trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start().starts_with('|')
@@ -170,9 +178,9 @@ mod tests {
             address.replace(canary, "…")
         );
         let mut raw = Raw::default();
-        raw.set("log.level", address, Origin::Flag("--set")).unwrap();
-        let error = raw.checked("log.level", "a level", |_| None::<()>).unwrap_err().to_string();
-        assert!(error.contains("log.level") && !error.contains(canary), "{error}");
+        raw.set("logging.level", address, Origin::Flag("--set")).unwrap();
+        let error = raw.checked("logging.level", "a level", |_| None::<()>).unwrap_err().to_string();
+        assert!(error.contains("logging.level") && !error.contains(canary), "{error}");
         for broken in ["\"", " \"\"", "\"\nurl = 7", " ]"] {
             let toml = format!("[store]\nurl = \"{address}{broken}\n");
             let error = raw.read_toml(&toml, "a.toml").map(|()| Settings::check(&raw)).err();
@@ -194,6 +202,11 @@ mod tests {
         let variable = [("ENTOURAGE_HTTP__LISTN".to_owned(), "x".to_owned())];
         let error = raw.read_environment(variable.into_iter()).unwrap_err().to_string();
         assert!(error.contains("http.listn") && error.contains("ENTOURAGE_HTTP__LISTN"), "{error}");
+        let error = raw.read_toml("[log]\nlevel = \"warn\"\n", "a.toml").unwrap_err().to_string();
+        assert_eq!(error, "a.toml: log.level is called logging.level now");
+        let variable = [("ENTOURAGE_LOG__FORMAT".to_owned(), "json".to_owned())];
+        let error = raw.read_environment(variable.into_iter()).unwrap_err().to_string();
+        assert_eq!(error, "environment variable ENTOURAGE_LOG__FORMAT: log.format is called logging.format now");
         for (variable, fine) in [("ENTOURAGE_HTTP_LISTEN", false), ("ENTOURAGE_TEST_PLACE", true)] {
             let read = raw.read_environment([(variable.to_owned(), "x".to_owned())].into_iter());
             assert_eq!(read.is_ok(), fine, "{variable}");

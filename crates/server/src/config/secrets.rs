@@ -1,6 +1,6 @@
-//! Texts without the secrets in them, for what is printed: `config print`, errors, logs.
+//! Removes secrets from text that is printed: `config print`, errors, logs.
 
-/// What a query of an address may say of itself; the value of anything else may be a secret.
+/// Parameters of a URL that may be shown; the value of any other may be a secret.
 const OPEN_PARAMETERS: &[&str] = &[
     "application_name",
     "channel_binding",
@@ -18,12 +18,12 @@ const OPEN_PARAMETERS: &[&str] = &[
     "tcp_user_timeout",
     "user",
 ];
-/// How a service key begins; see `auth::keys`.
+/// The prefix of service keys; see `auth::keys`.
 const SERVICE_KEY: &str = "eg_";
 const HIDDEN: &str = "…";
 
-/// An address without password and without values of its query that may be secret, and any text without service keys.
-/// Where it is not clear which part is the password, only the scheme is shown.
+/// A URL without its password and secret parameters, or any text without service keys. If it is unclear which part is
+/// the password, only the scheme is shown.
 pub fn without_secrets(text: &str) -> String {
     let text = match text.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}", address(rest).unwrap_or_else(|| HIDDEN.to_owned())),
@@ -33,7 +33,7 @@ pub fn without_secrets(text: &str) -> String {
     without_keys(&text)
 }
 
-/// `user:password@host/path?query`, where each of `@` and `?` stands at most once and in this order.
+/// `user:password@host/path?query`, with `@` and `?` at most once and in this order.
 fn address(rest: &str) -> Option<String> {
     let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
     let (login, place) = place.split_once('@').map_or((None, place), |(login, place)| (Some(login), place));
@@ -63,7 +63,7 @@ fn parameter(pair: &str) -> String {
     }
 }
 
-/// The other way to write an address of PostgreSQL, which is not taken here.
+/// The key-value form of a PostgreSQL address, which is not supported here.
 fn has_secret_word(text: &str) -> bool {
     text.to_ascii_lowercase().contains("password")
 }
@@ -75,7 +75,7 @@ fn without_keys(text: &str) -> String {
     for part in parts {
         let rest = part.trim_start_matches(is_digit);
         shown.push_str(SERVICE_KEY);
-        // What is short is no key.
+        // Too short for a key.
         let (digits, rest) = part.split_at(part.len() - rest.len());
         shown.push_str(if digits.len() < 16 { digits } else { HIDDEN });
         shown.push_str(rest);
@@ -98,7 +98,7 @@ mod tests {
             ("postgres://me@host/db?PASSWORD=word&pass%77ord=word", "postgres://me@host/db?PASSWORD=…&pass%77ord=…"),
             ("postgres://me@host/db?sslpassword=word&word", "postgres://me@host/db?sslpassword=…&…"),
             ("postgres://me:wo:rd@host/db?options=-c%20x=word", "postgres://me:…@host/db?options=…"),
-            // One of these may be a password: which part is, cannot be told.
+            // Which part is the password cannot be told.
             ("postgres://me:p@ss:word@host:5432/db", "postgres://…"),
             ("postgres://host/db?password=a@b:word", "postgres://…"),
             ("postgres://me:wo?rd@host/db", "postgres://…"),

@@ -6,7 +6,7 @@ pub struct Setting {
     pub name: &'static str,
     pub default: &'static str,
     pub help: &'static str,
-    /// Several values: an array in TOML, or text with commas between.
+    /// Several values: an array in TOML, or comma-separated text.
     pub is_list: bool,
 }
 
@@ -18,7 +18,7 @@ const fn list(name: &'static str, help: &'static str) -> Setting {
     Setting { name, default: "", help, is_list: true }
 }
 
-/// Only what has an effect.
+/// Every setting has an effect.
 pub const SETTINGS: &[Setting] = &[
     setting("users.auto_create", "false", "ids exist on their first use in a write"),
     setting("limits.following_max", "10000", "active, pending and parked follows of one user; 0 is no bound"),
@@ -59,9 +59,9 @@ pub const SETTINGS: &[Setting] = &[
     setting("log.retention", "7d", "how long events are kept"),
     setting("log.retain_bytes", "16GiB", "how many bytes of log are kept at most"),
     setting("log.segment_bytes", "64MiB", "size of one file of the log, taken from the disk ahead"),
-    setting("log.format", "auto", "how the process logs: text, json, or auto: text on a terminal, json elsewhere"),
-    setting("log.level", "info", "how much the process logs: off, error, warn, info, debug or trace"),
-    setting("log.access", "true", "one line at info for each request"),
+    setting("logging.format", "auto", "how the process logs: text, json, or auto: text on a terminal, json elsewhere"),
+    setting("logging.level", "info", "how much the process logs: off, error, warn, info, debug or trace"),
+    setting("logging.access", "true", "one line at info for each request"),
     setting("checkpoint.entries", "2000000", "changes after which they are folded into blocks, at the least"),
     setting("history.retention", "90d", "how long a follow that ended stays in its follower's history"),
     setting("notifications.retention", "30d", "how long a notification is shown"),
@@ -82,6 +82,15 @@ pub const SETTINGS: &[Setting] = &[
     setting("cache.ttl", "1h", "age at which a row that is held is read again, whatever is known of it"),
     setting("memory.budget", "auto", "bytes the embedded store may hold in memory; auto is half of the machine's"),
 ];
+
+/// Names of earlier versions, for an error that says what to write instead.
+const RENAMED: &[(&str, &str)] =
+    &[("log.format", "logging.format"), ("log.level", "logging.level"), ("log.access", "logging.access")];
+
+/// The present name of a setting that was renamed.
+pub(super) fn renamed(name: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| *old == name).map(|(_, new)| *new)
+}
 
 pub(super) fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)

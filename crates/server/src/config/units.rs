@@ -1,4 +1,4 @@
-//! Durations such as `7d`, sizes such as `16GiB`, and lists with commas between.
+//! Durations such as `7d`, sizes such as `16GiB`, and comma-separated lists.
 
 use std::time::Duration;
 
@@ -6,14 +6,13 @@ const DURATIONS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h"
 const SIZES: &[(&str, u64)] =
     &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40), ("B", 1), ("", 1)];
 
-/// The longest time that can be set, a hundred years: added to or taken from any time that a clock can tell, it stays
-/// within what a time can be.
+/// The longest duration, a hundred years: adding it to any time, or subtracting it, does not overflow.
 pub const DURATION_MAX: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
-/// The largest size, 1 PiB, and the largest count: sums and products of a few of them do not overflow.
+/// The largest size, 1 PiB, and the largest count: sums and products of a few do not overflow.
 const SIZE_MAX: u64 = 1 << 50;
 const COUNT_MAX: u64 = 1_000_000_000_000;
 
-/// A time such as 7d; `None` also where it is longer than [`DURATION_MAX`].
+/// A duration such as 7d; `None` also above [`DURATION_MAX`].
 pub fn duration(text: &str) -> Option<Duration> {
     in_units(text, DURATIONS).map(Duration::from_millis).filter(|time| *time <= DURATION_MAX)
 }
@@ -27,7 +26,7 @@ pub(super) fn count(text: &str) -> Option<u64> {
     text.parse().ok().filter(|count| is_number && *count <= COUNT_MAX)
 }
 
-/// Nothing is an empty list; a comma or a line's end is between two.
+/// Items separated by commas or newlines; empty text is an empty list.
 pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `POST /admin/backup` and `/admin/erase-now`, `PUT DELETE /admin/users/{id}/suspend`: for whoever runs the server.
+//! `POST /admin/backup` and `/admin/erase-now`, `PUT DELETE /admin/users/{id}/suspend`: for operators.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,17 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::Nothing,
     openapi::{Access, Group, delete, post, put, schema::Id},
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
-/// These take as long as the disk does.
-pub(super) const LONG: [&str; 2] = [BACKUP, ERASE_NOW];
-const BACKUP: &str = "/api/v1/admin/backup";
-
-const ERASE_NOW: &str = "/api/v1/admin/erase-now";
 const SUSPEND: &str = "/api/v1/admin/users/{id}/suspend";
 
 #[derive(Deserialize, JsonSchema)]
@@ -50,55 +45,53 @@ struct SuspendedJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post(BACKUP, backup)
+        post("/api/v1/admin/backup", Access::Admin, backup)
             .named("backup", "Copy the embedded store while it goes on serving")
             .about("Answers when the copy is whole. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .body::<BackupBody>()
             .answers::<BackupJson>(StatusCode::OK, "The copy is whole")
             .refuses(&[Code::InvalidRequest]),
-        post(ERASE_NOW, erase_now)
+        post("/api/v1/admin/erase-now", Access::Admin, erase_now)
             .named("erase_now", "Leave no byte of erased users on the disk")
             .about("Finishes jobs, then drops the log up to now, events with it. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .answers::<ErasedJson>(StatusCode::OK, "Nothing of them is left"),
-        put(SUSPEND, suspend)
+        put(SUSPEND, Access::Admin, suspend)
             .named("suspend_user", "Take a user's right to follow")
             .about("Following is 403 `follow_suspended` until it is given back. Edges stay.")
-            .access(Access::Admin)
             .answers::<SuspendedJson>(StatusCode::OK, "Suspended, now or before")
             .refuses(&[Code::UserNotFound]),
-        delete(SUSPEND, unsuspend)
+        delete(SUSPEND, Access::Admin, unsuspend)
             .named("unsuspend_user", "Give a user the right to follow back")
-            .access(Access::Admin)
             .answers::<SuspendedJson>(StatusCode::OK, "Not suspended, or not any more")
             .refuses(&[Code::UserNotFound]),
     ];
     Group::new("Administration", "For whoever runs the server.", operations)
 }
 
-pub(super) async fn backup(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let BackupBody { to } = asked.body()?;
-    let bytes = service.backup(&asked.call, &to).await?;
+pub(super) async fn backup(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let BackupBody { to } = request.body()?;
+    let bytes = service.backup(&request.call, &to).await?;
     json(StatusCode::OK, BackupJson { to, bytes })
 }
 
-pub(super) async fn erase_now(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    asked.optional_body::<Nothing>()?;
-    service.erase_now(&asked.call).await?;
+pub(super) async fn erase_now(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    request.optional_body::<Nothing>()?;
+    service.erase_now(&request.call).await?;
     json(StatusCode::OK, ErasedJson { erased: true })
 }
 
-pub(super) async fn suspend(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    suspended(&service.suspend(&asked.call, id.clone(), true).await?, true)
+pub(super) async fn suspend(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    suspended(&service.suspend(&request.call, id.clone(), true).await?, true)
 }
 
-pub(super) async fn unsuspend(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    suspended(&service.suspend(&asked.call, id.clone(), false).await?, false)
+pub(super) async fn unsuspend(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    suspended(&service.suspend(&request.call, id.clone(), false).await?, false)
 }
 
 fn suspended(done: &Suspended, follow_suspended: bool) -> Answer {

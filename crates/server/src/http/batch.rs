@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    answer::{self, Answer, REPLAYED, TOKEN},
-    asked::Asked,
     body::{Object, present, word},
     follows::{FollowJson, UnfollowJson, follow_reply, unfollow_reply},
     openapi::{Access, Group, post, schema::Id},
+    request::ApiRequest,
+    response::{self, Answer, REPLAYED, TOKEN},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -84,22 +84,23 @@ enum ReplyJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post("/api/v1/follows:batch", run)
+        post("/api/v1/follows:batch", Access::Service, run)
             .named("batch_follows", "Follow and unfollow many, a result for each")
             .about("Each operation is atomic by itself; one that is refused does not stop the rest.")
-            .access(Access::Service)
             .body::<BatchBody>()
+            .large_body()
             .answers::<BatchJson>(StatusCode::OK, "The results, in the order of the operations")
             .refuses(&[Code::InvalidId]),
     ];
     Group::new("Batches", "Many writes in one request.", operations)
 }
 
-pub(super) async fn run(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let BatchBody { operations } = asked.body()?;
+pub(super) async fn run(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let BatchBody { operations } = request.body()?;
     let operations = operations.into_iter().enumerate().map(operation).collect::<Result<_>>()?;
-    let done = service.batch(&asked.call, operations).await?;
-    let mut response = answer::json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
+    let done = service.batch(&request.call, operations).await?;
+    let mut response =
+        response::json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
     let token = done.token.and_then(|token| HeaderValue::from_str(&token).ok());
     response.headers_mut().extend(token.map(|token| (TOKEN, token)));
     if done.replayed {
@@ -136,7 +137,7 @@ fn result(result: &Result<BatchDone>) -> ResultJson<'_> {
                 status,
                 detail: error.detail(),
                 code: code.as_str(),
-                retry_after: answer::retry_seconds(error),
+                retry_after: response::retry_seconds(error),
             };
             ResultJson { status, code: Some(code.as_str()), body }
         }

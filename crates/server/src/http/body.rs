@@ -1,4 +1,4 @@
-//! JSON bodies: one object, no unknown or repeated field, and a pointer to whatever is wrong.
+//! JSON bodies: one object, no unknown or repeated fields, and a pointer to each error.
 
 use std::{fmt, marker::PhantomData};
 
@@ -12,7 +12,7 @@ use serde_path_to_error::Segment;
 
 pub(super) fn parse<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T> {
     check_type(headers)?;
-    // Serde would take an array for an object, field by field.
+    // Serde would accept an array for an object, field by field.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Error::invalid("the body is not a JSON object").at("", "a JSON object"));
     }
@@ -37,21 +37,21 @@ fn refuse(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
         return Error::invalid("the body is not valid JSON").at("", detail);
     }
     let mut pointer: String = error.path().iter().map(segment).collect();
-    // These are found at the object, and name the field in their text only.
+    // Serde reports these at the object and names the field in the text only.
     if let Some(name) = named_field(&detail).map(escape)
         && !pointer.ends_with(&format!("/{name}"))
     {
         pointer.push('/');
         pointer.push_str(&name);
     }
-    // The model's own refusals keep their code.
+    // Refusals of the model keep their code.
     let code = if detail.starts_with("invalid_id: ") { Code::InvalidId } else { Code::InvalidRequest };
     let detail = detail.strip_prefix("invalid_id: ").unwrap_or(&detail);
     let detail = detail.split(" at line ").next().unwrap_or(detail);
     Error::new(code, "a field of the body is not valid").at(pointer, detail)
 }
 
-/// The field that is too many, too often or not there, as serde says it.
+/// The unknown, duplicate or missing field in serde's message.
 pub(super) fn named_field(detail: &str) -> Option<&str> {
     let starts = ["unknown field `", "duplicate field `", "missing field `"];
     starts.iter().find_map(|start| detail.strip_prefix(start)?.split('`').next())
@@ -66,12 +66,12 @@ fn segment(segment: &Segment) -> String {
     }
 }
 
-/// As RFC 6901 says.
+/// As in RFC 6901.
 pub(super) fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// A part of a body that must be an object as well: serde would take an array for it, field by field.
+/// A nested object: serde would accept an array for it, field by field.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -94,7 +94,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// One of some words, as text: serde would take an object with one field for it, too.
+/// An enum as text only: serde would also accept an object with one field.
 pub(super) fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     T::deserialize(text.into_deserializer())
@@ -112,7 +112,7 @@ pub(super) fn clearable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Option::deserialize(deserializer).map(Some)
 }
 
-/// For routes that take nothing.
+/// For routes without a body.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}

@@ -12,12 +12,12 @@ use serde::{
 };
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     openapi::{
-        Group, get, post,
+        Access, Group, get, post,
         schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::{Answer, json},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ struct PairsBody {
     pairs: Vec<Pair>,
 }
 
-/// `[follower, target]`. Told apart from a tuple so that a third id is refused where it stands.
+/// `[follower, target]`. Not a tuple, so that the error for a third id points at it.
 struct Pair(UserId, UserId);
 
 impl<'de> Deserialize<'de> for Pair {
@@ -85,42 +85,44 @@ struct PairsJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/is-following/{other}", one)
+        get("/api/v1/users/{id}/is-following/{other}", Access::Anyone, one)
             .named("is_following", "Does one user follow another")
             .answers::<CheckJson>(StatusCode::OK, "Yes or no; unknown ids are no"),
-        post("/api/v1/users/{id}/is-following", each)
+        post("/api/v1/users/{id}/is-following", Access::Anyone, each)
             .named("is_following_each", "Which of these users does one user follow")
             .reads()
             .body::<TargetsBody>()
+            .large_body()
             .answers::<EachJson>(StatusCode::OK, "Yes or no for each"),
-        post("/api/v1/checks", pairs)
+        post("/api/v1/checks", Access::Anyone, pairs)
             .named("check_pairs", "Does the first of each pair follow the second")
             .reads()
             .body::<PairsBody>()
+            .large_body()
             .answers::<PairsJson>(StatusCode::OK, "Yes or no for each"),
     ];
     let about = "An edge that neither of its two lists would show to the viewer is no.";
     Group::new("Is following", about, operations)
 }
 
-pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [follower, target] = asked.ids()?;
-    let found = service.is_following(&asked.call, follower, target).await?;
+pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [follower, target] = request.ids()?;
+    let found = service.is_following(&request.call, follower, target).await?;
     let since = found.since.map(|since| since.to_rfc3339());
     json(StatusCode::OK, CheckJson { following: found.following, is_following: found.following, since })
 }
 
-pub(super) async fn each(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [follower] = asked.ids()?;
-    let TargetsBody { targets } = asked.body()?;
-    let found = service.is_following_each(&asked.call, follower, &targets).await?;
+pub(super) async fn each(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [follower] = request.ids()?;
+    let TargetsBody { targets } = request.body()?;
+    let found = service.is_following_each(&request.call, follower, &targets).await?;
     let results: BTreeMap<&str, bool> = targets.iter().map(UserId::as_str).zip(found).collect();
     json(StatusCode::OK, EachJson { results })
 }
 
-pub(super) async fn pairs(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let PairsBody { pairs } = asked.body()?;
+pub(super) async fn pairs(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let PairsBody { pairs } = request.body()?;
     let pairs: Vec<_> = pairs.iter().map(|Pair(follower, target)| (follower, target)).collect();
-    let results = service.checks(&asked.call, &pairs).await?;
+    let results = service.checks(&request.call, &pairs).await?;
     json(StatusCode::OK, PairsJson { results })
 }

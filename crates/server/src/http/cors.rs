@@ -1,4 +1,4 @@
-//! Which pages of the web may call, and what of an answer they may read. None may unless it is listed.
+//! CORS: which origins may call, and which headers they may read. None unless listed.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tower_http::cors::CorsLayer;
 
 use super::{openapi, trace::REQUEST_ID};
 
-/// How long a browser may remember what it was told; none keeps it for longer than this.
+/// How long browsers may cache a preflight; none caches it longer.
 const REMEMBERED: Duration = Duration::from_secs(2 * 60 * 60);
-/// What a page may send besides the headers of the API's own document.
+/// Headers a page may send besides those in the API document.
 const ALSO_SENT: [HeaderName; 5] =
     [header::AUTHORIZATION, header::CONTENT_TYPE, header::ACCEPT, REQUEST_ID, HeaderName::from_static("last-event-id")];
 
-/// `None` where no origin is listed: then no answer says anything about origins, and browsers keep other sites' pages
-/// from reading it. Cookies are never used, so `Access-Control-Allow-Credentials` is never sent.
+/// `None` if no origin is listed: browsers then keep other sites from reading responses. There are no cookies, so
+/// `Access-Control-Allow-Credentials` is never sent.
 pub(super) fn layer(origins: &[String]) -> Option<CorsLayer> {
     let origins: Vec<_> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
     if origins.is_empty() {

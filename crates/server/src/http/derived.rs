@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     lists::{PageJson, counted_page},
     openapi::{
         Access, Group, Operation, get,
         schema::{Cursor, PageLimit},
     },
+    request::ApiRequest,
+    response::{Answer, json},
 };
 
 #[derive(Serialize, JsonSchema)]
@@ -54,26 +54,26 @@ pub(super) fn group() -> Group {
     };
     let operations = vec![
         list(
-            get("/api/v1/users/{id}/mutuals", mutuals).named("list_mutuals", "Whom a user follows and is followed by"),
+            get("/api/v1/users/{id}/mutuals", Access::Anyone, mutuals)
+                .named("list_mutuals", "Whom a user follows and is followed by"),
         ),
         list(
-            get("/api/v1/users/{id}/not-following-back", not_following_back)
+            get("/api/v1/users/{id}/not-following-back", Access::Anyone, not_following_back)
                 .named("list_not_following_back", "Whom a user follows without being followed"),
         ),
         list(
-            get("/api/v1/users/{id}/common-following/{other}", common_following)
+            get("/api/v1/users/{id}/common-following/{other}", Access::Anyone, common_following)
                 .named("list_common_following", "Whom both users follow"),
         ),
         list(
-            get("/api/v1/users/{id}/common-followers/{other}", common_followers)
+            get("/api/v1/users/{id}/common-followers/{other}", Access::Anyone, common_followers)
                 .named("list_common_followers", "Who follows both users"),
         ),
         list(
-            get("/api/v1/users/{id}/followers-you-know", followers_you_know)
+            get("/api/v1/users/{id}/followers-you-know", Access::Actor, followers_you_know)
                 .named("list_followers_you_know", "Followers of a user whom the actor follows"),
-        )
-        .access(Access::Actor),
-        get("/api/v1/users/{id}/distance/{other}", distance)
+        ),
+        get("/api/v1/users/{id}/distance/{other}", Access::Anyone, distance)
             .named("distance", "How many follows lead from one user to another")
             .answers::<DistanceJson>(StatusCode::OK, "The distance")
             .refuses(&[Code::UserNotFound, Code::ListsHidden]),
@@ -85,45 +85,45 @@ pub(super) fn group() -> Group {
     )
 }
 
-pub(super) async fn mutuals(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    answer(&service, &asked, Derived::Mutuals(id)).await
+pub(super) async fn mutuals(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    answer(&service, &request, Derived::Mutuals(id)).await
 }
 
-pub(super) async fn not_following_back(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    answer(&service, &asked, Derived::NotFollowingBack(id)).await
+pub(super) async fn not_following_back(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    answer(&service, &request, Derived::NotFollowingBack(id)).await
 }
 
-pub(super) async fn common_following(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id, other] = asked.ids()?;
-    answer(&service, &asked, Derived::CommonFollowing(id, other)).await
+pub(super) async fn common_following(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id, other] = request.ids()?;
+    answer(&service, &request, Derived::CommonFollowing(id, other)).await
 }
 
-pub(super) async fn common_followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id, other] = asked.ids()?;
-    answer(&service, &asked, Derived::CommonFollowers(id, other)).await
+pub(super) async fn common_followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id, other] = request.ids()?;
+    answer(&service, &request, Derived::CommonFollowers(id, other)).await
 }
 
-pub(super) async fn followers_you_know(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    answer(&service, &asked, Derived::FollowersYouKnow(id)).await
+pub(super) async fn followers_you_know(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    answer(&service, &request, Derived::FollowersYouKnow(id)).await
 }
 
-async fn answer(service: &Service, asked: &Asked, of: Derived<'_>) -> Answer {
-    let query: DerivedQuery = asked.query()?;
+async fn answer(service: &Service, request: &ApiRequest, of: Derived<'_>) -> Answer {
+    let query: DerivedQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
-    let found = service.derived(&asked.call, of, query.cursor.as_deref(), limit).await?;
+    let found = service.derived(&request.call, of, query.cursor.as_deref(), limit).await?;
     let counted = match query.count {
-        true => Some(service.count_derived(&asked.call, of).await?),
+        true => Some(service.count_derived(&request.call, of).await?),
         false => None,
     };
-    counted_page(asked, limit, found, counted)
+    counted_page(request, limit, found, counted)
 }
 
-pub(super) async fn distance(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [from, to] = asked.ids()?;
-    let distance = match service.distance(&asked.call, from, to).await? {
+pub(super) async fn distance(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [from, to] = request.ids()?;
+    let distance = match service.distance(&request.call, from, to).await? {
         Distance::Steps(steps) => Some(StepsJson::Steps(steps)),
         Distance::Unknown => Some(StepsJson::Unknown("unknown")),
         Distance::None => None,

@@ -1,11 +1,8 @@
-//! `GET /events` and `/events/stream`: what changed, oldest first, and what changes.
+//! `GET /events` and `/events/stream`: the event log, oldest first, and live events.
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, EventBody, Kind, RecordId, Space, User, UserId};
 use entourage_service::{EventRow, Limit, Service, import::Tally};
 use schemars::JsonSchema;
@@ -13,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
-    lists::links,
+    lists::linked_by,
     openapi::{
         Access, Group, get,
         schema::{Cursor, ExternalId, Id, PageLimit, PostBody, State as EdgeState, Time, Version},
     },
+    request::ApiRequest,
+    response::Answer,
     sse,
 };
 
@@ -183,22 +180,20 @@ struct UserJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/events", list)
+        get("/api/v1/events", Access::Service, list)
             .named("list_events", "What changed, oldest first")
             .about("Without `after` from the oldest event that is kept.")
-            .access(Access::Service)
             .pages::<EventsQuery>()
             .answers::<EventsJson>(StatusCode::OK, "A page")
             .refuses(&[Code::EventsExpired]),
-        get("/api/v1/events/stream", stream)
+        get("/api/v1/events/stream", Access::Service, stream)
             .named("stream_events", "What changes, as it does")
             .about(
                 "Server-sent events: `id` is the event's cursor, `data` the event as the list has it. Begins behind \
                  `Last-Event-ID` or `after`, else with what comes next.",
             )
-            .access(Access::Service)
             .query::<StreamQuery>()
-            .answers_as(sse::MEDIA, "A stream that does not end")
+            .streams()
             .refuses(&[Code::EventsExpired, Code::InvalidCursor]),
     ];
     let about = "One event for each change, none for requests that changed nothing. Events name ids; what people said of \
@@ -206,24 +201,22 @@ pub(super) fn group() -> Group {
     Group::new("Events", about, operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: EventsQuery = asked.query()?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: EventsQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
-    let page = service.events(&asked.call, query.after.as_deref(), limit).await?;
+    let page = service.events(&request.call, query.after.as_deref(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(event).collect();
-    let mut response = json(StatusCode::OK, EventsJson { data, next_cursor, has_more: page.has_more })?;
-    let links = links(asked.uri.path(), "after", next_cursor.filter(|_| page.has_more), limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    let body = EventsJson { data, next_cursor, has_more: page.has_more };
+    linked_by("after", &request, body, next_cursor.filter(|_| page.has_more), limit)
 }
 
-pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: StreamQuery = asked.query()?;
-    let after = asked.last_event_id()?.or(query.after.as_deref());
-    let seat = asked.seat()?;
-    let stream = service.event_stream(&asked.call, after).await?;
-    Ok(sse::answer(seat, stream, move |mut stream| {
+pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: StreamQuery = request.query()?;
+    let after = request.last_event_id()?.or(query.after.as_deref());
+    let stream_guard = request.stream()?;
+    let stream = service.event_stream(&request.call, after).await?;
+    Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let message = |row: &EventRow| sse::message(Some(&row.cursor), None, &event(row));

@@ -1,4 +1,4 @@
-//! `/admin/feed`, `/admin/users/{id}/fanout` and `/admin/users/{id}/feed`: how feeds stand, and what an operator decides.
+//! `/admin/feed`, `/admin/users/{id}/fanout` and `/admin/users/{id}/feed`: the state of fan-out, and pins of operators.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::{Nothing, word},
     openapi::{
         Access, Group, delete, get, post, put,
         schema::{FanoutMode, Id},
     },
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 const FANOUT: &str = "/api/v1/admin/users/{id}/fanout";
@@ -87,33 +87,28 @@ struct ForgottenJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/admin/feed", standing)
+        get("/api/v1/admin/feed", Access::Admin, standing)
             .named("feed_standing", "How fan-out and inboxes stand")
             .about("Of the server that answers.")
-            .access(Access::Admin)
             .answers::<StandingJson>(StatusCode::OK, "Lanes and inboxes"),
-        put(FANOUT, pin)
+        put(FANOUT, Access::Admin, pin)
             .named("pin_fanout", "Decide how an author's posts travel")
             .about("From the next post on; those that were written stay where they are.")
-            .access(Access::Admin)
             .body::<PinBody>()
             .answers::<PinnedJson>(StatusCode::OK, "Decided")
             .refuses(&[Code::UserNotFound]),
-        get(FANOUT, fanout)
+        get(FANOUT, Access::Admin, fanout)
             .named("get_fanout", "How an author's posts travel")
-            .access(Access::Admin)
             .answers::<FanoutJson>(StatusCode::OK, "What was decided, and what comes of it")
             .refuses(&[Code::UserNotFound]),
-        post("/api/v1/admin/users/{id}/feed/rebuild", rebuild)
+        post("/api/v1/admin/users/{id}/feed/rebuild", Access::Admin, rebuild)
             .named("rebuild_feed", "Make a user's inbox anew from posts and follows")
-            .access(Access::Admin)
             .reads()
             .answers::<RebuiltJson>(StatusCode::OK, "Made")
             .refuses(&[Code::UserNotFound]),
-        delete("/api/v1/admin/users/{id}/feed", forget)
+        delete("/api/v1/admin/users/{id}/feed", Access::Admin, forget)
             .named("forget_feed", "Forget a user's inbox")
             .about("Nothing is lost: it is made anew when the feed is read next.")
-            .access(Access::Admin)
             .reads()
             .answers::<ForgottenJson>(StatusCode::OK, "Forgotten")
             .refuses(&[Code::UserNotFound]),
@@ -121,36 +116,36 @@ pub(super) fn group() -> Group {
     Group::new("Fan-out", "How posts get into feeds, for whoever runs the server.", operations)
 }
 
-pub(super) async fn standing(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let FeedStanding { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_standing(&asked.call)?;
+pub(super) async fn standing(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let FeedStanding { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_standing(&request.call)?;
     let lanes = lanes.iter().map(lane).collect();
     json(StatusCode::OK, StandingJson { lanes, inboxes, inbox_bytes, pulled_authors, streams })
 }
 
-pub(super) async fn pin(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let PinBody { mode } = asked.body()?;
-    let receipt = service.pin_fanout(&asked.call, id, mode).await?;
+pub(super) async fn pin(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let PinBody { mode } = request.body()?;
+    let receipt = service.pin_fanout(&request.call, id, mode).await?;
     written(StatusCode::OK, PinnedJson { id: id.as_str(), mode: mode.as_str() }, &receipt)
 }
 
-pub(super) async fn fanout(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let (mode, pulls) = service.fanout(&asked.call, id).await?;
+pub(super) async fn fanout(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let (mode, pulls) = service.fanout(&request.call, id).await?;
     json(StatusCode::OK, FanoutJson { id: id.as_str(), mode: mode.as_str(), pulls })
 }
 
-pub(super) async fn rebuild(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    service.rebuild_feed(&asked.call, id).await?;
+pub(super) async fn rebuild(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    service.rebuild_feed(&request.call, id).await?;
     json(StatusCode::OK, RebuiltJson { id: id.as_str(), rebuilt: true })
 }
 
-pub(super) async fn forget(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    service.clear_feeds(&asked.call, Some(id)).await?;
+pub(super) async fn forget(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    service.clear_feeds(&request.call, Some(id)).await?;
     json(StatusCode::OK, ForgottenJson { id: id.as_str(), forgotten: true })
 }
 

@@ -2,25 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Result};
 use entourage_service::{Explained, FeedPage, FeedRow, FeedTold, Limit, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     groups::group_id,
-    lists::links,
+    lists::linked,
     openapi::{
         Access, Group, get,
-        schema::{Cursor, FeedLimit, Id, Time, Version},
+        schema::{self, Cursor, FeedLimit, Id, Time, Version},
     },
     posts::{PostJson, post_id, shown},
+    request::ApiRequest,
+    response::{Answer, json},
     sse,
 };
 
@@ -82,7 +79,7 @@ struct ExplainedJson<'a> {
     author: &'a str,
     /// Whether the feed has it.
     shown: bool,
-    #[schemars(with = "BecauseName")]
+    #[schemars(with = "schema::Because")]
     because: &'static str,
     /// When the last follower had it, if that was lately.
     #[schemars(with = "Option<Time>")]
@@ -94,94 +91,72 @@ struct ExplainedJson<'a> {
     floor: Option<String>,
 }
 
-/// `pushed`: it is in the inbox. `pulled`: read from its author. `queued`: on its way into the inbox, shown all the
-/// same. `below_floor`: older than the inbox reaches back. `no_inbox`: the reader has none. `own`: the reader wrote it.
-#[derive(JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "Because")]
-#[allow(dead_code, reason = "described, never made")]
-enum BecauseName {
-    Pushed,
-    Pulled,
-    Queued,
-    BelowFloor,
-    NoInbox,
-    Own,
-    NotFollowed,
-    Muted,
-    Blocked,
-}
-
-/// Nothing but its name and id.
+/// A message with a name and an id only.
 #[derive(Serialize)]
 struct ResyncJson {}
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/feed", list)
+        get("/api/v1/users/{id}/feed", Access::Own("id"), list)
             .named("get_feed", "What a user sees because of whom they follow, newest first")
             .about(
                 "Every post once and none left out, whatever is written meanwhile. Follows, blocks and mutes are those \
                  of now.",
             )
-            .access(Access::Own)
             .pages::<FeedQuery>()
             .answers::<FeedJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),
-        get("/api/v1/users/{id}/groups/{group}/feed", of_group)
+        get("/api/v1/users/{id}/groups/{group}/feed", Access::Own("id"), of_group)
             .named("get_group_feed", "The same of those in a group")
             .about("Of the members whom the user follows.")
-            .access(Access::Own)
             .pages::<FeedQuery>()
             .answers::<FeedJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound, Code::GroupNotFound]),
-        get("/api/v1/users/{id}/feed/explain/{post}", explain)
+        get("/api/v1/users/{id}/feed/explain/{post}", Access::Own("id"), explain)
             .named("explain_post", "Why a post is in a user's feed, or is not")
-            .access(Access::Own)
             .answers::<ExplainedJson>(StatusCode::OK, "Why")
             .refuses(&[Code::UserNotFound, Code::PostNotFound]),
-        get("/api/v1/users/{id}/feed/stream", stream)
+        get("/api/v1/users/{id}/feed/stream", Access::Own("id"), stream)
             .named("stream_feed", "New posts of a user's feed, as they are written")
             .about(
                 "Server-sent events: `post` with a post as the feed has it; `resync` when posts were left out because \
                  the reader was too slow or away for too long: read the feed anew. `Last-Event-ID` goes on behind that \
                  event.",
             )
-            .access(Access::Own)
             .query::<StreamQuery>()
-            .answers_as(sse::MEDIA, "A stream that does not end")
+            .streams()
             .refuses(&[Code::UserNotFound, Code::InvalidCursor]),
     ];
     Group::new("Feed", "What each person should see because of whom they follow.", operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: FeedQuery = asked.query()?;
-    let found = service.feed(&asked.call, id, query.cursor.as_deref(), query.limit()?).await?;
-    page(&asked, query.limit()?, &found)
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let query: FeedQuery = request.query()?;
+    let found = service.feed(&request.call, id, query.cursor.as_deref(), query.limit()?).await?;
+    page(&request, query.limit()?, &found)
 }
 
-pub(super) async fn of_group(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id, group] = asked.ids()?;
-    let query: FeedQuery = asked.query()?;
+pub(super) async fn of_group(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id, group] = request.ids()?;
+    let query: FeedQuery = request.query()?;
     let (cursor, limit) = (query.cursor.as_deref(), query.limit()?);
-    let found = service.group_feed(&asked.call, id, group_id(group)?, cursor, limit).await?;
-    page(&asked, limit, &found)
+    let found = service.group_feed(&request.call, id, group_id(group)?, cursor, limit).await?;
+    page(&request, limit, &found)
 }
 
-pub(super) async fn explain(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id, post] = asked.ids()?;
-    let found = service.explain(&asked.call, id, post_id(post)?).await?;
+pub(super) async fn explain(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id, post] = request.ids()?;
+    let found = service.explain(&request.call, id, post_id(post)?).await?;
     json(StatusCode::OK, explained(&found))
 }
 
-pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let _: StreamQuery = asked.query()?;
-    let seat = asked.seat()?;
-    let stream = service.feed_stream(&asked.call, id, asked.last_event_id()?).await?;
-    Ok(sse::answer(seat, stream, move |mut stream| {
+pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let _: StreamQuery = request.query()?;
+    let stream_guard = request.stream()?;
+    let stream = service.feed_stream(&request.call, id, request.last_event_id()?).await?;
+    Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let told = service.next_feed(&mut stream).await;
@@ -198,14 +173,11 @@ fn message(told: &FeedTold) -> Result<axum::response::sse::Event> {
     })
 }
 
-fn page(asked: &Asked, limit: Limit, found: &FeedPage) -> Answer {
+fn page(request: &ApiRequest, limit: Limit, found: &FeedPage) -> Answer {
     let next_cursor = found.next_cursor.as_deref();
     let data = found.rows.iter().map(row).collect::<Result<_>>()?;
     let body = FeedJson { data, next_cursor, has_more: next_cursor.is_some(), partial: found.is_partial };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(request, body, next_cursor, limit)
 }
 
 fn row(row: &FeedRow) -> Result<FeedRowJson<'_>> {
@@ -222,20 +194,5 @@ fn explained(found: &Explained) -> ExplainedJson<'_> {
         pushed_at: found.pushed_at.map(|at| at.to_rfc3339()),
         queued_behind: found.queued_behind,
         floor: found.floor.map(|floor| floor.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use entourage_service::Because;
-
-    use super::*;
-
-    #[test]
-    fn every_reason_is_described() {
-        let schema = schemars::schema_for!(BecauseName).to_value().to_string();
-        for because in Because::ALL {
-            assert!(schema.contains(&format!("\"{}\"", because.as_str())), "{}", because.as_str());
-        }
     }
 }

@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::{Nothing, present},
     openapi::{
         Access, Group, Operation, delete, get, post, put,
         schema::{self, Id, Time, Version},
     },
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -51,7 +51,7 @@ pub(super) struct UnfollowJson {
 
 const PAIR: &str = "/api/v1/users/{id}/following/{other}";
 
-/// What a follow can be refused with, whoever asks for it.
+/// What any follow can be refused with.
 pub(super) const REFUSALS: &[Code] = &[
     Code::SelfFollow,
     Code::Blocked,
@@ -73,7 +73,7 @@ pub(super) fn group() -> Group {
             .optional_body::<FollowBody>()
             .answers::<FollowJson>(StatusCode::CREATED, "Follows now")
             .answers::<FollowJson>(StatusCode::OK, "Followed already")
-            .answers::<FollowJson>(StatusCode::ACCEPTED, "Asked; the account is private")
+            .answers::<FollowJson>(StatusCode::ACCEPTED, "ApiRequest; the account is private")
             .refuses(REFUSALS)
     };
     let unfollow = |operation: Operation| {
@@ -83,15 +83,20 @@ pub(super) fn group() -> Group {
             .refuses(&[Code::UserNotFound, Code::CoolingDown])
     };
     let operations = vec![
-        follow(post("/api/v1/users/{id}/follow", follow_as_actor).named("follow", "Follow a user, as the actor"))
-            .access(Access::Actor),
-        unfollow(delete("/api/v1/users/{id}/follow", unfollow_as_actor).named("unfollow", "Unfollow, as the actor"))
-            .access(Access::Actor),
-        follow(put(PAIR, self::follow).named("put_follow", "Make the first user follow the second"))
-            .access(Access::Own),
-        unfollow(delete(PAIR, self::unfollow).named("delete_follow", "Make the first user unfollow the second"))
-            .access(Access::Own),
-        get(PAIR, get_one)
+        follow(
+            post("/api/v1/users/{id}/follow", Access::Actor, follow_as_actor)
+                .named("follow", "Follow a user, as the actor"),
+        ),
+        unfollow(
+            delete("/api/v1/users/{id}/follow", Access::Actor, unfollow_as_actor)
+                .named("unfollow", "Unfollow, as the actor"),
+        ),
+        follow(put(PAIR, Access::Own("id"), self::follow).named("put_follow", "Make the first user follow the second")),
+        unfollow(
+            delete(PAIR, Access::Own("id"), self::unfollow)
+                .named("delete_follow", "Make the first user unfollow the second"),
+        ),
+        get(PAIR, Access::Anyone, get_one)
             .named("get_follow", "The edge between two users")
             .answers::<FollowJson>(StatusCode::OK, "The edge")
             .refuses(&[Code::NotFound, Code::UserNotFound, Code::ListsHidden]),
@@ -99,33 +104,33 @@ pub(super) fn group() -> Group {
     Group::new("Follows", "Follow, unfollow, and the edge itself.", operations)
 }
 
-pub(super) async fn follow_as_actor(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target] = asked.ids()?;
-    let body: FollowBody = asked.optional_body()?;
-    followed(&service.follow(&asked.call, asked.call.actor.user()?, target, body.quiet).await?)
+pub(super) async fn follow_as_actor(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [target] = request.ids()?;
+    let body: FollowBody = request.optional_body()?;
+    followed(&service.follow(&request.call, request.call.actor.user()?, target, body.quiet).await?)
 }
 
-pub(super) async fn follow(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [follower, target] = asked.ids()?;
-    let body: FollowBody = asked.optional_body()?;
-    followed(&service.follow(&asked.call, follower, target, body.quiet).await?)
+pub(super) async fn follow(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [follower, target] = request.ids()?;
+    let body: FollowBody = request.optional_body()?;
+    followed(&service.follow(&request.call, follower, target, body.quiet).await?)
 }
 
-pub(super) async fn unfollow_as_actor(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [target] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    unfollowed(&service.unfollow(&asked.call, asked.call.actor.user()?, target).await?)
+pub(super) async fn unfollow_as_actor(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [target] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    unfollowed(&service.unfollow(&request.call, request.call.actor.user()?, target).await?)
 }
 
-pub(super) async fn unfollow(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [follower, target] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    unfollowed(&service.unfollow(&asked.call, follower, target).await?)
+pub(super) async fn unfollow(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [follower, target] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    unfollowed(&service.unfollow(&request.call, follower, target).await?)
 }
 
-pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [follower, target] = asked.ids()?;
-    followed(&service.get_follow(&asked.call, follower, target).await?)
+pub(super) async fn get_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [follower, target] = request.ids()?;
+    followed(&service.get_follow(&request.call, follower, target).await?)
 }
 
 pub(super) fn followed(done: &Followed) -> Answer {
@@ -136,7 +141,7 @@ pub(super) fn followed(done: &Followed) -> Answer {
     }
 }
 
-/// The status of a write that came to this, and its body.
+/// Status and body for this outcome.
 pub(super) fn follow_reply(done: &Followed) -> (StatusCode, FollowJson<'_>) {
     let active = done.edge.state == EdgeState::Active;
     let body = FollowJson {

@@ -1,44 +1,40 @@
-//! Between a request and its handler: who asks, how often they have asked, and a line in the audit log where it matters.
+//! Between a request and its handler: enforces the policy of the route. Who asks, whether they may, how often they have
+//! asked, and a record in the audit log where the policy names an action.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{Request, State},
     http::{HeaderName, HeaderValue, Method, Uri},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use entourage_model::{Code, Error, Result};
-use entourage_service::{Actor, Caller, Credential, Service, Standing};
+use entourage_service::{Actor, Call, Caller, Credential, Service, Standing};
 
 use super::{
-    answer::Failure,
-    asked::{ACTOR, AUTHORIZATION, text},
+    openapi::{Access, Policy},
     receive::discard,
+    request::{ACTOR, AUTHORIZATION, path_id, text},
+    response::Failure,
 };
 use crate::{
     audit::Record,
-    auth::{Known, Shown},
-    front::{Front, is_this_machine},
+    auth::{Authenticated, Presented},
+    front::Front,
 };
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// A connection beyond those that everybody may have: for probes and admins.
+/// A connection beyond the limit: for probes and admins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved;
 
-/// The id of a request, as its answer will have it.
+/// The request id, as the response will have it.
 #[derive(Clone, Debug)]
 pub(super) struct RequestId(pub(super) Arc<str>);
-
-/// What is open to everybody, as the document says it. Everything else that has a route needs a caller.
-const OPEN: &[&str] = &["/healthz", "/readyz", "/version", "/openapi.json", "/docs"];
-const METRICS: &str = "/metrics";
-const ADMIN: &str = "/api/v1/admin/";
-const STREAM: &str = "/stream";
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -46,24 +42,24 @@ const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// The gate of one route.
 #[derive(Clone)]
 pub(super) struct Gate {
+    pub(super) policy: Policy,
     pub(super) front: Arc<Front>,
     pub(super) service: Arc<Service>,
 }
 
 pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let Some(route) = request.extensions().get::<MatchedPath>().cloned() else { return next.run(request).await };
-    let route = route.as_str();
-    let is_local = request.extensions().get::<Peer>().is_some_and(|Peer(address)| is_this_machine(address.ip()));
-    if OPEN.contains(&route) || (route == METRICS && is_local) {
+    let policy = gate.policy;
+    let address = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
+    if policy.access.is_open_to(address) {
         return next.run(request).await;
     }
-    let Known { caller, pass } = match gate.caller(&mut request, route) {
+    let Authenticated { caller, validity } = match gate.caller(&mut request) {
         Ok(known) => known,
         Err(error) => {
-            let address = request.extensions().get::<Peer>().map(|Peer(address)| address.ip());
-            if let Some(left_out) = gate.front.audit.strangers.write_down(address, Instant::now()) {
+            if let Some(left_out) = gate.front.audit.throttle.admit(address, Instant::now()) {
                 let mut entry = Entry::new("authenticate", None, &gate.front, &request);
                 entry.left_out = left_out;
                 entry.close(error.code().as_str()).await;
@@ -71,26 +67,26 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             return refuse(error, request).await;
         }
     };
-    let mut entry =
-        audited(request.method(), route).map(|action| Entry::new(action, Some(caller.clone()), &gate.front, &request));
-    let is_admins = caller.admin && entry.as_ref().is_some_and(|entry| entry.action == "admin");
-    if let Some(entry) = entry.as_mut().filter(|_| is_admins && changes(request.method()))
+    let mut entry = policy.audit.map(|action| Entry::new(action, Some(caller.clone()), &gate.front, &request));
+    let must_be_audited = caller.admin && policy.must_be_audited();
+    if let Some(entry) = entry.as_mut().filter(|_| must_be_audited && !request.method().is_safe())
         && !entry.write("begun").await
     {
         entry.close(Code::Unavailable.as_str()).await;
         return refuse(not_audited(), request).await;
     }
-    let mut response = match gate.service.count_request(&caller) {
+    let may_pass = match gate.service.count_request(&caller) {
+        Ok(()) => gate.check_access(&caller, &mut request).await,
+        refused => refused,
+    };
+    let mut response = match may_pass {
         Err(error) => refuse(error, request).await,
-        Ok(()) if route == METRICS && !caller.admin => {
-            refuse(Error::new(Code::Forbidden, "metrics need the scope admin"), request).await
-        }
         Ok(()) if request.extensions().get::<Reserved>().is_some() && !caller.admin => {
             let detail = "too many connections are open; this one is for probes and admins";
             refuse(Error::new(Code::Overloaded, detail), request).await
         }
         Ok(()) => {
-            request.extensions_mut().insert(Known { caller: caller.clone(), pass });
+            request.extensions_mut().insert(Authenticated { caller: caller.clone(), validity });
             next.run(request).await
         }
     };
@@ -99,8 +95,8 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             Some(error) => error.code().as_str().to_owned(),
             None => response.status().as_str().to_owned(),
         };
-        // What an admin only looked at is not shown; what was changed was written down before.
-        if !entry.close(&result).await && is_admins && !changes(&entry.method) {
+        // An unaudited read is withheld; changes were audited before they were made.
+        if !entry.close(&result).await && must_be_audited && entry.method.is_safe() {
             response = Failure(not_audited()).into_response();
         }
     }
@@ -108,27 +104,39 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     response
 }
 
-/// A body that nobody reads would end the connection, and the client's next request with it.
+/// Drains the body: an unread one would end the connection, and with it the client's next request.
 async fn refuse(error: Error, request: Request) -> Response {
     discard(request.into_body()).await;
     Failure(error).into_response()
 }
 
 impl Gate {
-    /// A ticket is good for streams, which browsers open without headers; nobody behind this sees it.
-    fn caller(&self, request: &mut Request, route: &str) -> Result<Known> {
+    /// Takes the ticket out of the URI, so that nothing behind the gate sees it.
+    fn caller(&self, request: &mut Request) -> Result<Authenticated> {
         let mut ticket = None;
-        if route.ends_with(STREAM) && request.method() == Method::GET {
+        if self.policy.takes_ticket {
             let (rest, found) = without_ticket(request.uri());
             (*request.uri_mut(), ticket) = (rest, found);
         }
         let headers = request.headers();
         let unclear = |error: Error| Error::new(Code::Unauthenticated, error.detail().to_owned());
-        self.front.access.caller(Shown {
+        self.front.access.caller(Presented {
             authorization: text(headers, &AUTHORIZATION).map_err(unclear)?,
             actor: text(headers, &ACTOR)?,
             ticket: ticket.as_deref(),
         })
+    }
+
+    async fn check_access(&self, caller: &Caller, request: &mut Request) -> Result<()> {
+        let call = || Call::from(caller.clone());
+        match self.policy.access {
+            Access::Open | Access::Anyone => Ok(()),
+            Access::Actor => caller.actor.user().map(drop),
+            Access::Own(_) if caller.admin || caller.actor == Actor::Service => Ok(()),
+            Access::Own(parameter) => call().may_change(&path_id(request, parameter).await?),
+            Access::Service => call().must_be_service(),
+            Access::Local | Access::Admin => call().must_be_admin(),
+        }
     }
 }
 
@@ -147,26 +155,11 @@ fn without_ticket(uri: &Uri) -> (Uri, Option<String>) {
     (shorter.parse().unwrap_or_else(|_| uri.clone()), ticket)
 }
 
-/// What is written down, and under which name.
-fn audited(method: &Method, route: &str) -> Option<&'static str> {
-    match *method {
-        _ if route.starts_with(ADMIN) => Some("admin"),
-        Method::PUT if route.contains("/blocks/{") => Some("block"),
-        Method::DELETE if route.contains("/blocks/{") => Some("unblock"),
-        _ => None,
-    }
-}
-
-/// Whether a request of this method may change something.
-fn changes(method: &Method) -> bool {
-    !matches!(*method, Method::GET | Method::HEAD)
-}
-
 fn not_audited() -> Error {
     Error::unavailable("the audit log cannot be written, so nothing is done for admins")
 }
 
-/// A record in the making. If its request is given up on, what came of it is unknown, and that is written.
+/// An open audit record. If the request is dropped, its result is recorded as unknown.
 struct Entry<'a> {
     front: &'a Front,
     action: &'static str,
@@ -195,7 +188,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The last record of the request; whether it is written.
+    /// Writes the final record; returns whether it is written.
     async fn close(&mut self, result: &str) -> bool {
         self.open = false;
         self.write(result).await
@@ -244,7 +237,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// As the IETF's draft on RateLimit fields says it, and as clients knew it before.
+/// As in the IETF draft on RateLimit fields, and in the older `X-RateLimit` form.
 fn show_standing(response: &mut Response, standings: &[Standing]) {
     let Some(first) = standings.first() else { return };
     let seconds = |time: std::time::Duration| time.as_millis().div_ceil(1_000);

@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::Nothing,
     jobs::version,
     lists::{ListQuery, PageJson, page},
@@ -18,6 +16,8 @@ use super::{
         Access, Group, delete, get, patch, post, put,
         schema::{GroupName, Id, Time, Version},
     },
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -65,48 +65,41 @@ const MEMBER: &str = "/api/v1/users/{id}/groups/{group}/members/{other}";
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post(GROUPS, create)
+        post(GROUPS, Access::Own("id"), create)
             .named("create_group", "Make a group")
-            .access(Access::Own)
             .body::<GroupBody>()
             .answers::<GroupJson>(StatusCode::CREATED, "Made")
             .refuses(&[Code::GroupLimit]),
-        get(GROUPS, list)
+        get(GROUPS, Access::Own("id"), list)
             .named("list_groups", "The groups of a user, newest first")
             .about("All of them: a user has a hundred at most.")
-            .access(Access::Own)
             .answers::<GroupsJson>(StatusCode::OK, "The groups")
             .refuses(&[Code::UserNotFound]),
-        patch(GROUP, rename)
+        patch(GROUP, Access::Own("id"), rename)
             .named("rename_group", "Rename a group")
-            .access(Access::Own)
             .body::<GroupBody>()
             .answers::<GroupJson>(StatusCode::OK, "Renamed, or as it was")
             .refuses(&[Code::GroupNotFound]),
-        delete(GROUP, remove)
+        delete(GROUP, Access::Own("id"), remove)
             .named("delete_group", "Delete a group")
-            .access(Access::Own)
             .answers::<GroupGoneJson>(StatusCode::OK, "There is no such group, or not any more")
             .refuses(&[Code::GroupNotFound]),
-        put(MEMBER, add_member)
+        put(MEMBER, Access::Own("id"), add_member)
             .named("put_member", "Put a user into a group")
             .about("The user follows the group's owner or is followed by them.")
-            .access(Access::Own)
             .answers::<MemberJson>(StatusCode::CREATED, "Is a member now")
             .answers::<MemberJson>(StatusCode::OK, "Was a member already")
             .refuses(&[Code::GroupNotFound, Code::UserNotFound, Code::GroupLimit]),
-        delete(MEMBER, remove_member)
+        delete(MEMBER, Access::Own("id"), remove_member)
             .named("delete_member", "Take a user out of a group")
-            .access(Access::Own)
             .answers::<MemberJson>(StatusCode::OK, "Is no member, or not any more")
             .refuses(&[Code::GroupNotFound, Code::UserNotFound]),
-        get("/api/v1/users/{id}/groups/{group}/members", members)
+        get("/api/v1/users/{id}/groups/{group}/members", Access::Own("id"), members)
             .named("list_members", "Who is in a group")
             .about(
                 "Not shown are those who neither follow the owner nor are followed by them any more. `created_at` is \
                  when somebody was put into the group.",
             )
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
             .refuses(&[Code::GroupNotFound, Code::UserNotFound]),
@@ -114,53 +107,53 @@ pub(super) fn group() -> Group {
     Group::new("Groups", "Names that a user gives to some of their own; nobody else sees them.", operations)
 }
 
-pub(super) async fn create(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner] = asked.ids()?;
-    let GroupBody { name } = asked.body()?;
-    let done = service.create_group(&asked.call, owner, &name).await?;
+pub(super) async fn create(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner] = request.ids()?;
+    let GroupBody { name } = request.body()?;
+    let done = service.create_group(&request.call, owner, &name).await?;
     written(StatusCode::CREATED, shown(&done.group), &done.receipt)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner] = asked.ids()?;
-    let groups = service.groups(&asked.call, owner).await?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner] = request.ids()?;
+    let groups = service.groups(&request.call, owner).await?;
     json(StatusCode::OK, GroupsJson { data: groups.iter().map(shown).collect(), total: groups.len() })
 }
 
-pub(super) async fn rename(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group] = asked.ids()?;
-    let GroupBody { name } = asked.body()?;
-    let GroupWritten { group, receipt, .. } = service.rename_group(&asked.call, owner, group_id(group)?, &name).await?;
+pub(super) async fn rename(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group] = request.ids()?;
+    let GroupBody { name } = request.body()?;
+    let GroupWritten { group, receipt, .. } =
+        service.rename_group(&request.call, owner, group_id(group)?, &name).await?;
     written(StatusCode::OK, shown(&group), &receipt)
 }
 
-pub(super) async fn remove(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.delete_group(&asked.call, owner, group_id(group)?).await?;
+pub(super) async fn remove(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.delete_group(&request.call, owner, group_id(group)?).await?;
     written(StatusCode::OK, GroupGoneJson { changed: done.changed }, &done.receipt)
 }
 
-pub(super) async fn add_member(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group, member] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.add_member(&asked.call, owner, group_id(group)?, member).await?;
+pub(super) async fn add_member(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group, member] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.add_member(&request.call, owner, group_id(group)?, member).await?;
     let body = membership(group, member, true, done.created);
     written(if done.created { StatusCode::CREATED } else { StatusCode::OK }, body, &done.receipt)
 }
 
-pub(super) async fn remove_member(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group, member] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.remove_member(&asked.call, owner, group_id(group)?, member).await?;
+pub(super) async fn remove_member(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [owner, group, member] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.remove_member(&request.call, owner, group_id(group)?, member).await?;
     written(StatusCode::OK, membership(group, member, false, done.changed), &done.receipt)
 }
 
-pub(super) async fn members(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [owner, group] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let found = service.members(&asked.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+pub(super) async fn members(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([owner, group], query) = request.list()?;
+    let found = service.members(&request.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
 pub(super) fn group_id(id: &UserId) -> Result<entourage_model::Version> {

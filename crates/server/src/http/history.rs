@@ -2,31 +2,27 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
 use entourage_service::{HistoryRow, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
-    lists::{ListQuery, links},
+    lists::{ListQuery, MoreJson, linked},
     openapi::{
         Access, Group, get,
-        schema::{Cursor, Id, Time},
+        schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::Answer,
 };
 
 #[derive(Serialize, JsonSchema)]
 struct HistoryJson<'a> {
     data: Vec<EndedJson<'a>>,
-    #[schemars(with = "Option<Cursor>")]
-    next_cursor: Option<&'a str>,
-    has_more: bool,
+    #[serde(flatten)]
+    more: MoreJson<'a>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -66,10 +62,9 @@ enum Ending {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/history", list)
+        get("/api/v1/users/{id}/history", Access::Own("id"), list)
             .named("list_history", "What a user followed or asked to follow before, newest first")
             .about("As far back as `history.retention`. Who was erased is not shown.")
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<HistoryJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),
@@ -77,16 +72,12 @@ pub(super) fn group() -> Group {
     Group::new("History", "Follows and requests that ended.", operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    let page = service.history(&asked.call, id, query.cursor(), query.limit()?).await?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([id], query) = request.list()?;
+    let page = service.history(&request.call, id, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
-    let mut response = json(StatusCode::OK, HistoryJson { data, next_cursor, has_more: next_cursor.is_some() })?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, query.limit()?);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&request, HistoryJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
 }
 
 fn row(row: &HistoryRow) -> EndedJson<'_> {

@@ -1,24 +1,21 @@
-//! `GET /admin/jobs` and `/admin/jobs/{job}`, and the reply of whatever starts one.
+//! `GET /admin/jobs` and `/admin/jobs/{job}`, and the response of requests that start one.
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Error, Result, UserId};
 use entourage_service::{Job, JobStarted, JobState, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
-    lists::{ListQuery, links},
+    lists::{ListQuery, MoreJson, linked},
     openapi::{
         Access, Group, get,
-        schema::{Cursor, Id, Time, Version},
+        schema::{Id, Time, Version},
     },
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 #[derive(Serialize, JsonSchema)]
@@ -74,42 +71,36 @@ pub(super) struct StartedJson<'a> {
 #[schemars(rename = "JobPage")]
 struct JobsJson<'a> {
     data: Vec<JobJson<'a>>,
-    #[schemars(with = "Option<Cursor>")]
-    next_cursor: Option<&'a str>,
-    has_more: bool,
+    #[serde(flatten)]
+    more: MoreJson<'a>,
 }
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/admin/jobs", list)
+        get("/api/v1/admin/jobs", Access::Admin, list)
             .named("list_jobs", "Jobs that run or ended within a week, newest first")
-            .access(Access::Admin)
             .pages::<ListQuery>()
             .answers::<JobsJson>(StatusCode::OK, "A page"),
-        get("/api/v1/admin/jobs/{job}", one)
+        get("/api/v1/admin/jobs/{job}", Access::Admin, one)
             .named("get_job", "One job")
-            .access(Access::Admin)
             .answers::<JobJson>(StatusCode::OK, "The job")
             .refuses(&[Code::NotFound]),
     ];
     Group::new("Jobs", "What touches many edges is done in chunks, also across restarts of the server.", operations)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: ListQuery = asked.query()?;
-    let page = service.jobs(&asked.call, query.cursor(), query.limit()?).await?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: ListQuery = request.query()?;
+    let page = service.jobs(&request.call, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(shown).collect();
-    let mut response = json(StatusCode::OK, JobsJson { data, next_cursor, has_more: next_cursor.is_some() })?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, query.limit()?);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&request, JobsJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
 }
 
-pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
+pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
     let unknown = Error::new(Code::NotFound, "there is no such job, or it ended long ago");
-    let job = service.job(&asked.call, version(id, unknown)?).await?;
+    let job = service.job(&request.call, version(id, unknown)?).await?;
     json(StatusCode::OK, shown(&job))
 }
 
@@ -132,7 +123,7 @@ fn shown(job: &Job) -> JobJson<'_> {
     }
 }
 
-/// An id in the path that is a version. What is none names nothing that could be there.
+/// An id in the path that is a version; anything else is `unknown`.
 pub(super) fn version(id: &UserId, unknown: Error) -> Result<entourage_model::Version> {
     let bits = id.as_number().and_then(|number| u64::try_from(number).ok()).ok_or(unknown)?;
     Ok(entourage_model::Version::from_bits(bits))

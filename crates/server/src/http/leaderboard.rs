@@ -2,30 +2,26 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_service::{Ranked, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
-    lists::{ListQuery, links},
+    lists::{ListQuery, MoreJson, linked},
     openapi::{
-        Group, get,
-        schema::{Cursor, Id, Time},
+        Access, Group, get,
+        schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::Answer,
 };
 
 #[derive(Serialize, JsonSchema)]
 struct LeaderboardJson<'a> {
     data: Vec<RankedJson<'a>>,
-    #[schemars(with = "Option<Cursor>")]
-    next_cursor: Option<&'a str>,
-    has_more: bool,
+    #[serde(flatten)]
+    more: MoreJson<'a>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -42,7 +38,7 @@ struct RankedJson<'a> {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/leaderboards/followers", followers)
+        get("/api/v1/leaderboards/followers", Access::Anyone, followers)
             .named("list_leaderboard", "Who has the most followers")
             .pages::<ListQuery>()
             .answers::<LeaderboardJson>(StatusCode::OK, "A page"),
@@ -50,16 +46,13 @@ pub(super) fn group() -> Group {
     Group::new("Leaderboard", "The thousand users with the most followers.", operations)
 }
 
-pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let query: ListQuery = asked.query()?;
+pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let query: ListQuery = request.query()?;
     let limit = query.limit()?;
-    let page = service.leaderboard(&asked.call, query.cursor(), limit).await?;
+    let page = service.leaderboard(&request.call, query.cursor(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
-    let mut response = json(StatusCode::OK, LeaderboardJson { data, next_cursor, has_more: next_cursor.is_some() })?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&request, LeaderboardJson { data, more: next_cursor.into() }, next_cursor, limit)
 }
 
 fn row(row: &Ranked) -> RankedJson<'_> {

@@ -1,4 +1,4 @@
-//! `GET /users/{id}/followers` and `/following`, and the form all lists of users have.
+//! `GET /users/{id}/followers` and `/following`, and the form of all lists of users.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
+    list_stream,
     openapi::{
-        Group, Operation, get,
+        Access, Group, Operation, get,
         schema::{Cursor, Id, PageLimit, Time},
     },
-    whole,
+    request::ApiRequest,
+    response::{Answer, json},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -80,48 +80,48 @@ pub(super) fn group() -> Group {
             .about("Nobody comes twice, and nobody who was there throughout is missed, under concurrent writes.")
             .pages::<ListQuery>()
             .answers::<PageJson>(StatusCode::OK, "A page")
-            .answers_as(whole::NDJSON, "The whole list, for services: one row a line")
+            .answers_as(list_stream::NDJSON, "The whole list, for services: one row a line")
             .refuses(&[Code::UserNotFound, Code::ListsHidden])
     };
     let operations = vec![
         list(
-            get("/api/v1/users/{id}/followers", followers).named("list_followers", "Who follows a user, newest first"),
+            get("/api/v1/users/{id}/followers", Access::Anyone, followers)
+                .named("list_followers", "Who follows a user, newest first"),
         ),
         list(
-            get("/api/v1/users/{id}/following", following).named("list_following", "Whom a user follows, newest first"),
+            get("/api/v1/users/{id}/following", Access::Anyone, following)
+                .named("list_following", "Whom a user follows, newest first"),
         ),
     ];
     Group::new("Lists", "Followers and following, page by page.", operations)
 }
 
-pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    if whole::is_asked_for(&asked, &query)? {
-        let list = service.whole_followers(&asked.call, id).await?;
-        return Ok(whole::answer(asked.long_seat(), service, list));
+pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([id], query) = request.list()?;
+    if list_stream::is_asked_for(&request, &query)? {
+        let list = service.whole_followers(&request.call, id).await?;
+        return Ok(list_stream::answer(request.uncounted_stream(), service, list));
     }
-    let found = service.followers(&asked.call, id, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+    let found = service.followers(&request.call, id, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
-pub(super) async fn following(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
-    if whole::is_asked_for(&asked, &query)? {
-        let list = service.whole_following(&asked.call, id).await?;
-        return Ok(whole::answer(asked.long_seat(), service, list));
+pub(super) async fn following(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([id], query) = request.list()?;
+    if list_stream::is_asked_for(&request, &query)? {
+        let list = service.whole_following(&request.call, id).await?;
+        return Ok(list_stream::answer(request.uncounted_stream(), service, list));
     }
-    let found = service.following(&asked.call, id, query.cursor(), query.limit()?).await?;
-    page(&asked, &query, found)
+    let found = service.following(&request.call, id, query.cursor(), query.limit()?).await?;
+    page(&request, &query, found)
 }
 
-pub(super) fn page(asked: &Asked, query: &ListQuery, found: UserPage) -> Answer {
-    counted_page(asked, query.limit()?, found, None)
+pub(super) fn page(request: &ApiRequest, query: &ListQuery, found: UserPage) -> Answer {
+    counted_page(request, query.limit()?, found, None)
 }
 
-/// With the number of rows, where it was asked for.
-pub(super) fn counted_page(asked: &Asked, limit: Limit, found: UserPage, counted: Option<Counted>) -> Answer {
+/// A page with the number of rows, if requested.
+pub(super) fn counted_page(request: &ApiRequest, limit: Limit, found: UserPage, counted: Option<Counted>) -> Answer {
     let next = found.next_cursor.as_deref();
     let body = PageJson {
         data: found.rows.iter().map(row).collect(),
@@ -130,17 +130,42 @@ pub(super) fn counted_page(asked: &Asked, limit: Limit, found: UserPage, counted
         total: counted.map(|counted| counted.number).or(found.total),
         total_is_exact: counted.map(|counted| counted.is_exact),
     };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(request, body, next, limit)
 }
 
-/// Where the list goes on, and where it starts. Cursors are made of letters that need no escaping.
-pub(super) fn links(path: &str, parameter: &str, next: Option<&str>, limit: Limit) -> Option<HeaderValue> {
-    let limit = limit.get();
+/// The end of a page that has no other totals.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MoreJson<'a> {
+    #[schemars(with = "Option<Cursor>")]
+    next_cursor: Option<&'a str>,
+    has_more: bool,
+}
+
+impl<'a> From<Option<&'a str>> for MoreJson<'a> {
+    fn from(next_cursor: Option<&'a str>) -> Self {
+        Self { next_cursor, has_more: next_cursor.is_some() }
+    }
+}
+
+/// A page with a header that links to the next one and to the first.
+pub(super) fn linked(request: &ApiRequest, body: impl Serialize, next: Option<&str>, limit: Limit) -> Answer {
+    linked_by("cursor", request, body, next, limit)
+}
+
+/// With the name of the cursor's parameter. Cursors need no escaping.
+pub(super) fn linked_by(
+    parameter: &str,
+    request: &ApiRequest,
+    body: impl Serialize,
+    next: Option<&str>,
+    limit: Limit,
+) -> Answer {
+    let (path, limit) = (request.uri.path(), limit.get());
     let next = next.map(|cursor| format!("<{path}?{parameter}={cursor}&limit={limit}>; rel=\"next\", "));
-    HeaderValue::from_str(&format!("{}<{path}?limit={limit}>; rel=\"first\"", next.unwrap_or_default())).ok()
+    let links = format!("{}<{path}?limit={limit}>; rel=\"first\"", next.unwrap_or_default());
+    let mut response = json(StatusCode::OK, body)?;
+    response.headers_mut().extend(HeaderValue::from_str(&links).ok().map(|links| (header::LINK, links)));
+    Ok(response)
 }
 
 pub(super) fn row(row: &UserRow) -> RowJson<'_> {

@@ -1,24 +1,21 @@
-//! `/users/{id}/notifications`: what a user is told of, how far they have seen it, and the same as it happens.
+//! `/users/{id}/notifications`: the list, how far it was seen, and a live stream.
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{StatusCode, header},
-};
+use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
 use entourage_service::{Notification, NotificationKind, Service, Told};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
-    lists::{ListQuery, RowJson, links, row},
+    lists::{ListQuery, RowJson, linked, row},
     openapi::{
         Access, Group, get, post,
         schema::{Cursor, Time},
     },
+    request::ApiRequest,
+    response::{Answer, written},
     sse,
 };
 
@@ -97,33 +94,30 @@ struct StreamQuery {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/users/{id}/notifications", list)
+        get("/api/v1/users/{id}/notifications", Access::Own("id"), list)
             .named("list_notifications", "What a user is told of, newest first")
             .about(
                 "Grouped by type and day, in UTC. Nothing of quiet follows, nor of people who are blocked or muted; what \
                  was undone is gone.",
             )
-            .access(Access::Own)
             .pages::<ListQuery>()
             .answers::<NotificationsJson>(StatusCode::OK, "A page")
             .refuses(&[Code::UserNotFound]),
-        post("/api/v1/users/{id}/notifications/seen", see)
+        post("/api/v1/users/{id}/notifications/seen", Access::Own("id"), see)
             .named("see_notifications", "Mark notifications as seen")
             .about("Up to and including a notification as it was shown, or all there is. Nothing becomes unseen again.")
-            .access(Access::Own)
             .optional_body::<SeenBody>()
             .answers::<SeenJson>(StatusCode::OK, "Marked, now or before")
             .refuses(&[Code::UserNotFound]),
-        get("/api/v1/users/{id}/notifications/stream", stream)
+        get("/api/v1/users/{id}/notifications/stream", Access::Own("id"), stream)
             .named("stream_notifications", "What a user is told of, as it happens")
             .about(
                 "Server-sent events: `unseen` with the number of unseen notifications, first and when it changes; \
                  `notification` with a notification as the list has it, whose id is that of the event. `Last-Event-ID` \
                  begins with what is newer than that.",
             )
-            .access(Access::Own)
             .query::<StreamQuery>()
-            .answers_as(sse::MEDIA, "A stream that does not end")
+            .streams()
             .refuses(&[Code::UserNotFound, Code::InvalidCursor]),
     ];
     Group::new(
@@ -133,33 +127,29 @@ pub(super) fn group() -> Group {
     )
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: ListQuery = asked.query()?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ([id], query) = request.list()?;
     let limit = query.limit()?;
-    let page = service.notifications(&asked.call, id, query.cursor(), limit).await?;
+    let page = service.notifications(&request.call, id, query.cursor(), limit).await?;
     let next = page.next_cursor.as_deref();
     let data = page.rows.iter().map(notification).collect();
     let body = NotificationsJson { data, unseen: page.unseen, next_cursor: next, has_more: next.is_some() };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&request, body, next, limit)
 }
 
-pub(super) async fn see(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let body: SeenBody = asked.optional_body()?;
-    let done = service.see_notifications(&asked.call, id, body.up_to.as_deref()).await?;
+pub(super) async fn see(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let body: SeenBody = request.optional_body()?;
+    let done = service.see_notifications(&request.call, id, body.up_to.as_deref()).await?;
     written(StatusCode::OK, SeenJson { seen: true, changed: done.changed }, &done.receipt)
 }
 
-pub(super) async fn stream(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let _: StreamQuery = asked.query()?;
-    let seat = asked.seat()?;
-    let stream = service.notification_stream(&asked.call, id, asked.last_event_id()?).await?;
-    Ok(sse::answer(seat, stream, move |mut stream| {
+pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let _: StreamQuery = request.query()?;
+    let stream_guard = request.stream()?;
+    let stream = service.notification_stream(&request.call, id, request.last_event_id()?).await?;
+    Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let told = service.next_told(&mut stream).await;

@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::Nothing,
     jobs::version,
-    lists::links,
+    lists::linked,
     openapi::{
         Access, Group, delete, get, patch, post,
         schema::{Cursor, ExternalId, Id, PageLimit, PostBody, Time, Version},
     },
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
-/// The text between the name and the next field, not a value made of it: it is kept as it was sent.
+/// The raw text of the value: it is stored exactly as sent.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewPost")]
@@ -95,34 +95,33 @@ const POST: &str = "/api/v1/posts/{post}";
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post("/api/v1/posts", create)
+        post("/api/v1/posts", Access::Actor, create)
             .named("create_post", "Write a post, as the actor")
             .about(
                 "The body is any JSON object of at most 10,240 bytes, at most 32 deep; it is kept as it was sent. \
                  An `external_id` is the application's own and unique for the author: repeated, it is the post that is there.",
             )
-            .access(Access::Actor)
             .body::<PostedBody>()
             .located()
             .answers::<PostJson>(StatusCode::CREATED, "Written")
             .answers::<PostJson>(StatusCode::OK, "There already, by its external id"),
-        get(POST, one)
+        get(POST, Access::Anyone, one)
             .named("get_post", "One post")
             .about("A private account's posts are for those who follow it; to others they are not there.")
             .answers::<PostJson>(StatusCode::OK, "The post")
             .refuses(&[Code::PostNotFound]),
-        patch(POST, replace)
+        patch(POST, Access::Anyone, replace)
             .named("replace_post", "Replace a post's body")
             .about("For its author. Id, external id and place in feeds stay.")
             .body::<ReplacedBody>()
             .answers::<PostJson>(StatusCode::OK, "Replaced, or as it was")
             .refuses(&[Code::PostNotFound]),
-        delete(POST, remove)
+        delete(POST, Access::Anyone, remove)
             .named("delete_post", "Delete a post")
             .about("For its author. It is gone from every feed at once.")
             .answers::<PostGoneJson>(StatusCode::OK, "Deleted")
             .refuses(&[Code::PostNotFound]),
-        get("/api/v1/users/{id}/posts", list)
+        get("/api/v1/users/{id}/posts", Access::Anyone, list)
             .named("list_posts", "What a user wrote, newest first")
             .about("With `external_id` the one post that has it, or none.")
             .pages::<PostsQuery>()
@@ -132,10 +131,10 @@ pub(super) fn group() -> Group {
     Group::new("Posts", "What people have to say.", operations)
 }
 
-pub(super) async fn create(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let PostedBody { body, external_id } = asked.body()?;
+pub(super) async fn create(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let PostedBody { body, external_id } = request.body()?;
     let external_id = external_id.as_deref().map(entourage_model::ExternalId::new).transpose()?;
-    let done = service.create_post(&asked.call, NewPost { body: body.get(), external_id }).await?;
+    let done = service.create_post(&request.call, NewPost { body: body.get(), external_id }).await?;
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = written(status, shown(&done.post)?, &done.receipt)?;
     let place = HeaderValue::from_str(&POST.replace("{post}", &done.post.id.to_string())).ok();
@@ -143,33 +142,33 @@ pub(super) async fn create(State(service): State<Arc<Service>>, asked: Asked) ->
     Ok(response)
 }
 
-pub(super) async fn one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let found = service.post(&asked.call, post_id(id)?).await?;
+pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let found = service.post(&request.call, post_id(id)?).await?;
     json(StatusCode::OK, shown(&found)?)
 }
 
-pub(super) async fn replace(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let ReplacedBody { body } = asked.body()?;
-    let done = service.replace_post(&asked.call, post_id(id)?, body.get()).await?;
+pub(super) async fn replace(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let ReplacedBody { body } = request.body()?;
+    let done = service.replace_post(&request.call, post_id(id)?, body.get()).await?;
     written(StatusCode::OK, shown(&done.post)?, &done.receipt)
 }
 
-pub(super) async fn remove(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    let done = service.delete_post(&asked.call, post_id(id)?).await?;
+pub(super) async fn remove(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let done = service.delete_post(&request.call, post_id(id)?).await?;
     written(StatusCode::OK, PostGoneJson { changed: done.changed }, &done.receipt)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let query: PostsQuery = asked.query()?;
+pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let query: PostsQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
     let page = match query.external_id.as_deref().map(entourage_model::ExternalId::new).transpose() {
-        Ok(Some(name)) => service.posts_named(&asked.call, id, &name).await?,
-        Ok(None) => service.posts(&asked.call, id, query.cursor.as_deref(), limit).await?,
+        Ok(Some(name)) => service.posts_named(&request.call, id, &name).await?,
+        Ok(None) => service.posts(&request.call, id, query.cursor.as_deref(), limit).await?,
         Err(_) => {
             let right = format!("1 to {} bytes without control characters", entourage_model::ExternalId::MAX_BYTES);
             return Err(Error::invalid("external_id is not valid").at("/external_id", right).into());
@@ -178,10 +177,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>, asked: Asked) -> A
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(shown).collect::<Result<_>>()?;
     let body = PostsJson { data, next_cursor, has_more: next_cursor.is_some(), total: page.total };
-    let mut response = json(StatusCode::OK, body)?;
-    let links = links(asked.uri.path(), "cursor", next_cursor, limit);
-    response.headers_mut().extend(links.map(|links| (header::LINK, links)));
-    Ok(response)
+    linked(&request, body, next_cursor, limit)
 }
 
 pub(super) fn post_id(id: &UserId) -> Result<entourage_model::Version> {

@@ -1,4 +1,4 @@
-//! Outside the API: is it alive, is it ready, what is it, what has it done.
+//! Outside the API: liveness, readiness, version, metrics.
 
 use std::sync::Arc;
 
@@ -8,15 +8,14 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use entourage_model::Code;
 use entourage_service::Service;
 use entourage_store::Health;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json},
     openapi::{Access, Group, get},
+    response::{Answer, json},
 };
 use crate::front::Front;
 
@@ -40,10 +39,10 @@ struct VersionJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/healthz", healthz)
+        get("/healthz", Access::Open, healthz)
             .named("healthz", "The process runs and answers")
             .answers::<StatusJson>(StatusCode::OK, "It does"),
-        get("/readyz", readyz)
+        get("/readyz", Access::Open, readyz)
             .named("readyz", "Writes are taken")
             .about(
                 "With a reason though it is ready, a file of keys or certificates cannot be read as it is now, and what \
@@ -51,16 +50,14 @@ pub(super) fn group() -> Group {
             )
             .answers::<StatusJson>(StatusCode::OK, "They are")
             .answers::<StatusJson>(StatusCode::SERVICE_UNAVAILABLE, "They are not, with the reason"),
-        get("/version", version)
+        get("/version", Access::Open, version)
             .named("version", "Which version this is")
             .answers::<VersionJson>(StatusCode::OK, "Name, version, commit"),
-        get("/metrics", metrics)
+        get("/metrics", Access::Local, metrics)
             .named("metrics", "What is measured")
             .about("Open on loopback; elsewhere for admins.")
-            .answers_as("text/plain", "Prometheus text")
-            .refuses(&[Code::Unauthenticated, Code::Forbidden]),
+            .answers_as("text/plain", "Prometheus text"),
     ];
-    let operations = operations.into_iter().map(|operation| operation.access(Access::Open)).collect();
     Group::new("Outside the API", "Probes and metrics.", operations)
 }
 

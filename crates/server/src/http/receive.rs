@@ -1,4 +1,4 @@
-//! What every request passes through: its id, its limits, its deadline, its measures.
+//! What every request passes through: request id, limits, deadline, metrics.
 
 use std::{
     any::Any,
@@ -8,10 +8,9 @@ use std::{
 };
 
 use axum::{
-    Extension,
     body::{Body, Bytes},
     extract::{MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Method, Uri, header},
+    http::{HeaderName, HeaderValue, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -24,46 +23,36 @@ use tokio::time::{timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{
-    admin,
-    answer::{Failure, problem},
-    foreign,
-    gate::RequestId,
+    cross_site,
+    gate::{Gate, RequestId},
+    response::{Failure, problem},
     trace::{REQUEST_ID, Trace},
-    upkeep,
 };
-use crate::{
-    front::Front,
-    metrics::{self, Routes},
-};
+use crate::metrics::{self, Routes};
 
-/// What is known of all requests.
+/// State shared by all requests.
 #[derive(Clone)]
 pub(super) struct Receiver {
     pub(super) routes: Arc<Routes>,
 }
 
 const URI_MAX_BYTES: usize = 8 * 1024;
-const BODY_MAX_BYTES: usize = 64 * 1024;
-const CHECKS_BODY_MAX_BYTES: usize = 1024 * 1024;
 const DRAINED_MAX_BYTES: usize = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const BODY_TIMEOUT: Duration = Duration::from_secs(8);
-/// After a moment to begin, a body comes at this rate at the least: a few bytes now and then hold nothing for long.
+/// After a grace period a body must arrive at this rate, so that slow senders hold nothing for long.
 const BODY_GRACE: Duration = Duration::from_secs(2);
 const BODY_MIN_BYTES_PER_SECOND: usize = 1_024;
-const DEADLINE: Duration = Duration::from_secs(10);
-/// For what looks at everything.
-const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a request costs of its connection's [share](entourage_store::share), whatever it asks for; and bytes of its body and
-/// of its answer that cost one unit more. Rows cost what the store says.
+/// What a request costs of its connection's [share](entourage_store::share), plus a unit per so many bytes of its body
+/// and response. The store adds the cost of rows.
 const REQUEST_UNITS: usize = 4;
 const BODY_BYTES_A_UNIT: usize = 256;
 const ANSWER_BYTES_A_UNIT: u64 = 4 * 1024;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// Outermost: turns whatever happened inside into an answer with an id, and measures it.
+/// Outermost: turns errors into problems, adds the request id, and records metrics.
 pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     share::spend(REQUEST_UNITS).await;
@@ -75,7 +64,7 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
     let in_flight = receiver.routes.enter(route, &method);
     let mut response = next.run(request).instrument(trace.span(&method, route)).await;
     if let Some(error) = response.extensions_mut().remove::<Error>() {
-        // An error on its way out has no body yet, but may have headers.
+        // An error has no body yet, but may have headers.
         let mut kept = std::mem::take(response.headers_mut());
         kept.remove(header::CONTENT_LENGTH);
         metrics::refusal(error.code());
@@ -85,7 +74,7 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
         response = problem(&error, &trace.request_id);
         response.headers_mut().extend(kept);
     }
-    // One that is not there yet is paid for as it is made.
+    // A streamed body is charged as it is produced.
     let bytes = response.body().size_hint().exact().unwrap_or_default();
     share::spend(usize::try_from(bytes / ANSWER_BYTES_A_UNIT).unwrap_or_default()).await;
     let elapsed = started.elapsed();
@@ -99,8 +88,9 @@ pub(super) async fn observe(State(receiver): State<Receiver>, mut request: Reque
     response
 }
 
-/// Refuses what is too long or meant for another host, and ends what takes too long.
-pub(super) async fn bound(State(front): State<Arc<Front>>, request: Request, next: Next) -> Response {
+/// Refuses long URIs, foreign hosts and cross-site changes, and enforces the deadline.
+pub(super) async fn bound(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let front = &gate.front;
     if uri_bytes(request.uri()) > URI_MAX_BYTES {
         return Failure(Error::new(Code::UriTooLong, "an address has at most 8,192 bytes")).into_response();
     }
@@ -108,20 +98,17 @@ pub(super) async fn bound(State(front): State<Arc<Front>>, request: Request, nex
         let detail = "development mode answers to loopback names only, such as localhost or 127.0.0.1";
         return Failure(Error::new(Code::Forbidden, detail)).into_response();
     }
-    if front.access.is_development() && foreign::changes(request.method(), request.headers(), &front.cors_origins) {
+    if front.access.is_development() && cross_site::is_change(request.method(), request.headers(), &front.cors_origins)
+    {
         let detail =
             "development mode takes no changes from pages of other sites; http.cors_origins lists those that may";
         return Failure(Error::new(Code::Forbidden, detail)).into_response();
     }
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let takes_its_time = route.is_some_and(|route| admin::LONG.contains(&route) || upkeep::LONG.contains(&route));
-    let deadline = if takes_its_time { LONG_DEADLINE } else { DEADLINE };
-    let method = request.method().clone();
-    timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(&method))
+    let (deadline, is_safe) = (gate.policy.deadline, request.method().is_safe());
+    timeout(deadline, next.run(request)).await.unwrap_or_else(|_| late(deadline, is_safe))
 }
 
-/// Whether a `Host` names this machine. A page of the web that got a name of its own to resolve to loopback must not
-/// reach a server that asks nobody for credentials.
+/// Whether `Host` names loopback. DNS rebinding must not reach a server without credentials.
 fn is_loopback(host: &HeaderValue) -> bool {
     let host = host.to_str().unwrap_or_default();
     let name = match host.strip_prefix('[') {
@@ -131,22 +118,14 @@ fn is_loopback(host: &HeaderValue) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reads the body before anything looks at it, so that the limit holds for every route.
-pub(super) async fn collect_body(
-    Extension(front): Extension<Arc<Front>>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Failure> {
+/// Reads the whole body first, so that the limit holds for every route.
+pub(super) async fn collect_body(State(gate): State<Gate>, request: Request, next: Next) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let max_bytes = match parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str) {
-        Some("/api/v1/checks" | "/api/v1/follows:batch" | "/api/v1/users/{id}/is-following") => CHECKS_BODY_MAX_BYTES,
-        _ => BODY_MAX_BYTES,
-    };
     let late = |_| Error::invalid(format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs()));
     let bytes = tokio::select! {
         biased;
-        read = timeout(BODY_TIMEOUT, read(body, max_bytes)) => read.map_err(late)??,
-        () = front.stopping.has_waited() => return Err(Error::unavailable("the server stops").into()),
+        read = timeout(BODY_TIMEOUT, read(body, gate.policy.body_max_bytes)) => read.map_err(late)??,
+        () = gate.front.shutdown.after_grace() => return Err(Error::unavailable("the server stops").into()),
     };
     share::spend(bytes.len() / BODY_BYTES_A_UNIT).await;
     Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
@@ -171,13 +150,12 @@ async fn read(mut body: Body, max_bytes: usize) -> Result<Bytes, Error> {
     Ok(kept.freeze())
 }
 
-/// Whether it ends in time or not, the answer is the same.
+/// Drains a body for a while; the response is the same either way.
 pub(super) async fn discard(body: Body) {
     let _ = timeout(DRAIN_TIMEOUT, drain(body)).await;
 }
 
-/// Reads on for a while and drops it: a client that is cut off while it sends would see a broken connection
-/// instead of the answer.
+/// A client that is cut off while it sends would see a broken connection instead of the response.
 async fn drain(mut body: Body) {
     let mut dropped = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -192,12 +170,9 @@ pub(super) fn answer_panic(_: Box<dyn Any + Send + 'static>) -> Response {
     Failure(Error::internal("a panic ended the request")).into_response()
 }
 
-fn late(method: &Method) -> Response {
-    let detail = if method.is_safe() {
-        "no answer within 10 seconds"
-    } else {
-        "no answer within 10 seconds; the write may or may not have happened"
-    };
+fn late(deadline: Duration, is_safe: bool) -> Response {
+    let unclear = if is_safe { "" } else { "; the write may or may not have happened" };
+    let detail = format!("no answer within {} seconds{unclear}", deadline.as_secs());
     Failure(Error::new(Code::Overloaded, detail)).into_response()
 }
 

@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     openapi::{
-        Group, Operation, get, post,
+        Access, Group, Operation, get, post,
         schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::{Answer, json},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -90,10 +90,12 @@ pub(super) fn group() -> Group {
     };
     let operations = vec![
         relationships(
-            get(PATH, by_query).named("get_relationships", "How a user stands to others").query::<IdsQuery>(),
+            get(PATH, Access::Anyone, by_query)
+                .named("get_relationships", "How a user stands to others")
+                .query::<IdsQuery>(),
         ),
         relationships(
-            post(PATH, by_body)
+            post(PATH, Access::Anyone, by_body)
                 .named("ask_relationships", "The same, when the ids are too long for an address")
                 .reads()
                 .body::<IdsBody>(),
@@ -102,19 +104,19 @@ pub(super) fn group() -> Group {
     Group::new("Relationships", "How one user stands to up to a hundred others.", operations)
 }
 
-pub(super) async fn by_query(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let ids = query_ids(&asked)?;
-    answer(&service, &asked, &ids).await
+pub(super) async fn by_query(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let ids = query_ids(&request)?;
+    answer(&service, &request, &ids).await
 }
 
-pub(super) async fn by_body(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let IdsBody { ids } = asked.body()?;
-    answer(&service, &asked, &ids).await
+pub(super) async fn by_body(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let IdsBody { ids } = request.body()?;
+    answer(&service, &request, &ids).await
 }
 
-async fn answer(service: &Service, asked: &Asked, ids: &[UserId]) -> Answer {
-    let [of] = asked.ids()?;
-    let found = service.relationships(&asked.call, of, ids).await?;
+async fn answer(service: &Service, request: &ApiRequest, ids: &[UserId]) -> Answer {
+    let [of] = request.ids()?;
+    let found = service.relationships(&request.call, of, ids).await?;
     let row = |(id, found): (_, &Relationship)| {
         let relationship = RelationshipJson::of(found);
         RowJson { id: UserId::as_str(id), unknown: found.unknown, relationship }
@@ -123,8 +125,8 @@ async fn answer(service: &Service, asked: &Asked, ids: &[UserId]) -> Answer {
 }
 
 /// `?id=a&id=b`.
-fn query_ids(asked: &Asked) -> Result<Vec<UserId>> {
-    let pairs: Vec<(String, String)> = asked.query()?;
+fn query_ids(request: &ApiRequest) -> Result<Vec<UserId>> {
+    let pairs: Vec<(String, String)> = request.query()?;
     let id = |(name, value): (String, String)| match name.as_str() {
         "id" => UserId::try_from(value)
             .map_err(|error| Error::new(error.code(), error.detail().to_owned()).at("/id", error.detail())),

@@ -1,5 +1,5 @@
-//! Server-sent events: a stream of the service as a response. It is asked for its next piece only when the client has
-//! taken the last one, so a client that does not read holds one piece, until its connection is given up on.
+//! Server-sent events. The next message is read only when the client has taken the last, so a client that does not read
+//! holds one message until its write times out.
 
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
@@ -15,17 +15,17 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use crate::streams::Seat;
+use crate::streams::StreamGuard;
 
 pub(super) const MEDIA: &str = "text/event-stream";
-/// A line that says nothing, so that nobody in between takes the connection for dead.
+/// A comment line, so that proxies keep the connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// After this time a stream ends and its client connects again.
+/// After this time a stream ends and the client reconnects.
 const LIFE: Duration = Duration::from_secs(60 * 60);
-/// Asks proxies not to wait for more.
+/// Asks proxies not to buffer.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What one call of the service had to say, on its way out.
+/// The messages of one call of the service.
 pub(super) type Messages = VecDeque<Event>;
 
 pub(super) fn message(id: Option<&str>, name: Option<&str>, data: &impl Serialize) -> Event {
@@ -35,23 +35,22 @@ pub(super) fn message(id: Option<&str>, name: Option<&str>, data: &impl Serializ
     event.json_data(data).unwrap_or_default()
 }
 
-/// The stream ends when `next` has no more, or fails, or when what let it in is no longer good: a client that connects
-/// again is told why.
-pub(super) fn answer<S, N, F>(seat: Seat, source: S, next: N) -> Response
+/// Ends when `next` ends or fails, or the credential becomes invalid: a client that reconnects is told why.
+pub(super) fn answer<S, N, F>(stream_guard: StreamGuard, source: S, next: N) -> Response
 where
     S: Send + 'static,
     N: FnMut(S) -> F + Send + 'static,
     F: Future<Output = (S, Result<Option<Messages>>)> + Send + 'static,
 {
-    let state = (seat, source, next, Messages::new());
+    let state = (stream_guard, source, next, Messages::new());
     let end = Instant::now() + LIFE;
-    let messages = stream::unfold(state, move |(seat, mut source, mut next, mut waiting)| async move {
-        if seat.is_over() {
+    let messages = stream::unfold(state, move |(stream_guard, mut source, mut next, mut waiting)| async move {
+        if stream_guard.is_ended() {
             return None;
         }
         while waiting.is_empty() {
             let (kept, found) = tokio::select! {
-                () = seat.over() => return None,
+                () = stream_guard.ended() => return None,
                 found = timeout_at(end, next(source)) => found.ok()?,
             };
             source = kept;
@@ -65,7 +64,7 @@ where
             }
         }
         let message = waiting.pop_front()?;
-        Some((Ok::<_, Infallible>(message), (seat, source, next, waiting)))
+        Some((Ok::<_, Infallible>(message), (stream_guard, source, next, waiting)))
     });
     let mut response = Sse::new(messages).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
     response.headers_mut().insert(BUFFERING, HeaderValue::from_static("no"));

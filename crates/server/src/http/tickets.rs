@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     body::Nothing,
-    openapi::{Group, post, schema::Time},
+    openapi::{Access, Group, post, schema::Time},
+    request::ApiRequest,
+    response::{Answer, json},
 };
-use crate::{auth::Known, front::Front};
+use crate::{auth::Authenticated, front::Front};
 
 #[derive(Serialize, JsonSchema)]
 struct TicketJson {
@@ -23,7 +23,7 @@ struct TicketJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        post("/api/v1/tickets", issue)
+        post("/api/v1/tickets", Access::Anyone, issue)
             .named("make_ticket", "A ticket for streams")
             .about("Good once and for a minute, as `?ticket=` of a stream, for browsers, which cannot send a header there.")
             .reads()
@@ -34,10 +34,10 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn issue(
     Extension(front): Extension<Arc<Front>>,
-    Extension(known): Extension<Known>,
-    asked: Asked,
+    Extension(known): Extension<Authenticated>,
+    request: ApiRequest,
 ) -> Answer {
-    asked.optional_body::<Nothing>()?;
+    request.optional_body::<Nothing>()?;
     let ticket = front.access.ticket(known)?;
     json(StatusCode::CREATED, TicketJson { ticket: ticket.text, expires_at: ticket.expires.to_rfc3339() })
 }

@@ -1,4 +1,4 @@
-//! A request in the logs: its id, the trace it is part of, and one line when it is answered.
+//! A request in the logs: its id, its trace context, and one line when it is answered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,18 +8,18 @@ use tracing::Span;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The target of the line for each request, so that it can be told from others.
+/// The log target of access lines.
 const ACCESS: &str = "entourage::access";
 const REQUEST_ID_MAX_BYTES: usize = 128;
 
-/// What ties the lines of one request together. Neither path nor query is among it: ids are people, and a query may
-/// hold a ticket.
+/// Ties the log lines of one request together. Without path and query: ids are personal data, and a query may hold a
+/// ticket.
 pub(super) struct Trace {
     pub(super) request_id: Arc<str>,
     parent: Option<Parent>,
 }
 
-/// `traceparent` of W3C Trace Context, from whoever called.
+/// The caller's `traceparent` (W3C Trace Context).
 #[derive(Debug, PartialEq)]
 struct Parent {
     trace_id: String,
@@ -36,8 +36,7 @@ impl Trace {
         HeaderValue::from_str(&self.request_id).ok()
     }
 
-    /// Around everything that is logged meanwhile. Below `debug` it costs nothing: the lines that matter name the
-    /// request themselves.
+    /// A span around the request. Free unless `debug` is on: important lines name the request themselves.
     pub(super) fn span(&self, method: &Method, route: &str) -> Span {
         let (trace_id, parent_id) = self.ids();
         tracing::debug_span!("request", request_id = &*self.request_id, trace_id, parent_id, %method, route)
@@ -50,7 +49,7 @@ impl Trace {
         tracing::info!(target: ACCESS, %method, route, status, ms, request_id, trace_id, parent_id, "answered");
     }
 
-    /// What went wrong on our side, with its cause.
+    /// A server error with its cause.
     pub(super) fn log_failure(&self, error: &Error) {
         let (trace_id, parent_id) = self.ids();
         let source = std::error::Error::source(error).map(ToString::to_string);
@@ -64,7 +63,7 @@ impl Trace {
 }
 
 impl Parent {
-    /// Versions to come may add fields at the end; `ff` is none.
+    /// Later versions may append fields; `ff` is invalid.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('-');
         let (version, trace_id, span_id, flags) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
@@ -82,7 +81,7 @@ impl Parent {
     }
 }
 
-/// The client's own id when it is one that can go into a log, else a new one.
+/// The client's id if it is safe for logs, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let sane = |text: &&str| {
         (1..=REQUEST_ID_MAX_BYTES).contains(&text.len())

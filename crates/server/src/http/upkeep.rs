@@ -1,5 +1,5 @@
-//! `/admin/audit`, `/admin/verify`, `/admin/recount` and `/admin/heal`: whether the store agrees with itself, and setting
-//! counts and directions right.
+//! `/admin/audit`, `/admin/verify`, `/admin/recount` and `/admin/heal`: consistency checks, and repair of counts and
+//! directions.
 
 use std::sync::Arc;
 
@@ -10,20 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json},
-    asked::Asked,
     body::Nothing,
     openapi::{
         Access, Group, get, post,
         schema::{Id, Time},
     },
+    request::ApiRequest,
+    response::{Answer, json},
 };
-
-const VERIFY: &str = "/api/v1/admin/verify";
-const RECOUNT: &str = "/api/v1/admin/recount";
-const HEAL: &str = "/api/v1/admin/heal";
-/// They take as long as it takes to look at everything.
-pub(super) const LONG: [&str; 3] = [VERIFY, RECOUNT, HEAL];
 
 #[derive(Serialize, JsonSchema)]
 struct AuditJson<'a> {
@@ -114,32 +108,31 @@ struct HealedJson {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/api/v1/admin/audit", audit)
+        get("/api/v1/admin/audit", Access::Admin, audit)
             .named("last_audit", "What the last audit found")
             .about("In the background, counts are compared with lists and both directions of edges with each other.")
-            .access(Access::Admin)
             .answers::<AuditJson>(StatusCode::OK, "The last whole pass"),
-        post(VERIFY, verify)
+        post("/api/v1/admin/verify", Access::Admin, verify)
             .named("verify", "Compare everything with everything")
             .about("The embedded store takes no writes meanwhile. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .reads()
             .answers::<VerifyJson>(StatusCode::OK, "What was found"),
-        post(RECOUNT, recount)
+        post("/api/v1/admin/recount", Access::Admin, recount)
             .named("recount", "Set counts right")
             .about("Counts the lists of one user or of everybody. It has no deadline.")
-            .access(Access::Admin)
+            .takes_long()
             .reads()
             .optional_body::<WhomBody>()
             .answers::<RecountedJson>(StatusCode::OK, "The counts are those of the lists")
             .refuses(&[Code::UserNotFound]),
-        post(HEAL, heal)
+        post("/api/v1/admin/heal", Access::Admin, heal)
             .named("heal", "Set directions of edges right")
             .about(
                 "Looks at every edge of one user, in both directions, or of everybody, and sets the target's side right \
                  from the follower's. It has no deadline.",
             )
-            .access(Access::Admin)
+            .takes_long()
             .reads()
             .optional_body::<WhomBody>()
             .answers::<HealedJson>(StatusCode::OK, "Both directions agree")
@@ -148,14 +141,14 @@ pub(super) fn group() -> Group {
     Group::new("Upkeep", "Whether the store agrees with itself.", operations)
 }
 
-pub(super) async fn audit(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let report = service.last_audit(&asked.call)?;
+pub(super) async fn audit(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let report = service.last_audit(&request.call)?;
     json(StatusCode::OK, AuditJson { report: report.as_ref().map(pass) })
 }
 
-pub(super) async fn verify(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    asked.optional_body::<Nothing>()?;
-    let report = service.verify(&asked.call).await?;
+pub(super) async fn verify(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    request.optional_body::<Nothing>()?;
+    let report = service.verify(&request.call).await?;
     let clean = report.is_clean();
     let problem = |problem: entourage_store::Problem| ProblemJson { check: problem.check, detail: problem.detail };
     let problems = report.problems.into_iter().map(problem).collect();
@@ -163,17 +156,17 @@ pub(super) async fn verify(State(service): State<Arc<Service>>, asked: Asked) ->
     json(StatusCode::OK, VerifyJson { clean, users, edges, records, events, problems })
 }
 
-pub(super) async fn recount(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let WhomBody { user } = asked.optional_body()?;
+pub(super) async fn recount(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let WhomBody { user } = request.optional_body()?;
     let user = user.as_deref().map(UserId::try_from).transpose()?;
-    let done = service.recount(&asked.call, user.as_ref()).await?;
+    let done = service.recount(&request.call, user.as_ref()).await?;
     json(StatusCode::OK, RecountedJson { users: done.users, corrected: done.corrected })
 }
 
-pub(super) async fn heal(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let WhomBody { user } = asked.optional_body()?;
+pub(super) async fn heal(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let WhomBody { user } = request.optional_body()?;
     let user = user.as_deref().map(UserId::try_from).transpose()?;
-    let EdgesHealed { users, edges, healed, unclear } = service.heal(&asked.call, user.as_ref()).await?;
+    let EdgesHealed { users, edges, healed, unclear } = service.heal(&request.call, user.as_ref()).await?;
     json(StatusCode::OK, HealedJson { users, edges, healed, unclear })
 }
 

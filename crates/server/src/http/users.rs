@@ -9,8 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    answer::{Answer, json, written},
-    asked::Asked,
     body::{Nothing, clearable, present},
     jobs::{StartedJson, started},
     openapi::{
@@ -18,6 +16,8 @@ use super::{
         schema::{AvatarUrl, Id, Name, Time, Version},
     },
     relationships::RelationshipJson,
+    request::ApiRequest,
+    response::{Answer, json, written},
 };
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -112,50 +112,47 @@ const USER: &str = "/api/v1/users/{id}";
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        put(USER, put_one)
+        put(USER, Access::Own("id"), put_one)
             .named("put_user", "Create or replace a user")
             .about(
                 "Without `private`, `hide_lists` or `registered_at` they keep their value; without `name` or \
                  `avatar_url` they are cleared. `\"private\": false` lets everybody follow who has asked to: a job.",
             )
-            .access(Access::Own)
             .optional_body::<UserBody>()
             .answers::<WrittenJson>(StatusCode::CREATED, "Created")
             .answers::<WrittenJson>(StatusCode::OK, "Replaced, or as it was")
             .refuses(&[Code::IdTaken]),
-        patch(USER, patch_one)
+        patch(USER, Access::Own("id"), patch_one)
             .named("patch_user", "Change some fields of a user")
-            .access(Access::Own)
             .body::<UserBody>()
             .answers::<WrittenJson>(StatusCode::OK, "Changed, or as it was")
             .refuses(&[Code::UserNotFound]),
-        get(USER, get_one)
+        get(USER, Access::Anyone, get_one)
             .named("get_user", "A user with counts")
             .answers::<UserJson>(StatusCode::OK, "The user")
             .refuses(&[Code::UserNotFound]),
-        delete(USER, erase)
+        delete(USER, Access::Own("id"), erase)
             .named("erase_user", "Erase a person")
             .about(
                 "Reads forget them at once; a job takes their edges away. Until it is done the id cannot be created \
                  again (409 `request_in_progress`); who is created then is a new person.",
             )
-            .access(Access::Own)
             .answers::<StartedJson>(StatusCode::ACCEPTED, "Erased; their edges go")
             .refuses(&[Code::UserNotFound]),
     ];
     Group::new("Users", "Ids are the application's own.", operations)
 }
 
-pub(super) async fn put_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let patch = asked.optional_body::<UserBody>()?.patch()?;
-    answer(&service.put_user(&asked.call, id.clone(), patch).await?)
+pub(super) async fn put_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let patch = request.optional_body::<UserBody>()?.patch()?;
+    answer(&service.put_user(&request.call, id.clone(), patch).await?)
 }
 
-pub(super) async fn patch_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    let patch = asked.body::<UserBody>()?.patch()?;
-    answer(&service.patch_user(&asked.call, id.clone(), patch).await?)
+pub(super) async fn patch_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    let patch = request.body::<UserBody>()?.patch()?;
+    answer(&service.patch_user(&request.call, id.clone(), patch).await?)
 }
 
 fn answer(done: &UserWritten) -> Answer {
@@ -164,9 +161,9 @@ fn answer(done: &UserWritten) -> Answer {
     written(status, body, &done.receipt)
 }
 
-pub(super) async fn get_one(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    json(StatusCode::OK, user(&service.get_user(&asked.call, id).await?))
+pub(super) async fn get_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    json(StatusCode::OK, user(&service.get_user(&request.call, id).await?))
 }
 
 fn user(view: &UserView) -> UserJson<'_> {
@@ -193,8 +190,8 @@ fn user(view: &UserView) -> UserJson<'_> {
     }
 }
 
-pub(super) async fn erase(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let [id] = asked.ids()?;
-    asked.optional_body::<Nothing>()?;
-    started(&service.erase(&asked.call, id).await?)
+pub(super) async fn erase(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [id] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    started(&service.erase(&request.call, id).await?)
 }

@@ -1,4 +1,4 @@
-//! What is measured, and how it is shown: one recorder for the whole process.
+//! Metrics: one recorder for the whole process, its buckets and descriptions.
 
 mod routes;
 
@@ -10,23 +10,23 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 
 pub(crate) use self::routes::Routes;
 
-/// Seconds; from a tenth of a millisecond, where most answers are, to the deadline.
+/// Seconds, from 0.1 ms, where most responses are, to the deadline.
 const LATENCY_BUCKETS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0];
-/// Writes of one batch: one for a caller alone, thousands under load.
+/// Writes per batch: one for a single caller, thousands under load.
 const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0];
 /// Seconds of a checkpoint, from an empty store to one of a hundred million edges.
 const CHECKPOINT_BUCKETS: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// Seconds of an audit, which rests between its steps.
+/// Seconds of an audit, which pauses between steps.
 const AUDIT_BUCKETS: &[f64] = &[1.0, 10.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 21_600.0, 86_400.0];
 
-/// Seconds from a write to the healing of what it left wrong; thirty are promised.
+/// Seconds from a write to its repair; the promise is thirty.
 const HEAL_BUCKETS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 3_600.0];
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// Starts recording; a second server in one process shares the first one's recorder. What is measured before is lost,
-/// so this comes before a store is opened.
+/// Starts recording. A second server in the process shares the recorder. Handles made before this record nothing, so
+/// call it before opening a store.
 pub(crate) fn install() {
     RECORDER.get_or_init(|| {
         let recorder = builder().unwrap_or_default().build_recorder();
@@ -119,7 +119,7 @@ pub(crate) fn render() -> String {
     RECORDER.get().map(PrometheusHandle::render).unwrap_or_default()
 }
 
-/// Folds what histograms have gathered; to be called every few seconds.
+/// Folds histogram samples; call it every few seconds.
 pub(crate) fn fold() {
     if let Some(handle) = RECORDER.get() {
         handle.run_upkeep();

@@ -1,4 +1,4 @@
-//! Measures of requests by matched route: handles are made once, a request only finds them.
+//! Request metrics by matched route, with handles that are made once.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -7,8 +7,8 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// One set of measures for each operation, and one for all that is none: clients choose addresses and methods, and
-/// labels must stay few.
+/// One set of metrics per operation, and one for everything else: clients choose paths and methods, and labels must
+/// stay few.
 pub(crate) struct Routes {
     known: HashMap<&'static str, Vec<(Method, Route)>>,
     unknown: Route,
@@ -20,7 +20,7 @@ pub(crate) struct Route {
     by_class: [Counter; 5],
 }
 
-/// A request on its way; one that is given up is no longer in flight either.
+/// A request in flight, until it is answered or dropped.
 pub(crate) struct InFlight<'a>(&'a Route);
 
 impl Routes {
@@ -34,7 +34,7 @@ impl Routes {
     }
 
     pub(crate) fn enter(&self, path: &str, method: &Method) -> InFlight<'_> {
-        // The head of a page is asked of the route that has the page.
+        // HEAD is served by the route of GET.
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let methods = self.known.get(path).map(Vec::as_slice).unwrap_or_default();
         let route = methods.iter().find(|(known, _)| known == method).map_or(&self.unknown, |(_, route)| route);

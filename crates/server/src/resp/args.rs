@@ -1,4 +1,4 @@
-//! The words of one command, wherever they are kept.
+//! The words of one command.
 
 use super::parse::Span;
 
@@ -15,7 +15,7 @@ impl<'a> Args<'a> {
         Self { bytes, spans, base: base as u32 }
     }
 
-    /// All that spans with a base point into.
+    /// The buffer that the spans point into.
     pub(super) const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -24,12 +24,12 @@ impl<'a> Args<'a> {
         self.spans.len()
     }
 
-    /// A word; beyond the last one, an empty one.
+    /// A word; empty beyond the last one.
     pub(super) fn get(&self, index: usize) -> &'a [u8] {
         self.spans.get(index).map_or(&[], |span| self.span(*span))
     }
 
-    /// Words from this one on.
+    /// The words from this one on.
     pub(super) fn rest(&self, from: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let this = *self;
         this.spans.get(from..).unwrap_or_default().iter().map(move |span| this.span(*span))

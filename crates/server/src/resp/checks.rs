@@ -1,20 +1,14 @@
-//! Checks that follow each other are asked for together: what memory knows is answered without waiting, and their cache
-//! misses overlap.
+//! Consecutive checks are answered together: from memory without waiting, with overlapping cache misses.
 
 use entourage_model::{Error, Key, Result, UserId};
 use entourage_service::{CHECKS_MAX, Call, Service};
 use entourage_store::Answer;
 
-use super::{
-    args::Args,
-    encode::Out,
-    key::{Virtual, parse, user_id},
-    parse::Span,
-};
+use super::{args::Args, encode::Out, key::user_id, parse::Span};
 
-/// What the reply to one command looks like.
+/// The form of a command's reply.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+pub(super) enum Shape {
     Integer,
     Text,
     Integers(usize),
@@ -29,33 +23,22 @@ impl Shape {
             Self::Integers(count) | Self::Texts(count) => count,
         }
     }
-
-    /// The two ids of one of its checks.
-    fn ids(self, args: Args<'_>, index: usize) -> [&[u8]; 2] {
-        match self {
-            Self::Integer | Self::Integers(_) => match parse(args.get(1)) {
-                Ok(Virtual::Following(id)) => [id, args.get(2 + index)],
-                Ok(Virtual::Followers(id)) => [args.get(2 + index), id],
-                _ => Default::default(),
-            },
-            Self::Text | Self::Texts(_) => match parse(args.get(1 + index)) {
-                Ok(Virtual::IsFollowing(follower, target)) => [follower, target],
-                _ => Default::default(),
-            },
-        }
-    }
 }
+
+/// Follower and target of one check of a command.
+type Ends = for<'a> fn(Args<'a>, usize) -> [&'a [u8]; 2];
 
 /// A command that is collected.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     shape: Shape,
+    ends: Ends,
     /// Where it begins, and how many words it has.
     base: usize,
     words: usize,
 }
 
-/// The ids of every check of these commands, found when they are asked for.
+/// The ids of every check of these commands, parsed on demand.
 fn each<'a>(
     questions: &'a [Question],
     mut words: &'a [Span],
@@ -64,8 +47,8 @@ fn each<'a>(
     questions.iter().flat_map(move |question| {
         let (own, rest) = words.split_at_checked(question.words).unwrap_or_default();
         words = rest;
-        let (shape, args) = (question.shape, Args::new(bytes, question.base, own));
-        (0..shape.count()).map(move |index| move || shape.ids(args, index))
+        let (ends, args) = (question.ends, Args::new(bytes, question.base, own));
+        (0..question.shape.count()).map(move |index| move || ends(args, index))
     })
 }
 
@@ -73,7 +56,7 @@ fn each<'a>(
 pub(super) struct Checks {
     pairs: Vec<(Key, Key)>,
     questions: Vec<Question>,
-    /// The words of all of them, for when memory does not know.
+    /// The words of all of them, for checks that memory cannot answer.
     words: Vec<Span>,
     found: Vec<Answer>,
 }
@@ -83,57 +66,15 @@ impl Checks {
         self.questions.is_empty()
     }
 
-    /// `SISMEMBER`. False if this is none that can be answered so.
-    pub(super) fn member(&mut self, service: &Service, args: Args<'_>) -> bool {
-        self.members_as(service, args, Shape::Integer)
-    }
-
-    /// `SMISMEMBER`.
-    pub(super) fn members(&mut self, service: &Service, args: Args<'_>) -> bool {
-        self.members_as(service, args, Shape::Integers(args.len() - 2))
-    }
-
-    fn members_as(&mut self, service: &Service, args: Args<'_>, shape: Shape) -> bool {
-        let (id, is_follower) = match parse(args.get(1)) {
-            Ok(Virtual::Following(id)) => (id, true),
-            Ok(Virtual::Followers(id)) => (id, false),
-            _ => return false,
-        };
-        let Ok(owner) = service.key_of(id) else { return false };
-        self.add(service, args, shape, args.rest(2), |service, member| {
-            let member = service.key_of(member).ok()?;
-            Some(if is_follower { (owner, member) } else { (member, owner) })
-        })
-    }
-
-    /// `GET is_following:…`.
-    pub(super) fn value(&mut self, service: &Service, args: Args<'_>) -> bool {
-        self.values_as(service, args, Shape::Text)
-    }
-
-    /// `MGET is_following:… …`.
-    pub(super) fn values(&mut self, service: &Service, args: Args<'_>) -> bool {
-        self.values_as(service, args, Shape::Texts(args.len() - 1))
-    }
-
-    fn values_as(&mut self, service: &Service, args: Args<'_>, shape: Shape) -> bool {
-        self.add(service, args, shape, args.rest(1), |service, key| match parse(key) {
-            Ok(Virtual::IsFollowing(follower, target)) => {
-                Some((service.key_of(follower).ok()?, service.key_of(target).ok()?))
-            }
-            _ => None,
-        })
-    }
-
-    /// Takes a command in, if all its words name pairs and there is room.
+    /// Collects a command if all its words name pairs and there is room.
     #[inline]
-    fn add<'a>(
+    pub(super) fn add<'a>(
         &mut self,
-        service: &Service,
         args: Args<'_>,
         shape: Shape,
+        ends: Ends,
         words: impl ExactSizeIterator<Item = &'a [u8]>,
-        pair: impl Fn(&Service, &'a [u8]) -> Option<(Key, Key)>,
+        pair: impl Fn(&'a [u8]) -> Option<(Key, Key)>,
     ) -> bool {
         let before = self.pairs.len();
         if before + words.len() > CHECKS_MAX {
@@ -141,7 +82,7 @@ impl Checks {
         }
         let mut are_pairs = true;
         self.pairs.extend(words.map(|word| {
-            pair(service, word).unwrap_or_else(|| {
+            pair(word).unwrap_or_else(|| {
                 are_pairs = false;
                 (Key(0), Key(0))
             })
@@ -152,11 +93,11 @@ impl Checks {
         }
         let (base, spans) = args.parts();
         self.words.extend_from_slice(spans);
-        self.questions.push(Question { shape, base, words: spans.len() });
+        self.questions.push(Question { shape, ends, base, words: spans.len() });
         true
     }
 
-    /// Answers from memory. False if it does not know all of it. `bytes` are those the spans are of.
+    /// Answers from memory. False if memory cannot answer everything. The spans point into `bytes`.
     pub(super) fn answer_now(&mut self, service: &Service, bytes: &[u8], out: &mut Out) -> bool {
         self.found.resize(self.pairs.len(), Answer::Unknown);
         service.peek_follows(&self.pairs, each(&self.questions, &self.words, bytes), &mut self.found);
@@ -167,7 +108,7 @@ impl Checks {
         true
     }
 
-    /// Answers what `answer_now` did not, or everything when it was not asked.
+    /// Answers what `answer_now` could not, or everything if it was not called.
     pub(super) async fn answer(&mut self, service: &Service, call: &Call, bytes: &[u8], out: &mut Out) {
         self.found.resize(self.pairs.len(), Answer::Unknown);
         match self.ask(service, call, bytes).await {
@@ -176,7 +117,7 @@ impl Checks {
         }
     }
 
-    /// The same answer for each.
+    /// The same error for each.
     pub(super) fn give_up(&mut self, error: &Error, out: &mut Out) {
         for _ in &self.questions {
             out.refusal(error);

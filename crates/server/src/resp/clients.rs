@@ -1,4 +1,4 @@
-//! Who is connected, and who has been silent for too long.
+//! Open connections, and the end of those that are idle for too long.
 
 use std::{
     collections::HashMap,
@@ -16,31 +16,31 @@ use futures_util::task::AtomicWaker;
 use super::limits::{AUTH_SECONDS, COMMAND_SECONDS, RespLimits};
 use crate::auth::{Access, ServiceKey};
 
-/// How often somebody looks after the silent ones.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// How often connections are checked.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What others need to know of a connection.
+/// The shared state of a connection.
 pub(super) struct Client {
     pub(super) id: u64,
     pub(super) address: SocketAddr,
     connected: u64,
-    /// When something came last, in seconds of [`Clients::now`].
+    /// When bytes last arrived, in seconds of [`Clients::now`].
     active: AtomicU64,
-    /// When the command began that is not all there yet, plus one; 0 is none.
+    /// When the incomplete command began, plus one; 0 is none.
     unfinished: AtomicU64,
-    /// Whether it has shown what it must.
+    /// Whether it has authenticated, if it must.
     authenticated: AtomicBool,
-    /// When it was last nobody, in seconds since the start.
+    /// Since when it is unauthenticated, in seconds since the start.
     stranger_since: AtomicU64,
     key: Mutex<Option<ServiceKey>>,
     told_to_end: AtomicBool,
-    /// Its key is no longer good: what is still to be answered is not.
+    /// Its key was revoked: remaining commands are not answered.
     cut_off: AtomicBool,
     waker: AtomicWaker,
 }
 
 impl Client {
-    /// Whether this connection is to end; if not, whoever asks is woken when it is.
+    /// Whether this connection is to end; if not, registers to be woken when it is.
     pub(super) fn is_told_to_end(&self, context: &Context<'_>) -> bool {
         self.waker.register(context.waker());
         self.was_told_to_end()
@@ -62,13 +62,13 @@ impl Client {
         self.unfinished.store(since.map_or(0, |since| since + 1), Ordering::Relaxed);
     }
 
-    /// `None` where nothing has to be shown.
+    /// `None` in development mode.
     pub(super) fn authenticated(&self, key: Option<ServiceKey>) {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
         self.authenticated.store(true, Ordering::Relaxed);
     }
 
-    /// Who has shown nothing so far gets no new time for it.
+    /// Does not restart the time of a client that never authenticated.
     pub(super) fn deauthenticated(&self, now: u64) {
         if self.authenticated.load(Ordering::Relaxed) {
             self.stranger_since.store(now, Ordering::Relaxed);
@@ -115,7 +115,7 @@ pub(super) struct Clients {
     known: Mutex<HashMap<u64, Arc<Client>>>,
     last_id: AtomicU64,
     started: Instant,
-    /// Seconds since the start, as of the last look.
+    /// Seconds since the start, as of the last check.
     now: AtomicU64,
 }
 
@@ -137,7 +137,7 @@ impl Clients {
         self.lock().len()
     }
 
-    /// `None` when there are as many as there may be.
+    /// `None` at the limit.
     pub(super) fn enter(&self, address: SocketAddr, authenticated: bool, max: usize) -> Option<Arc<Client>> {
         let mut known = self.lock();
         if known.len() >= max {
@@ -166,8 +166,8 @@ impl Clients {
         self.lock().remove(&client.id);
     }
 
-    /// Ends whoever has been silent for too long, or whose key is no longer good.
-    pub(super) fn look(&self, limits: &RespLimits, access: &Access) {
+    /// Ends connections that are idle for too long or whose key was revoked.
+    pub(super) fn end_overdue(&self, limits: &RespLimits, access: &Access) {
         let now = self.started.elapsed().as_secs();
         self.now.store(now, Ordering::Relaxed);
         for client in self.lock().values() {

@@ -1,4 +1,4 @@
-//! One connection: what a read brings is answered with one write. A connection that waits holds no buffer.
+//! One connection: the commands of one read are answered with one write. An idle connection holds no buffers.
 
 use std::{
     cell::RefCell,
@@ -26,41 +26,41 @@ use super::{
     session::{Session, Work},
 };
 
-/// How many desks a thread keeps for whoever is next.
-const SPARE_DESKS: usize = 64;
+/// How many unused buffers a thread keeps.
+const SPARE_MAX: usize = 64;
 
-#[allow(clippy::vec_box, reason = "a desk is handed over, not moved")]
-type Desks = Vec<Box<Desk>>;
+#[allow(clippy::vec_box, reason = "boxes are handed over, not moved")]
+type Spare = Vec<Box<Buffers>>;
 
 thread_local! {
-    static DESKS: RefCell<Desks> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Spare> = const { RefCell::new(Vec::new()) };
 }
 
-/// Everything a connection needs while it has something to do.
+/// What a connection needs while it is active.
 #[derive(Default)]
-struct Desk {
+struct Buffers {
     input: Vec<u8>,
     filled: usize,
     parser: Parser,
     work: Work,
 }
 
-impl Desk {
+impl Buffers {
     fn take(session: &Session) -> Box<Self> {
-        let mut desk = DESKS.with_borrow_mut(Vec::pop).unwrap_or_default();
-        if desk.input.is_empty() {
-            desk.input.resize(READ_BYTES, 0);
+        let mut buffers = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        if buffers.input.is_empty() {
+            buffers.input.resize(READ_BYTES, 0);
         }
-        desk.work.out.protocol = session.protocol;
-        desk
+        buffers.work.out.protocol = session.protocol;
+        buffers
     }
 
-    /// Only where nothing is left on it.
+    /// Only when they are empty.
     fn put_back(self: Box<Self>) {
         if self.input.len() <= READ_BYTES_MAX && self.work.out.bytes.capacity() <= OUTPUT_BYTES {
-            DESKS.with_borrow_mut(|desks| {
-                if desks.len() < SPARE_DESKS {
-                    desks.push(self);
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < SPARE_MAX {
+                    spare.push(self);
                 }
             });
         }
@@ -74,30 +74,30 @@ impl Desk {
         Poll::Ready(Ok(count))
     }
 
-    /// Drops what was answered and makes room for what follows.
+    /// Drops answered bytes and makes room for more.
     fn advance(&mut self, answered: usize) {
         let was_full = self.filled == self.input.len();
         self.input.copy_within(answered..self.filled, 0);
         self.filled -= answered;
-        // A long pipeline, or a command that does not fit: the parser bounds how long one can be.
+        // A long pipeline, or a command that does not fit; the parser limits its length.
         if (was_full && self.input.len() < READ_BYTES_MAX) || self.filled == self.input.len() {
             self.input.resize(self.input.len() * 2, 0);
         }
     }
 }
 
-/// Answers until the client goes, or is told to.
+/// Serves until the client disconnects or is told to end.
 pub(super) async fn run(mut stream: TcpStream, mut session: Session) -> io::Result<()> {
-    let mut desk: Option<Box<Desk>> = None;
+    let mut buffers: Option<Box<Buffers>> = None;
     let mut unfinished = false;
-    while let Some(mut busy) = read(&mut stream, &mut desk, &session).await? {
+    while let Some(mut busy) = read(&mut stream, &mut buffers, &session).await? {
         let began = Instant::now();
         session.client.was_active(session.shared.clients.now());
         let mut answered = 0;
-        // By when the client has to take more of what is sent to it, once it has not.
+        // The write deadline, once the client has not read.
         let mut deadline = None;
         loop {
-            let Desk { input, filled, parser, work } = &mut *busy;
+            let Buffers { input, filled, parser, work } = &mut *busy;
             let mut at = 0;
             let more = session.answer(parser, input.get(..*filled).unwrap_or_default(), &mut at, work).await;
             write(&mut stream, &session.client, &mut work.out.bytes, &mut deadline).await?;
@@ -111,7 +111,7 @@ pub(super) async fn run(mut stream: TcpStream, mut session: Session) -> io::Resu
                 break;
             }
         }
-        session.shared.measures.answered(began.elapsed());
+        session.shared.metrics.answered(began.elapsed());
         if session.ending {
             return linger(&mut stream, &mut busy.input).await;
         }
@@ -125,38 +125,38 @@ pub(super) async fn run(mut stream: TcpStream, mut session: Session) -> io::Resu
             if !std::mem::replace(&mut unfinished, true) || answered > 0 {
                 session.client.has_unfinished(Some(session.shared.clients.now()));
             }
-            desk = Some(busy);
+            buffers = Some(busy);
         }
     }
     Ok(())
 }
 
-/// Waits for bytes; `None` when no more will come.
+/// Waits for bytes; `None` at the end.
 async fn read(
     stream: &mut TcpStream,
-    desk: &mut Option<Box<Desk>>,
+    buffers: &mut Option<Box<Buffers>>,
     session: &Session,
-) -> io::Result<Option<Box<Desk>>> {
+) -> io::Result<Option<Box<Buffers>>> {
     let count = poll_fn(|context| {
         if session.client.is_told_to_end(context) {
             return Poll::Ready(Ok(0));
         }
-        // Until there is something to read no buffer is needed.
+        // No buffer is needed until there is something to read.
         ready!(stream.poll_read_ready(context))?;
-        let mut busy = desk.take().unwrap_or_else(|| Desk::take(session));
+        let mut busy = buffers.take().unwrap_or_else(|| Buffers::take(session));
         let read = busy.poll_read(stream, context);
         if read.is_pending() && busy.filled == 0 {
             busy.put_back();
         } else {
-            *desk = Some(busy);
+            *buffers = Some(busy);
         }
         read
     })
     .await?;
-    Ok(desk.take().filter(|_| count > 0))
+    Ok(buffers.take().filter(|_| count > 0))
 }
 
-/// Takes what is still under way: a connection closed over unread bytes would take its last reply with it.
+/// Drains the input: closing a socket with unread bytes would discard the last reply.
 async fn linger(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<()> {
     stream.shutdown().await?;
     let drain = async {
@@ -172,7 +172,7 @@ async fn linger(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<()> {
     timeout(LINGER_TIMEOUT, drain).await.unwrap_or(Ok(()))
 }
 
-/// Sends everything, as long as the client takes some of it every now and then and was not told to end.
+/// Sends everything, as long as the client keeps reading.
 async fn write(
     stream: &mut TcpStream,
     client: &Client,
@@ -187,7 +187,7 @@ async fn write(
             Ok(count) => {
                 sent += count;
                 share::spend(count.div_ceil(REPLY_BYTES_A_UNIT)).await;
-                // Whoever is told to end has what was left of its time, not more with each byte.
+                // A client that was told to end gets no new deadline with each byte.
                 *deadline = deadline.filter(|_| client.was_told_to_end());
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -1,4 +1,4 @@
-//! Replies as bytes, in the words of RESP2 or RESP3.
+//! Replies as bytes, in RESP2 or RESP3.
 
 use entourage_model::{Code, Error};
 
@@ -24,24 +24,24 @@ impl Out {
         self.bytes.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A text of the server's own, without line ends.
+    /// A simple string, without line breaks.
     pub(super) fn simple(&mut self, text: &str) {
         self.bytes.push(b'+');
         self.bytes.extend_from_slice(text.as_bytes());
         self.end_line();
     }
 
-    /// A whole error with its prefix. What a client sent may be part of it, so it is kept on one line.
+    /// An error with its prefix, kept on one line because it may contain client input.
     pub(super) fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         self.bytes.extend(text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
         self.end_line();
     }
 
-    /// A refusal of the service, by its code's own prefix. What is wrong where, and when to come back, goes with it.
+    /// A refusal of the service with its code's prefix, field errors and retry delay.
     pub(super) fn refusal(&mut self, error: &Error) {
         crate::metrics::refusal(error.code());
-        // What went wrong inside is for the log, not for whoever asked.
+        // Internal details go to the log, not to clients.
         let detail = if error.code() == Code::Internal {
             tracing::error!(%error, "a command failed");
             "the server's log has more"
@@ -73,7 +73,7 @@ impl Out {
         }
     }
 
-    /// A boolean where RESP3 has one, and 1 or 0.
+    /// A boolean in RESP3, 1 or 0 in RESP2.
     pub(super) fn boolean(&mut self, yes: bool) {
         match (self.protocol, yes) {
             (Protocol::Two, yes) => self.flag(yes),
@@ -96,7 +96,7 @@ impl Out {
         self.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A double; nearly all are whole numbers.
+    /// A double, nearly always a whole number.
     pub(super) fn score(&mut self, score: f64) {
         let mut digits = Digits::default();
         let (whole, other);
@@ -132,7 +132,7 @@ impl Out {
         self.bulk(text.as_bytes());
     }
 
-    /// A text of several lines; clients of RESP3 are told that it is one.
+    /// Text of several lines; a verbatim string in RESP3.
     pub(super) fn verbatim(&mut self, text: &str) {
         match self.protocol {
             Protocol::Two => self.text(text),
@@ -160,7 +160,7 @@ impl Out {
         self.header(if self.protocol == Protocol::Three { b'~' } else { b'*' }, length);
     }
 
-    /// So many pairs.
+    /// The header of a map with this many pairs.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.protocol {
             Protocol::Two => self.header(b'*', 2 * pairs),
@@ -186,12 +186,12 @@ impl Out {
 
 const FLAG_BYTES: usize = 4;
 
-/// Doubles from here on are written with an exponent.
+/// Doubles from here on have an exponent.
 const WHOLE_MAX: f64 = 1e17;
-/// And those below this.
+/// And doubles below this.
 const POINT_MIN: f64 = 1e-4;
 
-/// As C writes doubles, in as few digits as tell them apart.
+/// As C prints doubles, in the fewest digits that are exact.
 fn double(number: f64) -> String {
     if number.is_infinite() || (POINT_MIN..WHOLE_MAX).contains(&number.abs()) {
         return number.to_string();

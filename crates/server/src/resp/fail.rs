@@ -1,4 +1,4 @@
-//! Why a command has no other answer: the service refused it, or it makes no sense.
+//! Errors of commands: refusals of the service, or errors in the protocol's own words.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Patterns as Redis has them: `*`, `?`, `[abc]`, `[^a-c]`, and `\` before what is meant as it stands.
+//! Glob patterns as in Redis: `*`, `?`, `[abc]`, `[^a-c]`, and `\` as escape.
 
-/// Whether the whole text fits. Takes no more steps than the two lengths multiplied.
+/// Whether the whole text matches. Takes at most as many steps as the product of both lengths.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // After the last star, and where in the text it stopped.
@@ -31,7 +31,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Where the pattern goes on if its next part fits this byte.
+/// Where the pattern continues if its next part matches this byte.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),
@@ -50,7 +50,7 @@ fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let mut found = false;
     loop {
         match (pattern.get(at), pattern.get(at + 1), pattern.get(at + 2)) {
-            // A class that is not closed ends with the pattern.
+            // An unclosed class ends with the pattern.
             (None, ..) => return (found != negated).then_some(at),
             (Some(b']'), ..) => return (found != negated).then_some(at + 1),
             (Some(b'\\'), Some(literal), _) => {

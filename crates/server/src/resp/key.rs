@@ -1,10 +1,10 @@
-//! Virtual keys: the names teams give such keys in Redis, each a question to the graph.
+//! Virtual keys: names that teams commonly use in Redis, each mapped to a query of the graph.
 
 use entourage_model::{Result, UserId};
 
 use super::encode::WRONG_TYPE;
 
-/// What a key asks for. Ids are as they were sent.
+/// What a key means. Ids are as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Virtual<'a> {
     Following(&'a [u8]),
@@ -24,7 +24,7 @@ impl Virtual<'_> {
     }
 }
 
-/// One row for each family of keys, for the reference page.
+/// One row per family of keys, for the reference page.
 pub(super) const FAMILIES: &[(&str, &str, &str)] = &[
     (
         "following:{a}",
@@ -45,7 +45,7 @@ pub(super) const FAMILIES: &[(&str, &str, &str)] = &[
     ("following_count:{u}", "string", "how many `u` follows; no value when there is no such user"),
 ];
 
-/// Why a key is not one, as a whole error.
+/// Why a key is invalid, as an error with its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
     Unknown,
@@ -76,7 +76,7 @@ impl NoKey {
 }
 
 pub(super) fn parse<'a>(key: &'a [u8]) -> std::result::Result<Virtual<'a>, NoKey> {
-    // What is asked for most comes first.
+    // Most frequent first.
     if let Some(id) = key.strip_prefix(b"following:") {
         return Ok(Virtual::Following(id));
     }

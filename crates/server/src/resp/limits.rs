@@ -1,10 +1,10 @@
-//! How much one client may ask for: each limit has its name here or in the settings.
+//! Limits of one client, by name here or in the settings.
 
 use std::time::Duration;
 
 use crate::Connections;
 
-/// Before `AUTH`: enough for `HELLO` with everything it takes.
+/// Before `AUTH`: enough for `HELLO` with all options.
 const ARGUMENTS_BEFORE_AUTH: usize = 16;
 const BULK_BYTES_BEFORE_AUTH: usize = 512;
 const COMMAND_BYTES_BEFORE_AUTH: usize = 4 << 10;
@@ -13,40 +13,40 @@ const COMMAND_BYTES: usize = 1 << 20;
 /// A line of an inline command.
 const INLINE_BYTES: usize = 64 << 10;
 
-/// What is read at once at first, and at most while commands are short.
+/// The first and the largest read buffer while commands are short.
 pub(super) const READ_BYTES: usize = 16 << 10;
 pub(super) const READ_BYTES_MAX: usize = 64 << 10;
-/// Answers beyond this are sent before the next command is looked at.
+/// Replies beyond this are sent before the next command is parsed.
 pub(super) const OUTPUT_BYTES: usize = 256 << 10;
-/// What is sent at once: a longer reply goes out in pieces, as the client takes them.
+/// The largest single write: longer replies are sent in pieces.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
-/// What costs a connection one unit of its [share](entourage_store::share): bytes of commands, and of replies. A
-/// command that is answered by itself costs one more.
+/// Bytes of commands and of replies that cost a connection one unit of its [share](entourage_store::share). A command
+/// that is answered by itself costs one more.
 pub(super) const COMMAND_BYTES_A_UNIT: usize = 1 << 10;
 pub(super) const REPLY_BYTES_A_UNIT: usize = 16 << 10;
 /// Commands of one `MULTI`, and their bytes.
 pub(super) const TRANSACTION_COMMANDS: usize = 10_000;
 pub(super) const TRANSACTION_BYTES: usize = 1 << 20;
-/// Rows of one reply, and the last rank that can be asked for.
+/// Rows of one reply, and the highest rank.
 pub(super) const ROWS_MAX: usize = 10_000;
 
-/// From connecting to `AUTH`, where it is asked for.
+/// From connecting to `AUTH`, where it is required.
 pub(super) const AUTH_SECONDS: u64 = 8;
 /// From the first byte of a command to its last.
 pub(super) const COMMAND_SECONDS: u64 = 10;
-/// How long a client may not take what is sent to it.
+/// How long a client may not read.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// After the last reply: how much and how long is still listened to.
+/// How much and how long input is drained after the last reply.
 pub(super) const LINGER_BYTES: usize = 4 << 20;
 pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long an answer may take.
+/// The deadline of a reply.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What settings say about RESP.
+/// Settings of RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespLimits {
     pub connections: Connections,
-    /// `None` is for ever.
+    /// `None` is forever.
     pub idle: Option<Duration>,
     /// Of one command, its name included.
     pub arguments: usize,
@@ -58,7 +58,7 @@ pub struct RespLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedMember {
     Id,
-    /// The application's own, where a post has one.
+    /// The external id, if a post has one.
     ExternalId,
 }
 

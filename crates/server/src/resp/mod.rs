@@ -1,5 +1,5 @@
-//! RESP2 and RESP3: the graph for any Redis client, under the key names teams already use. The front parses, asks the
-//! service and encodes; it decides nothing.
+//! RESP2 and RESP3: the graph for Redis clients, under common key names. It parses, calls the service and encodes; it
+//! decides nothing.
 
 mod args;
 mod checks;
@@ -11,14 +11,13 @@ mod fail;
 mod glob;
 mod key;
 mod limits;
-mod measures;
+mod metrics;
 mod parse;
 mod session;
 mod table;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod verb;
 mod writes;
 
 use std::{
@@ -37,50 +36,50 @@ use tokio::{
 
 pub use self::limits::{FeedMember, RespLimits};
 use self::{
-    clients::{Client, Clients, LOOK_INTERVAL},
-    measures::Measures,
+    clients::{CHECK_INTERVAL, Client, Clients},
+    metrics::Metrics,
     session::Session,
 };
 use crate::{
+    connection_limits::{CountLimit, Permit},
     front::Front,
-    places::{Place, Places},
 };
 
 const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// What all connections have in common.
+/// State shared by all connections.
 struct Shared {
     service: Arc<Service>,
     front: Arc<Front>,
     clients: Clients,
-    measures: Measures,
+    metrics: Metrics,
 }
 
 /// The front on its port.
 pub(crate) struct Resp {
     shared: Arc<Shared>,
-    addresses: Arc<Places<IpAddr>>,
-    /// Every connection has one of these until it has ended.
+    addresses: Arc<CountLimit<IpAddr>>,
+    /// Cloned by every connection until it has ended.
     alive: mpsc::Sender<()>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Resp {
     pub(crate) fn new(service: Arc<Service>, front: Arc<Front>) -> Self {
-        let (clients, measures) = (Clients::new(), Measures::new());
-        let shared = Arc::new(Shared { service, front, clients, measures });
+        let (clients, metrics) = (Clients::new(), Metrics::new());
+        let shared = Arc::new(Shared { service, front, clients, metrics });
         let (alive, ended) = mpsc::channel(1);
         Self { shared, addresses: Arc::default(), alive, ended }
     }
 
-    /// Accepts for ever.
+    /// Accepts forever.
     pub(crate) async fn accept(&self, listener: &TcpListener) {
-        let mut looking = interval(LOOK_INTERVAL);
-        looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checking = interval(CHECK_INTERVAL);
+        checking.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let accepted = tokio::select! {
-                _ = looking.tick() => {
-                    self.shared.clients.look(&self.shared.front.resp, &self.shared.front.access);
+                _ = checking.tick() => {
+                    self.shared.clients.end_overdue(&self.shared.front.resp, &self.shared.front.access);
                     continue;
                 }
                 accepted = listener.accept() => accepted,
@@ -97,28 +96,28 @@ impl Resp {
 
     fn begin(&self, stream: TcpStream, address: SocketAddr) {
         let connections = self.shared.front.resp.connections;
-        let place = Places::enter_from(&self.addresses, address.ip(), connections.per_address);
+        let permit = CountLimit::acquire_from(&self.addresses, address.ip(), connections.per_address);
         let is_known = self.shared.front.access.is_development();
         let client =
-            place.and_then(|place| Some((self.shared.clients.enter(address, is_known, connections.max)?, place)));
-        let Some((client, place)) = client else {
-            self.shared.measures.refused();
-            // Nobody waits for a client that may not stay.
+            permit.and_then(|permit| Some((self.shared.clients.enter(address, is_known, connections.max)?, permit)));
+        let Some((client, permit)) = client else {
+            self.shared.metrics.refused();
+            // Does not wait for a rejected client.
             let _ = stream.into_std().and_then(|mut stream| stream.write_all(FULL));
             return;
         };
         let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
-        let stay = Stay { shared, client, _place: place, _alive: alive };
-        stay.shared.measures.connected();
+        let guard = ConnectionGuard { shared, client, _permit: permit, _alive: alive };
+        guard.shared.metrics.connected();
         tokio::spawn(async move {
             entourage_store::fail_point("resp");
-            if let Err(error) = stay.serve(stream).await {
+            if let Err(error) = guard.serve(stream).await {
                 tracing::debug!(%error, "a connection ended early");
             }
         });
     }
 
-    /// Lets every connection finish what it is at.
+    /// Lets every connection finish its current commands.
     pub(crate) async fn stop(mut self) {
         self.shared.clients.end_all();
         drop(self.alive);
@@ -126,24 +125,24 @@ impl Resp {
     }
 }
 
-/// A connection from its beginning to its end, however it ends.
-struct Stay {
+/// Held by a connection; releases what it counts in when dropped.
+struct ConnectionGuard {
     shared: Arc<Shared>,
     client: Arc<Client>,
-    _place: Place<IpAddr>,
+    _permit: Permit<IpAddr>,
     _alive: mpsc::Sender<()>,
 }
 
-impl Stay {
+impl ConnectionGuard {
     async fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         connection::run(stream, Session::new(Arc::clone(&self.shared), Arc::clone(&self.client))).await
     }
 }
 
-impl Drop for Stay {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.shared.clients.leave(&self.client);
-        self.shared.measures.disconnected();
+        self.shared.metrics.disconnected();
     }
 }

@@ -1,21 +1,21 @@
-//! Requests out of bytes: arrays of bulk strings in place, inline lines with their quotes. A command that is not all
-//! there is gone on with where it stopped, so that bytes that arrive one by one are looked at once.
+//! Parses requests: arrays of bulk strings in place, inline lines with their quotes. An incomplete command is resumed
+//! where parsing stopped, so that no byte is parsed twice.
 
 use std::fmt;
 
 use super::limits::Bounds;
 
-/// The most digits a length may have, sign included.
+/// The longest length field, sign included.
 const NUMBER_MAX_BYTES: usize = 20;
 
-/// A piece of the input, counted from where its command begins.
+/// A part of the input, relative to the start of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-/// Why nothing that follows on this connection can be understood.
+/// A protocol error, after which the connection cannot be parsed further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     ArrayLength,
@@ -45,16 +45,16 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What [`Parser::next`] found at the beginning of its input.
+/// What [`Parser::next`] found at the start of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Not all of it is there yet.
+    /// The command is incomplete.
     More,
-    /// Nothing to do: an array or line of so many bytes without a word in it.
+    /// An empty array or line of this many bytes.
     Nothing(usize),
-    /// A command of so many bytes; [`Parser::spans`] are pieces of them.
+    /// A command of this many bytes; [`Parser::spans`] are parts of them.
     Command(usize),
-    /// A line of so many bytes; [`Parser::spans`] are pieces of [`Parser::line`].
+    /// A line of this many bytes; [`Parser::spans`] are parts of [`Parser::line`].
     Inline(usize),
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Parser {
     spans: Vec<Span>,
     /// Bulk strings of the array that are still to come.
     missing: usize,
-    /// Where to go on.
+    /// Where to resume.
     at: usize,
     line: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl Parser {
         &self.line
     }
 
-    /// `input` begins with the same command until that command was returned.
+    /// `input` must begin with the same command until that command is returned.
     pub(super) fn next(&mut self, input: &[u8], bounds: Bounds) -> Result<Step, Broken> {
         if self.missing == 0 {
             match input.first() {
@@ -90,7 +90,7 @@ impl Parser {
             if count > bounds.arguments as i64 {
                 return Err(Broken::ArrayLength);
             }
-            // An array of less than nothing is passed over, as Redis does.
+            // A negative array length is skipped, as in Redis.
             if count <= 0 {
                 return Ok(Step::Nothing(at));
             }
@@ -135,11 +135,11 @@ impl Parser {
     }
 }
 
-/// A bulk string; `None` when not all of it is there.
+/// A bulk string; `None` if incomplete.
 #[inline]
 fn bulk(input: &[u8], at: usize, bounds: Bounds) -> Result<Option<Span>, Broken> {
     let head = input.get(at..).and_then(<[u8]>::first_chunk);
-    // Nearly all of them have one digit.
+    // Nearly all have one digit.
     let (length, start) = if let Some(&[b'$', one @ b'0'..=b'9', b'\r', b'\n']) = head {
         (digit(one), at + 4)
     } else {
@@ -165,11 +165,11 @@ fn bulk(input: &[u8], at: usize, bounds: Bounds) -> Result<Option<Span>, Broken>
     }
 }
 
-/// A number that ends its line, and where the next line begins; `None` when the line goes on.
+/// The number on a line, and where the next line begins; `None` if incomplete.
 #[inline]
 fn number(input: &[u8], from: usize, wrong: Broken) -> Result<Option<(i64, usize)>, Broken> {
     let rest = input.get(from..).unwrap_or_default();
-    // Nearly all of them have one digit or two.
+    // Nearly all have one digit or two.
     match *rest {
         [one @ b'0'..=b'9', b'\r', b'\n', ..] => return Ok(Some((digit(one), from + 3))),
         [ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => {
@@ -208,7 +208,7 @@ const fn digit(byte: u8) -> i64 {
     (byte - b'0') as i64
 }
 
-/// Words between blanks. Double quotes take `\n \r \t \b \a \\ \" \xHH`, single ones `\'` alone.
+/// Words separated by blanks. Double quotes allow `\n \r \t \b \a \\ \" \xHH`, single ones `\'` alone.
 fn split(line: &[u8], into: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Broken> {
     let mut bytes = line.iter().copied().peekable();
     loop {

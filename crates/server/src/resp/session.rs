@@ -1,5 +1,4 @@
-//! One connection as the commands see it: who asks, what it must not be older than, what is queued; and the way of
-//! every command from its words to its reply.
+//! The state of a connection (caller, token, transaction), and the way of every command from its words to its reply.
 
 use std::sync::Arc;
 
@@ -16,15 +15,14 @@ use super::{
     encode::{Out, Protocol},
     fail::{Done, Fail},
     limits::{ANSWER_TIMEOUT, Bounds, OUTPUT_BYTES},
-    measures::Tally,
+    metrics::Tally,
     parse::{Parser, Step},
-    table::{COMMANDS, Class, Spec, find},
+    table::{COMMANDS, Class, Command, Run, find},
     transaction::Transaction,
-    verb::Verb,
     writes::Writes,
 };
 
-/// What is on its way to an answer.
+/// Replies and collected commands.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) out: Out,
@@ -35,20 +33,20 @@ pub(super) struct Work {
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) client: Arc<Client>,
-    /// Who is connected, without a user it acts for; `None` before `AUTH`.
+    /// The authenticated service; `None` before `AUTH`.
     pub(super) caller: Option<Caller>,
-    /// The frame of every request.
+    /// The context of every call of the service.
     pub(super) call: Call,
     pub(super) protocol: Protocol,
     pub(super) name: Box<str>,
-    /// What `CLIENT SETINFO` said: name and version of the library.
+    /// Name and version of the library, from `CLIENT SETINFO`.
     pub(super) library: [Box<str>; 2],
     pub(super) last_token: Option<Token>,
     pub(super) transaction: Option<Box<Transaction>>,
-    /// What `EXEC` has begun, and its next command.
+    /// The transaction that `EXEC` runs, and its next command.
     executing: Option<(Box<Transaction>, usize)>,
     pub(super) ending: bool,
-    /// The command before this one: most are alike.
+    /// The previous command: most are alike.
     last: usize,
     tally: Tally,
 }
@@ -78,12 +76,12 @@ impl Session {
         &self.shared.service
     }
 
-    /// What the parser may let through.
+    /// The parser's limits.
     fn bounds(&self) -> Bounds {
         self.shared.front.resp.bounds(self.caller.is_some())
     }
 
-    /// Answers what is in the input. True when it stopped because there is much to send first.
+    /// Answers the commands in the input. True if it stopped to send replies first.
     pub(super) async fn answer(&mut self, parser: &mut Parser, input: &[u8], at: &mut usize, work: &mut Work) -> bool {
         let mut bounds = self.bounds();
         let mut full = false;
@@ -126,39 +124,37 @@ impl Session {
             full = work.out.bytes.len() > OUTPUT_BYTES;
         }
         self.flush(input, work).await;
-        self.tally.flush(&self.shared.measures);
+        self.tally.flush(&self.shared.metrics);
         full && (self.executing.is_some() || !self.ending)
     }
 
     fn lookup(&mut self, name: &[u8]) -> Option<usize> {
-        let is_last = COMMANDS.get(self.last).is_some_and(|spec| spec.is_named(name));
+        let is_last = COMMANDS.get(self.last).is_some_and(|command| command.is_named(name));
         let found = if is_last { Some(self.last) } else { find(name) };
         self.last = found.unwrap_or(self.last);
-        self.tally.add(found, &self.shared.measures);
+        self.tally.add(found, &self.shared.metrics);
         found
     }
 
     fn collect_at_once(&self, found: Option<usize>, args: Args<'_>, work: &mut Work) -> bool {
-        let Some(spec) = found.and_then(|index| COMMANDS.get(index)) else { return false };
-        self.caller.is_some() && self.transaction.is_none() && spec.takes(args.len()) && self.collect(spec, args, work)
+        let Some(command) = found.and_then(|index| COMMANDS.get(index)) else { return false };
+        self.caller.is_some()
+            && self.transaction.is_none()
+            && command.takes(args.len())
+            && self.collect(command, args, work)
     }
 
-    /// Takes a command in with those like it that came before. False if it has to be answered by itself.
-    fn collect(&self, spec: &Spec, args: Args<'_>, work: &mut Work) -> bool {
+    /// Collects a command with those like it. False if it must be answered by itself.
+    fn collect(&self, command: &Command, args: Args<'_>, work: &mut Work) -> bool {
         let Work { checks, writes, .. } = work;
-        match spec.verb {
-            Verb::SIsMember => writes.is_empty() && checks.member(self.service(), args),
-            Verb::SMIsMember => writes.is_empty() && checks.members(self.service(), args),
-            Verb::Get => writes.is_empty() && checks.value(self.service(), args),
-            Verb::MGet => writes.is_empty() && checks.values(self.service(), args),
-            verb @ (Verb::SAdd | Verb::SRem | Verb::Follow | Verb::Unfollow) => {
-                checks.is_empty() && writes.add(verb, args)
-            }
+        match command.run {
+            Run::Check { collect, .. } => writes.is_empty() && collect(checks, self.service(), args),
+            Run::Write { collect, .. } => checks.is_empty() && collect(writes, args),
             _ => false,
         }
     }
 
-    /// Answers what was collected. `bytes` are those that the collected commands came from.
+    /// Answers collected commands, whose words point into `bytes`.
     async fn flush(&mut self, bytes: &[u8], work: &mut Work) {
         if !work.checks.is_empty() {
             let in_memory = matches!(self.call.actor, Actor::Service) && self.call.token.is_none();
@@ -193,10 +189,10 @@ impl Session {
             self.flush(args.bytes(), work).await;
         }
         match admitted {
-            Ok(Admitted::Run(spec)) => self.step(spec, args, work).await,
+            Ok(Admitted::Run(command)) => self.step(command, args, work).await,
             Ok(Admitted::Queued) => work.out.simple("QUEUED"),
             Ok(Admitted::Exec) => self.exec(work),
-            Ok(Admitted::Said) => work.out.ok(),
+            Ok(Admitted::Ok) => work.out.ok(),
             Ok(Admitted::Abort) => {
                 self.transaction = None;
                 work.out.error(ABORTED_BY_EXEC);
@@ -213,64 +209,54 @@ impl Session {
         }
     }
 
-    /// What every command passes before it runs.
+    /// Checks that precede every command.
     fn admit(&mut self, found: Option<usize>, args: Args<'_>) -> Done<Admitted> {
-        let Some((index, spec)) = found.and_then(|index| Some((index, COMMANDS.get(index)?))) else {
-            // A browser that was led here speaks HTTP: whatever follows is not meant for this server.
+        let Some((index, command)) = found.and_then(|index| Some((index, COMMANDS.get(index)?))) else {
+            // A browser that was tricked into connecting speaks HTTP: end the connection.
             self.ending |= args.is(0, "POST") || args.is(0, "HOST:");
             return Err(unknown(args).into());
         };
-        let name = || spec.name.to_ascii_lowercase();
-        if !spec.takes(args.len()) {
-            if spec.verb == Verb::Exec && self.transaction.is_some() {
-                return Ok(Admitted::Abort);
-            }
-            return Err(format!("ERR wrong number of arguments for '{}' command", name()).into());
+        let name = || command.name.to_ascii_lowercase();
+        if !command.takes(args.len()) {
+            return match command.run {
+                Run::Frame { aborts_if_misused: true, .. } if self.transaction.is_some() => Ok(Admitted::Abort),
+                _ => Err(format!("ERR wrong number of arguments for '{}' command", name()).into()),
+            };
         }
-        if self.caller.is_none() && spec.class != Class::Open {
+        if self.caller.is_none() && !matches!(command.class, Class::Open | Class::Always) {
             return Err("NOAUTH Authentication required.".into());
         }
-        match (spec.verb, &mut self.transaction) {
-            (Verb::Multi, Some(_)) => Ok(Admitted::OutOfPlace("ERR MULTI calls can not be nested")),
-            (Verb::Multi, None) => {
-                self.transaction = Some(Box::default());
-                Ok(Admitted::Said)
-            }
-            (Verb::Exec, None) => Err("ERR EXEC without MULTI".into()),
-            (Verb::Exec, Some(_)) => Ok(Admitted::Exec),
-            (Verb::Discard, None) => Err("ERR DISCARD without MULTI".into()),
-            (Verb::Discard, Some(_)) => {
-                self.transaction = None;
-                Ok(Admitted::Said)
-            }
-            (Verb::Watch, Some(_)) => Ok(Admitted::OutOfPlace("ERR WATCH inside MULTI is not allowed")),
-            (Verb::Watch, None) => {
-                Err("ERR WATCH is not supported: MULTI takes reads only, and a write is atomic by itself".into())
-            }
-            (_, None) | (Verb::Quit | Verb::Reset, _) => Ok(Admitted::Run(spec)),
-            (_, Some(_)) if spec.class == Class::Write => {
+        match (command.run, &mut self.transaction) {
+            (Run::Frame { enter, .. }, _) => enter(self),
+            (_, Some(_)) if command.class == Class::Write => {
                 Err(format!("ERR '{}' is a write, and MULTI takes reads only: send it by itself", name()).into())
             }
-            (_, Some(transaction)) => {
+            (_, Some(transaction)) if command.class != Class::Always => {
                 let queued = transaction.queue(index, args).then_some(Admitted::Queued);
                 queued.ok_or("ERR the transaction is too large".into())
             }
+            _ => Ok(Admitted::Run(command)),
         }
     }
 
     /// Collects a command, or answers it by itself.
-    async fn step(&mut self, spec: &'static Spec, args: Args<'_>, work: &mut Work) {
-        if self.collect(spec, args, work) {
+    async fn step(&mut self, command: &'static Command, args: Args<'_>, work: &mut Work) {
+        if self.collect(command, args, work) {
             return;
         }
         self.flush(args.bytes(), work).await;
-        if self.collect(spec, args, work) {
+        if self.collect(command, args, work) {
             return;
         }
         let length = work.out.bytes.len();
-        let done = match timeout(ANSWER_TIMEOUT, Box::pin(self.run(spec, args, &mut work.out))).await {
-            Ok(done) => done,
-            Err(_) => Err(Fail::Refused(late(spec.class))),
+        let done = match command.run {
+            Run::Now(run) => run(self, args, &mut work.out),
+            Run::Later(run) | Run::Check { alone: run, .. } | Run::Write { alone: run, .. } => {
+                let answer = timeout(ANSWER_TIMEOUT, run(self, args, &mut work.out)).await;
+                answer.unwrap_or_else(|_| Err(Fail::Refused(late(command.class))))
+            }
+            // `admit` handles these.
+            Run::Frame { .. } => Err("ERR out of place".into()),
         };
         if let Err(fail) = done {
             work.out.bytes.truncate(length);
@@ -287,13 +273,13 @@ impl Session {
         self.executing = Some((transaction, 0));
     }
 
-    /// Answers commands of a transaction until all are, or there is much to send first.
+    /// Answers commands of a transaction until the end, or until replies must be sent first.
     async fn execute_on(&mut self, work: &mut Work) {
         let Some((transaction, mut next)) = self.executing.take() else { return };
         while work.out.bytes.len() <= OUTPUT_BYTES
-            && let Some((spec, args)) = transaction.command(next)
+            && let Some((command, args)) = transaction.command(next)
         {
-            self.step(spec, args, work).await;
+            self.step(command, args, work).await;
             share::spend(1).await;
             next += 1;
         }
@@ -307,16 +293,16 @@ impl Session {
 const ABORTED_BY_EXEC: &str =
     "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
 
-/// What is to be done with a command that is in order.
-enum Admitted {
-    Run(&'static Spec),
+/// What to do with a valid command.
+pub(super) enum Admitted {
+    Run(&'static Command),
     Queued,
     Exec,
-    /// Nothing more than saying OK.
-    Said,
-    /// An error that leaves a transaction as it is, as in Redis.
+    /// Answered with OK.
+    Ok,
+    /// An error that does not abort a transaction, as in Redis.
     OutOfPlace(&'static str),
-    /// An `EXEC` with words too many ends the transaction.
+    /// `EXEC` with too many words aborts the transaction.
     Abort,
 }
 

@@ -1,26 +1,26 @@
-//! `MULTI` and `EXEC`: reads that wait for each other, kept as they came.
+//! The commands queued by `MULTI`, as they were sent.
 
 use super::{
     args::Args,
     limits::{TRANSACTION_BYTES, TRANSACTION_COMMANDS},
     parse::Span,
-    table::{COMMANDS, Spec},
+    table::{COMMANDS, Command},
 };
 
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    /// The command's place in the table, and where its spans end.
+    /// The command's index in the table, and where its spans end.
     commands: Vec<(usize, usize)>,
-    /// Something that should have been queued was refused.
+    /// A command could not be queued.
     pub(super) failed: bool,
 }
 
 impl Transaction {
-    /// False when it is full.
+    /// False if it is full.
     pub(super) fn queue(&mut self, command: usize, args: Args<'_>) -> bool {
-        // Words cost memory, too, however short they are.
+        // Short words cost memory too.
         let words = (self.spans.len() + args.len()) * size_of::<Span>();
         let bytes: usize = args.rest(0).map(<[u8]>::len).sum();
         if self.commands.len() >= TRANSACTION_COMMANDS || self.bytes.len() + bytes + words > TRANSACTION_BYTES {
@@ -43,7 +43,7 @@ impl Transaction {
         &self.bytes
     }
 
-    pub(super) fn command(&self, index: usize) -> Option<(&'static Spec, Args<'_>)> {
+    pub(super) fn command(&self, index: usize) -> Option<(&'static Command, Args<'_>)> {
         let &(command, end) = self.commands.get(index)?;
         let from = index.checked_sub(1).and_then(|before| self.commands.get(before)).map_or(0, |(_, end)| *end);
         Some((COMMANDS.get(command)?, Args::new(&self.bytes, 0, self.spans.get(from..end)?)))

@@ -36,7 +36,7 @@ impl Channel {
         stream.set_write_timeout(Some(timeout))?;
         let Some((name, config)) = tls else { return Ok(Self::Plain(stream)) };
         let mut session = ClientConnection::new(Arc::clone(config), name.clone()).map_err(io::Error::other)?;
-        // What is sent together is encrypted together.
+        // Encrypt everything before sending.
         session.set_buffer_limit(None);
         session.complete_io(&mut stream)?;
         Ok(Self::Tls(Box::new(session), stream))
@@ -55,8 +55,8 @@ impl Channel {
         }
     }
 
-    /// One read from the socket, and everything it brought: what stayed inside would wake nobody up. Over TLS that may
-    /// be nothing, because a record is not whole yet. `None` is the end.
+    /// One read from the socket and all its plaintext, because buffered data causes no readiness event. Over TLS that may
+    /// be nothing while a record is incomplete. `None` is the end.
     pub(super) fn read(&mut self, buffer: &mut Vec<u8>, end: usize, more: usize) -> io::Result<Option<usize>> {
         let room = |buffer: &mut Vec<u8>, end: usize| {
             if end == buffer.len() {

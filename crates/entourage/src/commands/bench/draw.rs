@@ -1,4 +1,4 @@
-//! What is asked next: drawn from a seed, so that two runs ask the same.
+//! The next request, drawn from a seed, so that two runs send the same.
 
 use std::{borrow::Cow, path::Path};
 
@@ -7,7 +7,7 @@ use rand::{RngExt as _, rngs::SmallRng};
 
 use super::Workload;
 
-/// One request, in the words of no protocol.
+/// One request, independent of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question<'a> {
     Check {
@@ -31,7 +31,7 @@ pub(super) enum Question<'a> {
     Command(Vec<Cow<'a, str>>),
 }
 
-/// Names of kinds of questions, by their number.
+/// Names of the kinds of requests, by number.
 pub(super) const NAMES: [&str; 8] =
     ["check", "follow", "unfollow", "followers", "following", "counts", "command", "feed"];
 
@@ -98,7 +98,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// Whether some of what is asked should be follows that are there.
+    /// Whether some requests need existing follows.
     pub(super) fn wants_known(&self) -> bool {
         let checks = self
             .command
@@ -166,7 +166,7 @@ impl Draw {
         }
     }
 
-    /// Two who mostly do not follow each other.
+    /// A pair that mostly does not follow each other.
     fn pair<'a>(&'a self, random: &mut SmallRng) -> (Cow<'a, str>, Cow<'a, str>) {
         if !self.known.is_empty() && random.random_range(0..100) >= self.negative {
             let (follower, target) = &self.known[random.random_range(0..self.known.len())];
@@ -176,13 +176,13 @@ impl Draw {
     }
 }
 
-/// A command with places that are filled anew each time.
+/// A command with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(Vec<Word>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Word {
-    /// Text and places in turn.
+    /// Text and placeholders in turn.
     Parts(Vec<Part>),
     Targets(usize),
 }

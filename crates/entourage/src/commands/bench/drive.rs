@@ -1,5 +1,5 @@
-//! Keeps the schedule. What is due while an answer is late waits, and that wait counts: time runs from when a request
-//! was due, not from when it could be sent.
+//! Keeps the schedule. Latency counts from when a request was due, not from when it could be sent, so that waiting
+//! behind a late response counts too.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ pub(super) struct Plan {
     pub(super) prepare: usize,
 }
 
-/// Answers of one kind: nanoseconds since each was due.
+/// Responses of one kind: nanoseconds since each was due.
 pub(super) struct Kind {
     pub(super) times: Histogram<u64>,
     pub(super) errors: BTreeMap<String, u64>,
@@ -84,7 +84,7 @@ impl Stats {
         Ok(all)
     }
 
-    /// From the first that was due to the last answer.
+    /// From the first that was due to the last response.
     pub(super) fn seconds(&self) -> f64 {
         self.last.map_or(0.0, |last| last.duration_since(self.began).as_secs_f64())
     }
@@ -99,7 +99,7 @@ pub(super) struct Times {
 }
 
 pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watched<'_>) -> Result<(Stats, Seen)> {
-    // A server on this machine has the other half of its processors; more threads would only wait for each other.
+    // A server on this machine has the other half of the processors; more threads would only contend.
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = (processors / 2).clamp(1, plan.connections);
     let (ready, times) = (&Barrier::new(threads + 1), &OnceLock::new());
@@ -114,7 +114,7 @@ pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watch
         };
         let lanes: Vec<_> = (0..threads).map(lane).collect();
         ready.wait();
-        // Everybody is connected and looks at this behind the second wait.
+        // All are connected and read this after the second barrier.
         let start = Instant::now();
         let began = start + plan.warm_up;
         let end = began + plan.measured;
@@ -133,7 +133,7 @@ pub(super) fn run(protocol: &Protocol, draw: &Draw, plan: &Plan, watched: &Watch
 }
 
 impl Plan {
-    /// How many requests of a connection are due by now, as far as they may go together: at least one.
+    /// How many requests of a connection are due, up to the pipeline depth: at least one.
     pub(super) fn due_by(&self, times: &Times, index: usize, now: Instant, sent: u64) -> usize {
         if self.rate == 0 {
             return self.pipeline;

@@ -1,4 +1,4 @@
-//! Follows that are there, learned from the server before load begins: a check that says yes needs one.
+//! Existing follows, read from the server before the load begins, for checks that answer yes.
 
 use std::io::Write as _;
 

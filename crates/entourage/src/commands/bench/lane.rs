@@ -1,4 +1,4 @@
-//! The connections that one thread keeps busy: it waits for whichever is answered first, and for what is due next.
+//! The connections of one thread, which waits for the first response or for the next request that is due.
 
 use std::{
     cmp::Reverse,
@@ -35,7 +35,7 @@ struct Line<'a> {
     supply: Supply<'a>,
     /// Requests that were answered.
     done: u64,
-    /// When those under way were sent, the kind of each, and how many of them were answered.
+    /// When requests in flight were sent, the kind of each, and how many were answered.
     asked: Instant,
     kinds: Vec<usize>,
     answered: usize,
@@ -52,7 +52,7 @@ impl<'a> Lane<'a> {
             let random = SmallRng::seed_from_u64(plan.seed ^ (index as u64 + 1) << 32);
             Ok((index, Supply::new(protocol, draw, random, plan.prepare)?))
         };
-        // Drawing may take a while, and nobody stays connected for ever without asking.
+        // Drawing may take a while, and servers close idle connections.
         let supplies: Vec<(usize, Supply<'a>)> = indexes.map(supply).collect::<Result<_>>()?;
         let watched = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut lines = Vec::with_capacity(supplies.len());
@@ -85,19 +85,19 @@ struct Running<'a> {
     lane: Lane<'a>,
     times: Times,
     stats: Stats,
-    /// Connections that have nothing under way, by when their next request is due.
+    /// Idle connections, by when their next request is due.
     later: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// How many have not come to the end of the schedule.
+    /// How many have not finished the schedule.
     open: usize,
 }
 
 impl Running<'_> {
-    /// Waits until somebody is answered, or somebody's next request is due.
+    /// Waits until a response arrives or a request is due.
     fn wait(&self, events: &mut Vec<epoll::Event>) -> Result<()> {
         let watched = &self.lane.watched;
         let mut left = Timespec::try_from(TIMEOUT)?;
         if let Some(Reverse((due, _))) = self.later.peek() {
-            // Waiting for events counts in milliseconds; this does not.
+            // Polling has millisecond resolution; this does not.
             let until = Timespec::try_from(due.saturating_duration_since(Instant::now()))?;
             retry_on_intr(|| poll(&mut [PollFd::new(watched, PollFlags::IN)], Some(&until)))?;
             left = Timespec::try_from(Duration::ZERO)?;
@@ -118,7 +118,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Everything so far is answered: the next goes out as soon as it is due.
+    /// Everything is answered: the next request is sent as soon as it is due.
     fn go_on(&mut self, at: usize) -> Result<()> {
         let line = &self.lane.lines[at];
         let due = self.lane.plan.due(&self.times, line.index, line.done);
@@ -133,7 +133,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Nothing else is on its way to the server on this connection: what is sent finds room at once.
+    /// Nothing else is in flight on this connection, so the socket has room.
     fn ask(&mut self, at: usize) -> Result<()> {
         let line = &mut self.lane.lines[at];
         line.asked = Instant::now();

@@ -1,4 +1,4 @@
-//! What came out, as a table for people or as JSON for scripts.
+//! The results, as a table or as JSON.
 
 use std::{collections::BTreeMap, io::Write as _};
 

@@ -1,4 +1,4 @@
-//! Questions as RESP commands, and where their answers end. Ours or another server's: an answer is measured, not read.
+//! Requests as RESP commands, and where replies end. Works with other servers too: replies are not interpreted.
 
 use std::io::Write as _;
 
@@ -32,7 +32,7 @@ fn words(words: &[impl AsRef<str>], out: &mut Vec<u8>) {
     }
 }
 
-/// The first answer in these bytes, if it is whole.
+/// The first reply in these bytes, if complete.
 pub(super) fn read(bytes: &[u8]) -> anyhow::Result<Option<Answer>> {
     let mut at = 0;
     let mut left = 1u64;
@@ -74,7 +74,7 @@ fn number(text: &[u8]) -> anyhow::Result<i64> {
     std::str::from_utf8(text)?.parse().context("a length in the answer is no number")
 }
 
-/// The bulk strings of a whole answer.
+/// The bulk strings of a complete reply.
 pub(super) fn strings(mut bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(end) = line_end(bytes) {

@@ -1,4 +1,4 @@
-//! Questions as HTTP requests. Heads are parsed by `httparse`; bodies are only measured.
+//! Requests over HTTP. Heads are parsed by `httparse`; bodies are not interpreted.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Rest {
         };
         let port = uri.port_u16().unwrap_or(if is_https(server) { 443 } else { 80 });
         let tls = if is_https(server) {
-            // An address of IPv6 stands in brackets.
+            // IPv6 addresses are in brackets.
             let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             Some((ServerName::try_from(name).map_err(|_| wrong())?, access.authorities.for_rustls()?))
         } else {
@@ -75,7 +75,7 @@ impl Rest {
     }
 }
 
-/// The first answer in these bytes, if it is whole.
+/// The first response in these bytes, if complete.
 pub(super) fn read(bytes: &[u8]) -> anyhow::Result<Option<Answer>> {
     let Some((head, body)) = head(bytes)? else { return Ok(None) };
     if bytes.len() < head.bytes + body {
@@ -101,7 +101,7 @@ fn head(bytes: &[u8]) -> anyhow::Result<Option<(Answer, usize)>> {
     Ok(Some((Answer { bytes: length, error }, body)))
 }
 
-/// The body of a whole answer.
+/// The body of a complete response.
 pub(super) fn body(bytes: &[u8]) -> &[u8] {
     let end = head(bytes).ok().flatten().map_or(bytes.len(), |(head, _)| head.bytes);
     bytes.get(end..).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the server itself says of the measured time: its processor time, and how long it took to answer.
+//! The server's own figures for the measured time: processor time and latency.
 
 use std::{collections::BTreeMap, fs};
 
@@ -11,12 +11,12 @@ const HTTP_SECONDS: &str = "entourage_http_request_seconds_bucket{";
 const RESP_SECONDS: &str = "entourage_resp_read_seconds_bucket{";
 
 pub(super) struct Watched<'a> {
-    /// Where measures are read, if anywhere, and which of them.
+    /// Where metrics are read, if anywhere, and which.
     measures: Option<(&'a Protocol, &'static str)>,
     pid: Option<u32>,
 }
 
-/// One look.
+/// One reading.
 pub(super) struct Look {
     /// Processor time so far, in seconds.
     processor: Option<f64>,
@@ -24,7 +24,7 @@ pub(super) struct Look {
     within: BTreeMap<String, u64>,
 }
 
-/// What lies between two looks.
+/// The difference of two readings.
 pub(super) struct Seen {
     pub(super) processor_seconds: Option<f64>,
     /// Seconds within which 99 of 100 were answered, as the server measured it.
@@ -32,7 +32,7 @@ pub(super) struct Seen {
 }
 
 impl<'a> Watched<'a> {
-    /// Measures are over HTTP: RESP alone does not say where.
+    /// Metrics are served over HTTP, whose address RESP does not tell.
     pub(super) fn new(protocol: &'a Protocol, metrics: Option<&'a Protocol>, pid: Option<u32>) -> Self {
         let measures = match protocol {
             Protocol::Rest(_) => Some((metrics.unwrap_or(protocol), HTTP_SECONDS)),
@@ -42,7 +42,7 @@ impl<'a> Watched<'a> {
     }
 
     pub(super) fn look(&self) -> Result<Look> {
-        // Not every server has measures, and not everybody may read them.
+        // The server may have no metrics or not allow reading them.
         let read = |(protocol, name)| measures(protocol, name).unwrap_or_default();
         let within = self.measures.map(read).unwrap_or_default();
         Ok(Look { processor: self.pid.map(processor_seconds).transpose()?, within })
@@ -79,7 +79,7 @@ fn measures(protocol: &Protocol, name: &str) -> Result<BTreeMap<String, u64>> {
 fn processor_seconds(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-    // The name before may hold spaces and parentheses.
+    // The process name before may contain spaces and parentheses.
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
     let ticks = ticks(11).zip(ticks(12)).map(|(user, system)| user + system).with_context(|| path.clone())?;

@@ -1,5 +1,5 @@
-//! What a connection sends next: drawn as it is sent, or drawn beforehand and sent over and over, so that drawing costs
-//! the measured machine nothing.
+//! The next requests of a connection: drawn when sent, or drawn beforehand and repeated, so that drawing costs nothing
+//! during the measurement.
 
 use anyhow::Result;
 use rand::rngs::SmallRng;
@@ -19,7 +19,7 @@ pub(super) struct Supply<'a> {
     prepared: bool,
 }
 
-/// Requests that go out together.
+/// Requests sent together.
 pub(super) struct Batch<'a> {
     pub(super) bytes: &'a [u8],
     /// The kind of each, by its number.

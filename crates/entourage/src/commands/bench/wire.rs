@@ -1,4 +1,4 @@
-//! One connection, whatever it speaks: questions go out together, answers are told apart as they come.
+//! One connection of either protocol: requests are sent together, responses are split as they arrive.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -19,13 +19,13 @@ use crate::commands::client::{Access, unreachable};
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 64 << 10;
 
-/// What is spoken, and where.
+/// The protocol and the address.
 pub(super) enum Protocol {
     Rest(Rest),
     Resp { address: String, key: Option<String> },
 }
 
-/// An answer as far as it matters here: how long it is, and what went wrong.
+/// A response: its length, and an error if there is one.
 pub(super) struct Answer {
     pub(super) bytes: usize,
     pub(super) error: Option<String>,
@@ -71,7 +71,7 @@ impl Protocol {
         Ok(connection)
     }
 
-    /// The body of what REST has at a path.
+    /// The body of a REST resource.
     pub(super) fn get(&self, path: &str) -> anyhow::Result<String> {
         let Self::Rest(rest) = self else { bail!("RESP has no paths") };
         let mut connection = self.connect()?;
@@ -102,7 +102,7 @@ pub(super) struct Connection<'a> {
     protocol: &'a Protocol,
     channel: Channel,
     buffer: Vec<u8>,
-    /// Where in the buffer what is not yet taken begins, and where it ends.
+    /// The unread part of the buffer.
     start: usize,
     end: usize,
 }
@@ -125,12 +125,12 @@ impl Connection<'_> {
         self.channel.write_all(bytes).context("the server closed a connection")
     }
 
-    /// The next answer, in the order of the questions.
+    /// The next response, in the order of the requests.
     pub(super) fn answer(&mut self) -> anyhow::Result<Answer> {
         self.answer_with(|_| ()).map(|(answer, ())| answer)
     }
 
-    /// The next answer, and what `look` makes of its bytes.
+    /// The next response, mapped by `look`.
     pub(super) fn answer_with<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> anyhow::Result<(Answer, T)> {
         loop {
             if let Some(answer) = self.take()? {
@@ -141,14 +141,14 @@ impl Connection<'_> {
         }
     }
 
-    /// The next answer of what was received, if it is whole.
+    /// The next response in the buffer, if complete.
     pub(super) fn take(&mut self) -> anyhow::Result<Option<Answer>> {
         let answer = self.protocol.read(&self.buffer[self.start..self.end])?;
         self.start += answer.as_ref().map_or(0, |answer| answer.bytes);
         Ok(answer)
     }
 
-    /// One read: what is there, or else what comes next.
+    /// One read: buffered bytes, or else new ones.
     pub(super) fn receive(&mut self) -> anyhow::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;

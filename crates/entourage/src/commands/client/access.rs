@@ -1,4 +1,4 @@
-//! What a request carries besides its question: the credential it shows, and whom it trusts over https.
+//! Credentials of requests, and trusted certificate authorities.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,7 +34,7 @@ pub(crate) struct Authorities {
 }
 
 impl Access {
-    /// A service key or token, never from the command line, which everybody on the machine can read.
+    /// A service key or token. Never from the command line, which every user of the machine can read.
     pub(crate) fn key(&self) -> anyhow::Result<Option<String>> {
         let key = match &self.key_file {
             Some(path) => Some(std::fs::read_to_string(path).with_context(|| path.display().to_string())?),
@@ -45,7 +45,7 @@ impl Access {
 }
 
 impl Authorities {
-    /// For requests to this address; reads no file where nothing is encrypted.
+    /// For requests to this address; reads no file without TLS.
     pub(crate) fn for_ureq(&self, server: &str) -> anyhow::Result<TlsConfig> {
         let builder = TlsConfig::builder().unversioned_rustls_crypto_provider(provider());
         if !is_https(server) {
@@ -55,12 +55,12 @@ impl Authorities {
         Ok(builder.root_certs(RootCerts::Specific(Arc::new(roots))).build())
     }
 
-    /// For questions whose answer may be anybody's, and which carry no credential.
+    /// For requests that carry no credential and whose response need not be trusted.
     pub(crate) fn unchecked() -> TlsConfig {
         TlsConfig::builder().unversioned_rustls_crypto_provider(provider()).disable_verification(true).build()
     }
 
-    /// For connections that are not made by a client of HTTP.
+    /// For connections that no HTTP client makes.
     pub(crate) fn for_rustls(&self) -> anyhow::Result<Arc<ClientConfig>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(self.load()?);
@@ -102,7 +102,7 @@ pub(crate) fn is_https(server: &str) -> bool {
     server.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
 }
 
-/// Why nobody was reached, in words that say what to change.
+/// Why the server is unreachable, and what to change.
 pub(crate) fn unreachable(server: &str, error: &(dyn std::error::Error + 'static), next: &str) -> Error {
     let next = match distrust(error) {
         None => next,
@@ -114,7 +114,7 @@ pub(crate) fn unreachable(server: &str, error: &(dyn std::error::Error + 'static
     Error::unavailable(format!("no server answers at {} ({error}); {next}", without_secrets(server)))
 }
 
-/// Why the other side, which was there, was not believed.
+/// Why the server's certificate was rejected.
 fn distrust<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a CertificateError> {
     let io = match error.downcast_ref() {
         Some(ureq::Error::Rustls(rustls::Error::InvalidCertificate(why))) => return Some(why),

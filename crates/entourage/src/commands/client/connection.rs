@@ -1,4 +1,4 @@
-//! One server, and on whose behalf it is asked.
+//! A server, and on whose behalf requests are made.
 
 use std::{
     collections::BTreeMap,
@@ -23,10 +23,10 @@ use super::access::{Access, unreachable};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LONG_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
-/// What may stand in a path as it is.
+/// Characters that need no escaping in a path.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How long a stream is read before it is asked for anew: a connection that died in silence is noticed by then.
+/// How long a stream is read before reconnecting, which detects connections that died silently.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Args, Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// For a command that has a flag for the server of its own.
+    /// For a command with its own flag for the server.
     pub(crate) const fn new(server: String, access: Access, json: bool) -> Self {
         Self { server, actor: None, access, json }
     }
@@ -58,7 +58,7 @@ impl Connection {
         self.read(&self.text(method, &format!("/api/v1{path}"), body)?)
     }
 
-    /// For what takes as long as copying or writing everything does.
+    /// Without a timeout, for requests that copy or write everything.
     pub(crate) fn ask_patiently(&self, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         self.read(&self.send(Method::POST, &format!("/api/v1{path}"), body, LONG_TIMEOUT)?)
     }
@@ -79,7 +79,7 @@ impl Connection {
         Ok(reply.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?)
     }
 
-    /// JSON as it is, for what must arrive as it was written.
+    /// Sends JSON exactly as given.
     pub(super) fn send_text(&self, method: Method, path: &str, json: String) -> anyhow::Result<Value> {
         let request = self.request(method, &format!("/api/v1{path}"))?.header("content-type", "application/json");
         let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT));
@@ -87,7 +87,7 @@ impl Connection {
         self.read(&reply.body_mut().read_to_string().map_err(|error| self.unreachable(&error))?)
     }
 
-    /// Lines of a stream that goes on behind an event, or begins now.
+    /// Opens a stream after an event, or from now on.
     pub(super) fn stream(&self, path: &str, last_event_id: Option<&str>) -> anyhow::Result<impl BufRead + use<>> {
         let mut request = self.request(Method::GET, &format!("/api/v1{path}"))?.header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
@@ -101,7 +101,7 @@ impl Connection {
         Ok(BufReader::new(reply.into_body().into_reader()))
     }
 
-    /// The same server for this user. What a user does is asked for as that user.
+    /// The same server with this acting user.
     pub(super) fn acting_for(&self, user: &str) -> anyhow::Result<Self> {
         match &self.actor {
             Some(actor) if actor != user => {
@@ -126,7 +126,7 @@ impl Connection {
         unreachable(self.base(), error, "name it with --server")
     }
 
-    /// A success whose body is still to be read.
+    /// A successful response with an unread body.
     fn begin(
         &self,
         request: request::Builder,
@@ -157,14 +157,14 @@ impl Connection {
         without_secrets(self.base())
     }
 
-    /// JSON as it came, or whatever `show` makes of it for people.
+    /// Prints JSON, or the text that `show` returns.
     pub(super) fn print(&self, value: &Value, show: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
         let text = if self.json { value.to_string() } else { show(value) };
         Ok(writeln!(std::io::stdout(), "{}", text.trim_end())?)
     }
 }
 
-/// A row that others wrote and nobody here can read is left out, and said: it must not hide the others.
+/// Skips and reports rows that cannot be parsed, so that they do not hide the others.
 fn read(text: &str) -> anyhow::Result<Value> {
     let whole = match serde_json::from_str(text) {
         Ok(value) => return Ok(value),
@@ -196,7 +196,7 @@ fn readable(rows: Vec<&RawValue>) -> anyhow::Result<Vec<Value>> {
 
 /// An id as a part of a path or query.
 pub(crate) fn part(id: &str) -> String {
-    // A part that is dots alone would be taken for a step in the path.
+    // A segment of dots alone would be resolved as a path step.
     if id.chars().all(|letter| letter == '.') {
         return id.replace('.', "%2E");
     }

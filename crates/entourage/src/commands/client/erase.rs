@@ -1,4 +1,4 @@
-//! `erase`: the end of a person, by the server that runs or in a data folder that no server has open.
+//! `erase`: erases a user through a running server, or in a data folder that no server has open.
 
 use clap::Args;
 use entourage_model::{Error, UserId};

@@ -7,6 +7,7 @@ use ureq::http::Method;
 
 use super::{
     connection::{Connection, part},
+    paging::Paging,
     posts, table,
 };
 
@@ -46,12 +47,8 @@ struct PageArguments {
     /// Posts of a page, 200 at most.
     #[arg(long, default_value_t = 20)]
     limit: u32,
-    /// Go on from the next_cursor of another page.
-    #[arg(long, conflicts_with = "all")]
-    cursor: Option<String>,
-    /// Page through to the end.
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
     #[command(flatten)]
     connection: Connection,
 }
@@ -95,34 +92,28 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn show(user: &str, arguments: &PageArguments) -> anyhow::Result<()> {
-    let PageArguments { limit, cursor, all, connection } = arguments;
-    let mut cursor = cursor.clone();
-    let (mut rows, mut partial) = (Vec::new(), false);
-    loop {
-        let mut page = page(connection, user, cursor.as_deref(), *limit)?;
-        if let Value::Array(data) = page["data"].take() {
-            rows.extend(data);
-        }
+    let PageArguments { limit, paging, connection } = arguments;
+    let mut partial = false;
+    let found = paging.collect(*limit, |query| {
+        let page = page(connection, user, query)?;
         partial |= page["partial"] == true;
-        cursor = page["next_cursor"].as_str().map(str::to_owned);
-        if !all || cursor.is_none() {
-            break;
-        }
-    }
-    let answer = json!({ "data": rows, "next_cursor": cursor, "has_more": cursor.is_some(), "partial": partial });
-    connection.print(&answer, |answer| {
-        let rows: Vec<Value> = answer["data"].as_array().map_or(&[][..], Vec::as_slice).iter().map(row).collect();
+        Ok(page)
+    })?;
+    let (next_cursor, hint) = (&found.next_cursor, found.hint());
+    let answer = json!({
+        "data": found.rows, "next_cursor": next_cursor, "has_more": next_cursor.is_some(), "partial": partial
+    });
+    connection.print(&answer, |_| {
+        let rows: Vec<Value> = found.rows.iter().map(row).collect();
         let shown = table::rows(&rows, &["created_at", "author", "post", "id"]);
         let part = if partial { "\nnot everybody's posts could be looked at in time; ask again" } else { "" };
-        let more = cursor.map(|cursor| format!("\nmore with --cursor {cursor}")).unwrap_or_default();
-        format!("{shown}{part}{more}")
+        format!("{shown}{part}{hint}")
     })
 }
 
 /// A page of a feed as the server has it.
-pub(super) fn page(connection: &Connection, user: &str, cursor: Option<&str>, limit: u32) -> anyhow::Result<Value> {
-    let after = cursor.map(|cursor| format!("&cursor={}", part(cursor))).unwrap_or_default();
-    connection.get(&format!("/users/{}/feed?limit={limit}{after}", part(user)))
+pub(super) fn page(connection: &Connection, user: &str, query: &str) -> anyhow::Result<Value> {
+    connection.get(&format!("/users/{}/feed?{query}", part(user)))
 }
 
 fn row(post: &Value) -> Value {

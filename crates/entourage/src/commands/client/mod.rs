@@ -1,4 +1,4 @@
-//! Verbs for a running server: one request each, its answer as a table for people or as JSON.
+//! Commands for a running server: one request each, printed as a table or as JSON.
 
 mod access;
 mod connection;
@@ -7,6 +7,7 @@ mod erase;
 mod events;
 mod feed;
 mod lists;
+mod paging;
 mod posts;
 mod sse;
 mod stats;

@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     connection.print(&made, table::fields)
 }
 
-/// What is an object already stays as it was written.
+/// An object is sent as written.
 fn object(text: &str) -> String {
     match serde_json::from_str::<Map<String, Value>>(text) {
         Ok(_) => text.to_owned(),
@@ -45,13 +45,13 @@ fn object(text: &str) -> String {
     }
 }
 
-/// A post's body on one line: its text, if it has one, else all of it.
+/// A post's body on one line: its text if it has one, else the whole body.
 pub(super) fn words(post: &Value) -> String {
     let body = &post["body"];
     printable(body["text"].as_str().map_or_else(|| body.to_string(), str::to_owned).trim())
 }
 
-/// Others wrote it: nothing of it may move the cursor or change colours.
+/// Removes control characters: other people's text must not control the terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

@@ -1,8 +1,8 @@
-//! Server-sent events, read line by line. A line ends with CR, LF or both, as the standard has it.
+//! Server-sent events, read line by line. A line ends with CR, LF or both.
 
 use std::io::{BufRead, Error, ErrorKind, Result};
 
-/// A line that is longer comes from no server of ours.
+/// Our servers send no longer lines.
 const LINE_MAX_BYTES: usize = 1 << 20;
 
 /// One event; fields that were not sent are empty.
@@ -25,8 +25,7 @@ impl<R: BufRead> Events<R> {
         Self { source, line: Vec::new(), after_cr: false }
     }
 
-    /// The next event; `None` where the stream ends. Comments, which keep connections alive, are passed over, and so is
-    /// an event that was cut off.
+    /// The next event; `None` at the end. Skips comments, which keep connections alive, and incomplete events.
     pub(super) fn next(&mut self) -> Result<Option<Event>> {
         let (mut event, mut is_begun, mut has_data) = (Event::default(), false, false);
         while self.read_line()? {
@@ -52,7 +51,7 @@ impl<R: BufRead> Events<R> {
         Ok(None)
     }
 
-    /// Reads the next whole line, without its end, into `line`; whether there was one.
+    /// Reads the next complete line without its end; returns whether there was one.
     fn read_line(&mut self) -> Result<bool> {
         self.line.clear();
         loop {

@@ -8,7 +8,7 @@ use ureq::http::Method;
 
 use super::{connection::Connection, table};
 
-/// What is summed over its labels.
+/// Metrics summed over their labels.
 const COUNTED: &[(&str, &str)] = &[
     ("requests", "entourage_http_requests_total"),
     ("commits", "entourage_commits_total"),

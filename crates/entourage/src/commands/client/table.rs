@@ -1,4 +1,4 @@
-//! Answers for people: rows with a header, or names with values.
+//! Responses as text: rows with a header, or names with values.
 
 use comfy_table::{Table, presets::NOTHING};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) fn rows(rows: &[Value], columns: &[&str]) -> String {
     table.trim_fmt()
 }
 
-/// One line for each field of an object, those of objects inside it behind a dot.
+/// One line per field of an object; nested fields have dotted names.
 pub(super) fn fields(value: &Value) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING);

@@ -1,4 +1,4 @@
-//! `watch`: a feed as it grows, over breaks of the connection and restarts of the server.
+//! `watch`: follows a feed across reconnects and server restarts.
 
 use std::{collections::VecDeque, io::Write, time::Duration};
 
@@ -9,15 +9,16 @@ use serde_json::Value;
 use super::{
     connection::{Connection, part},
     feed::page,
+    paging::query,
     posts, sse, table,
 };
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How many posts are looked at to fill a gap; there may have been more.
+/// How many posts are read to fill a gap; there may be more.
 const GAP_MAX: usize = 1_000;
 const GAP_PAGE: u32 = 200;
-/// How many posts that were shown are remembered, so that none is shown twice.
+/// How many shown posts are remembered, to show none twice.
 const SHOWN_KEPT: usize = 2_000;
 
 #[derive(Args, Debug)]
@@ -35,22 +36,22 @@ struct Watch<'a> {
     user: &'a str,
     connection: &'a Connection,
     left: Option<u64>,
-    /// Where the stream goes on.
+    /// Where the stream resumes.
     last_event: Option<String>,
-    /// The newest post there was when the watching began, or was shown since.
+    /// The newest post at the start, or shown since.
     newest: u64,
     shown: VecDeque<u64>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { user, count, connection } = arguments;
-    let newest = page(connection, user, None, 1)?["data"].get(0).map_or(0, id);
+    let newest = page(connection, user, &query(1, None))?["data"].get(0).map_or(0, id);
     let mut watch = Watch { user, connection, left: *count, last_event: None, newest, shown: VecDeque::new() };
     let (mut pause, mut is_first) = (FIRST_PAUSE, true);
     while watch.left != Some(0) {
         match watch.follow() {
             Ok(()) => pause = FIRST_PAUSE,
-            // What was never reached is not waited for.
+            // Do not retry a server that was never reached.
             Err(error) if is_first || !is_passing(&error) => return Err(error),
             Err(error) => {
                 tell(&format!("{error:#}; trying again"))?;
@@ -64,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 impl Watch<'_> {
-    /// Reads the stream until it breaks or enough was shown.
+    /// Reads the stream until it ends or enough was shown.
     fn follow(&mut self) -> anyhow::Result<()> {
         let path = format!("/users/{}/feed/stream", part(self.user));
         let mut events = sse::Events::new(self.connection.stream(&path, self.last_event.as_deref())?);
@@ -72,7 +73,7 @@ impl Watch<'_> {
             self.fill_gap()?;
         }
         while self.left != Some(0) {
-            // However it ended: the next one goes on from here.
+            // The next stream resumes here.
             let Ok(Some(event)) = events.next() else { return Ok(()) };
             if !event.id.is_empty() {
                 self.last_event = Some(event.id);
@@ -80,7 +81,7 @@ impl Watch<'_> {
             match event.name.as_str() {
                 "post" => match serde_json::from_str(&event.data) {
                     Ok(post) => self.show(&post)?,
-                    // One post must not hide those that follow.
+                    // One bad post must not hide the next ones.
                     Err(error) => tell(&format!("a post was skipped, which cannot be read: {error}"))?,
                 },
                 "resync" => self.fill_gap()?,
@@ -90,12 +91,12 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Shows what the feed has above the newest post that was shown.
+    /// Shows posts newer than the newest shown.
     fn fill_gap(&mut self) -> anyhow::Result<()> {
         let (mut missed, mut cursor) = (Vec::new(), None::<String>);
         let newest = self.newest;
         while missed.len() < GAP_MAX {
-            let mut page = page(self.connection, self.user, cursor.as_deref(), GAP_PAGE)?;
+            let mut page = page(self.connection, self.user, &query(GAP_PAGE, cursor.as_deref()))?;
             let Value::Array(mut rows) = page["data"].take() else { break };
             let is_reached = rows.iter().any(|post| id(post) <= newest);
             rows.retain(|post| id(post) > newest);
@@ -131,7 +132,7 @@ fn id(post: &Value) -> u64 {
     post["id"].as_str().and_then(|id| id.parse().ok()).unwrap_or_default()
 }
 
-/// Whether waiting may help.
+/// Whether a retry may help.
 fn is_passing(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<Error>().map(Error::code);
     code.is_some_and(|code| matches!(code, Code::RateLimited) || code.http_status() >= 500)

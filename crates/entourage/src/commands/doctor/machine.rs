@@ -1,4 +1,4 @@
-//! What the machine offers: files, memory, time.
+//! The machine: open files, memory, clock.
 
 use entourage_model::Clock;
 use entourage_server::config::Settings;

@@ -1,7 +1,7 @@
-//! `entourage doctor`: looks at what a server needs, changes nothing, and says what to do next.
+//! `entourage doctor`: checks what a server needs without changing anything, and says what to do.
 
+mod data_folder;
 mod machine;
-mod place;
 mod server;
 
 use std::{io::Write, sync::Arc};
@@ -37,13 +37,13 @@ pub(crate) struct Arguments {
 #[serde(rename_all = "lowercase")]
 enum Verdict {
     Ok,
-    /// Works, but not as well as it could.
+    /// Works, but could be better.
     Warn,
-    /// A server would not start, or not keep its promises.
+    /// A server would not start or not be safe.
     Fail,
 }
 
-/// What was looked at, what was found, and what to do about it.
+/// What was checked, what was found, and what to do about it.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything that `serve` looks at before it answers, by the same code.
+/// Everything that `serve` checks at startup, with the same code.
 fn look(settings: &Settings) -> Vec<Finding> {
     let front = match Front::check(settings, Arc::new(SystemClock)) {
         Ok(front) => front,
@@ -95,7 +95,7 @@ fn look(settings: &Settings) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("configuration", "every setting is valid, and the files it names can be used")];
     let addresses = server::Addresses::look(settings, &front);
     if settings.store_url == "embedded:" {
-        findings.extend(place::look(settings, addresses.is_running()));
+        findings.extend(data_folder::look(settings, addresses.is_running()));
     } else {
         findings.push(server::store(settings));
     }

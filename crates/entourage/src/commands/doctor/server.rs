@@ -1,4 +1,4 @@
-//! The addresses: are they free, or does a server of ours answer there; and stores that are not in a folder.
+//! The addresses: free, or taken by one of our servers; and stores that are not folders.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -32,7 +32,7 @@ impl Addresses {
     pub(super) fn look(settings: &Settings, front: &Front) -> Self {
         let http = settings.http_listen;
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
-        // Held until the other was looked at: the two may be the same.
+        // Held until the other is checked: they may be the same address.
         let held = listen(http, front, "--http");
         let (found, is_running) = match &held {
             Ok(_) => (Finding::ok("address", format!("{http} is free; no server runs there")), false),
@@ -43,7 +43,7 @@ impl Addresses {
         findings.extend(settings.resp_listen.map(|resp| match listen(resp, front, "--resp") {
             Ok(_) => Finding::ok("RESP address", format!("{resp} is free")),
             Err(Refused::Rule(refusal)) => Finding::fail("RESP address", refusal, NO_CREDENTIALS),
-            // It is that server which has the address.
+            // Our own server has the address.
             Err(Refused::System(_)) if is_running => {
                 Finding::ok("RESP address", format!("{resp} is in use while a server runs"))
             }
@@ -73,11 +73,11 @@ fn listen(address: SocketAddr, front: &Front, flag: &str) -> Result<TcpListener,
     TcpListener::bind(address).map_err(Refused::System)
 }
 
-/// The address is taken: by a server of ours?
+/// The address is taken: by one of our servers?
 fn running(address: SocketAddr, scheme: &str, error: &std::io::Error) -> (Finding, bool) {
     let base = format!("{scheme}://{address}");
-    // No credential is sent and nothing that matters is believed: any certificate will do, whose name is rarely that
-    // of the address. Whether clients trust it is looked at by `--server`.
+    // Any certificate will do: no credential is sent, and its name is rarely the address. `--server` checks whether
+    // clients trust it.
     let tls = Authorities::unchecked();
     match (version(&base, &tls), ready(&base, &tls)) {
         (Ok(Some(version)), Ok(true)) => {
@@ -122,7 +122,7 @@ fn agent(tls: &TlsConfig) -> ureq::Agent {
     config.tls_config(tls.clone()).build().new_agent()
 }
 
-/// The version, if it is a server of ours.
+/// The version, if it is one of our servers.
 fn version(base: &str, tls: &TlsConfig) -> Result<Option<String>, ureq::Error> {
     let mut reply = agent(tls).get(format!("{base}/version")).call()?;
     let body: Value = reply.body_mut().read_json().unwrap_or_default();
@@ -133,7 +133,7 @@ fn ready(base: &str, tls: &TlsConfig) -> Result<bool, ureq::Error> {
     Ok(agent(tls).get(format!("{base}/readyz")).call()?.status().is_success())
 }
 
-/// A store that is not in a folder.
+/// A store that is not a folder.
 pub(super) fn store(settings: &Settings) -> Finding {
     match offline::block_on(async { Ok(wire::look(settings).await?) }) {
         Ok(found) => Finding::ok("store", found),

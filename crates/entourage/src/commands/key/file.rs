@@ -1,5 +1,5 @@
-//! The file of keys: read and replaced by one command at a time, through links, with owner and mode kept, so that the
-//! server that reads it can go on doing so.
+//! The key file: changed by one command at a time, through symbolic links, with owner and mode kept, so that the server
+//! can still read it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,16 +11,16 @@ use std::{
 use anyhow::{Context, bail};
 use entourage_server::auth::{ServiceKey, digest, parse_keys};
 
-/// The file, which no other command changes until this is dropped.
+/// The locked file: no other command changes it until this is dropped.
 pub(super) struct KeyFile {
-    /// Where it really is: a link to it stays a link.
+    /// The resolved path: a link stays a link.
     path: PathBuf,
     held: File,
     pub(super) text: String,
     pub(super) keys: Vec<ServiceKey>,
 }
 
-/// The keys of a file that is only looked at, and its digest; one that is not there has none.
+/// The keys of a file and its digest, without locking; a missing file has none.
 pub(super) fn read(path: &Path) -> anyhow::Result<(Vec<ServiceKey>, String)> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -37,7 +37,7 @@ fn keys_of(path: &Path, text: &str) -> anyhow::Result<Vec<ServiceKey>> {
 }
 
 impl KeyFile {
-    /// Waits until no other command holds it. `None` when it is not there and is not to be made.
+    /// Waits for the lock. `None` if the file is missing and must not be created.
     pub(super) fn hold(path: &Path, make: bool) -> anyhow::Result<Option<Self>> {
         let named = || path.display().to_string();
         loop {
@@ -49,7 +49,7 @@ impl KeyFile {
             held.lock().with_context(named)?;
             let real = fs::canonicalize(path).with_context(named)?;
             let (mine, now) = (held.metadata().with_context(named)?, fs::metadata(&real).with_context(named)?);
-            // Whoever held it before has put another in its place.
+            // The previous holder has replaced the file.
             if (mine.dev(), mine.ino()) != (now.dev(), now.ino()) {
                 continue;
             }
@@ -64,7 +64,7 @@ impl KeyFile {
         digest(self.text.as_bytes())
     }
 
-    /// All at once: a server that reads meanwhile sees the old file or the new one. Returns the digest of the new one.
+    /// Replaces the file atomically: a server sees the old file or the new one. Returns the new digest.
     pub(super) fn replace(self, text: &str) -> anyhow::Result<String> {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".new");
@@ -78,7 +78,7 @@ impl KeyFile {
     }
 
     fn write(&self, fresh: &Path, text: &str) -> io::Result<()> {
-        // Left by a command that was killed; nobody else has it while the file is held.
+        // Left by a command that was killed; the lock makes removal safe.
         match fs::remove_file(fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,4 +1,4 @@
-//! The server that reads the file: does it hold this version of it?
+//! Whether the running server has loaded this version of the key file.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -26,16 +26,16 @@ pub(super) struct Running {
     authorities: Authorities,
 }
 
-/// What a server said of its file of keys.
+/// What a server reports about its key file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     /// This version.
     This,
-    /// It cannot read the file as it is, for the reason it gives, or has not read it.
+    /// It cannot read the current file, for the given reason, or has not read it yet.
     Older(String),
     /// Another file, or none.
     Other,
-    /// Nobody answers.
+    /// No server answers.
     Nobody(String),
 }
 
@@ -44,17 +44,17 @@ impl Running {
         self.server.is_some()
     }
 
-    /// Where it is asked, as it may be printed.
+    /// Its address, safe to print.
     pub(super) fn place(&self, settings: &Settings) -> String {
         without_secrets(&self.base(settings))
     }
 
-    /// Waits for a server that may be about to look. `before` is the digest of the version that this one replaced.
+    /// Waits for the server's next check. `before` is the digest of the replaced version.
     pub(super) fn ask(&self, settings: &Settings, before: Option<&str>, now: &str) -> anyhow::Result<Holds> {
         let base = self.base(settings);
         let tls = match &self.server {
             Some(server) => self.authorities.for_ureq(server)?,
-            // On this machine, and nothing secret is sent; its certificate has another name than its address.
+            // Local, and nothing secret is sent; the certificate's name differs from the address.
             None => Authorities::unchecked(),
         };
         let began = Instant::now();

@@ -343,7 +343,7 @@ fn whoever_asks_for_little_does_not_wait_for_whoever_asks_for_much() {
     let folder = Folder::new();
     let data = folder.join("data");
     let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
-    serve.env("ENTOURAGE_USERS__AUTO_CREATE", "true").env("ENTOURAGE_LOG__LEVEL", "error");
+    serve.env("ENTOURAGE_USERS__AUTO_CREATE", "true").env("ENTOURAGE_LOGGING__LEVEL", "error");
     serve.env("ENTOURAGE_LIMITS__FOLLOWING_MAX", "0").env("TOKIO_WORKER_THREADS", "2");
     let server = Serving::start_as(&mut serve);
     let group = filled(&server);

@@ -119,7 +119,7 @@ fn reads_that_have_much_to_look_through_are_quick() {
     std::fs::write(&file, graph()).unwrap();
     assert!(run(&["import", text(&file), "--data", text(&data)]).status.success());
     let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
-    serve.env("ENTOURAGE_LOG__LEVEL", "error").env("ENTOURAGE_LIMITS__FOLLOWING_MAX", "0");
+    serve.env("ENTOURAGE_LOGGING__LEVEL", "error").env("ENTOURAGE_LIMITS__FOLLOWING_MAX", "0");
     let server = Serving::start_as(&mut serve);
     let mut late = Late::default();
     check_all(&server, &mut late);

@@ -74,7 +74,7 @@ fn serve(store: Place<'_>, place: Option<&str>) -> Serving {
     let level = if place == Some("log") { "info" } else { "error" };
     for (name, value) in [
         ("USERS__AUTO_CREATE", "true"),
-        ("LOG__LEVEL", level),
+        ("LOGGING__LEVEL", level),
         ("LOG__SEGMENT_BYTES", "1MiB"),
         ("CHECKPOINT__ENTRIES", "1000"),
         ("AUDIT__INTERVAL", "5s"),

@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("style.css");
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(super::document().to_string()));
 static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(page::render(&super::document(), STYLE)));
-/// Nothing may be loaded, run or framed; the one style is known by its hash.
+/// Nothing may be loaded, run or framed; the one style is allowed by its hash.
 static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -30,13 +30,14 @@ static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 
 pub(super) fn group() -> Group {
     let operations = vec![
-        get("/openapi.json", document)
-            .named("openapi", "This document")
-            .access(Access::Open)
-            .answers::<serde_json::Map<String, serde_json::Value>>(StatusCode::OK, "OpenAPI 3.1"),
-        get("/docs", docs)
+        get("/openapi.json", Access::Open, document).named("openapi", "This document").answers::<serde_json::Map<
+            String,
+            serde_json::Value,
+        >>(
+            StatusCode::OK, "OpenAPI 3.1"
+        ),
+        get("/docs", Access::Open, docs)
             .named("docs", "This document as a page")
-            .access(Access::Open)
             .answers_as("text/html", "A page that loads nothing from elsewhere"),
     ];
     Group::new("Documentation", "The API as the code describes it.", operations)

@@ -1,4 +1,4 @@
-//! The document as one page of HTML. It reads nothing but the document, so it cannot say anything else.
+//! The document as one HTML page, made from nothing but the document.
 
 use std::fmt::Write;
 
@@ -59,12 +59,13 @@ fn operation_article(page: &mut String, document: &Value, path: &str, method: &s
         page,
         format_args!(
             "<article id=\"{id}\"><h3><span class=\"method\">{method}</span><code>{path}</code></h3>\
-             <p><b>{summary}</b>. <small>Access: {access}</small></p>{about}",
+             <p><b>{summary}</b>. <small>Access: {access}{audit}</small></p>{about}",
             id = text(&operation["operationId"]),
             method = method.to_ascii_uppercase(),
             path = escape(path),
             summary = text(&operation["summary"]),
             access = text(&operation["x-access"]),
+            audit = operation["x-audit"].as_str().map(|action| format!("; audited as {action}")).unwrap_or_default(),
             about = markdown(&operation["description"]),
         ),
     );

@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 
-use axum::{Router, body::Body, http::StatusCode, routing::get};
+use axum::{body::Body, http::StatusCode};
 use entourage_model::{ManualClock, Millis};
 use tower::ServiceExt;
 
 use super::*;
 use crate::{
-    auth::{Pass, ServiceKey},
+    auth::{ServiceKey, Validity},
     config::{Origin, Raw, Settings},
-    http::router,
+    http::{
+        openapi::{Group, Operation, get, post},
+        router, router_of,
+    },
     wire::wire,
 };
 
@@ -80,42 +83,174 @@ async fn metrics_are_open_to_this_machine_and_to_admins() {
     }
 }
 
+/// Asks a router with these operations alone. What came back: a code, or what the handler said.
+async fn ask(world: &World, operations: Vec<Operation>, request: Request) -> Result<String, String> {
+    let groups = vec![Group::new("Planted", "", operations)];
+    let router = router_of(groups, Arc::clone(&world.service), Arc::clone(&world.front));
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = axum::body::to_bytes(response.into_body(), 4_096).await.unwrap();
+    if status.is_success() {
+        return Ok(String::from_utf8(bytes.to_vec()).unwrap());
+    }
+    let problem: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    Err(problem["code"].as_str().unwrap().to_owned())
+}
+
 #[tokio::test]
 async fn a_ticket_opens_a_stream_once_for_its_caller_and_nothing_else() {
     let world = World::new().await;
-    let gate = Gate { front: Arc::clone(&world.front), service: Arc::clone(&world.service) };
     let shown = async |request: Request| {
-        let caller = request.extensions().get::<Known>().unwrap().caller.clone();
+        let caller = request.extensions().get::<Authenticated>().unwrap().caller.clone();
         format!("{:?} {} {}", caller.actor, caller.admin, request.uri())
     };
-    let router = Router::new()
-        .route("/api/v1/x/stream", get(shown).post(shown))
-        .route("/api/v1/x", get(shown))
-        .layer(axum::middleware::from_fn_with_state(gate, admit));
+    let operations = || {
+        vec![
+            get("/api/v1/x/stream", Access::Anyone, shown).streams(),
+            post("/api/v1/x/stream", Access::Anyone, shown),
+            get("/api/v1/x", Access::Anyone, shown),
+        ]
+    };
     let caller =
         || Caller { actor: Actor::User("alice".try_into().unwrap()), admin: false, credential: Credential::User };
-    let ticket = || world.front.access.ticket(Known { caller: caller(), pass: Pass::default() }).unwrap().text;
+    let ticket =
+        || world.front.access.ticket(Authenticated { caller: caller(), validity: Validity::default() }).unwrap().text;
     let ask = async |method: Method, uri: String, key: Option<&str>| {
-        let response = router.clone().oneshot(request(method, &uri, "203.0.113.7:1", key)).await.unwrap();
-        let code = response.extensions().get::<Error>().map(Error::code);
-        let bytes = axum::body::to_bytes(response.into_body(), 4_096).await.unwrap();
-        (code, String::from_utf8(bytes.to_vec()).unwrap())
+        ask(&world, operations(), request(method, &uri, "203.0.113.7:1", key)).await
     };
-    let refused = (Some(Code::Unauthenticated), String::new());
+    let refused = Err("unauthenticated".to_owned());
     let (first, late) = (ticket(), ticket());
-    let (code, said) = ask(Method::GET, format!("/api/v1/x/stream?after=7&ticket={first}"), None).await;
-    assert_eq!(code, None);
+    let said = ask(Method::GET, format!("/api/v1/x/stream?after=7&ticket={first}"), None).await.unwrap();
     assert!(said.contains("alice") && said.ends_with("false /api/v1/x/stream?after=7"), "{said}");
     assert_eq!(ask(Method::GET, format!("/api/v1/x/stream?ticket={first}"), None).await, refused, "used twice");
     assert_eq!(ask(Method::GET, format!("/api/v1/x?ticket={}", ticket()), None).await, refused, "not a stream");
     assert_eq!(ask(Method::POST, format!("/api/v1/x/stream?ticket={}", ticket()), None).await, refused, "not a GET");
+    assert_eq!(
+        ask(Method::PUT, format!("/api/v1/x/stream?ticket={}", ticket()), None).await,
+        refused,
+        "no such method"
+    );
     assert_eq!(ask(Method::GET, "/api/v1/x/stream?ticket=".to_owned(), None).await, refused);
     assert_eq!(ask(Method::GET, "/api/v1/x/stream".to_owned(), None).await, refused);
-    let (code, said) = ask(Method::GET, "/api/v1/x/stream".to_owned(), Some(&world.boss)).await;
-    assert!(code.is_none() && said.starts_with("Service true"), "{said}");
+    let said = ask(Method::GET, "/api/v1/x/stream".to_owned(), Some(&world.boss)).await.unwrap();
+    assert!(said.starts_with("Service true"), "{said}");
     world.clock.advance(60_000);
-    let (code, _) = ask(Method::GET, format!("/api/v1/x/stream?ticket={late}"), None).await;
-    assert_eq!(code, None, "a clock that was set took the minute away");
+    let said = ask(Method::GET, format!("/api/v1/x/stream?ticket={late}"), None).await;
+    assert!(said.is_ok(), "a clock that was set took the minute away");
+}
+
+/// The handler checks nothing: what a policy says is enforced before it runs.
+#[tokio::test]
+async fn a_policy_is_enforced_whatever_its_handler_does() {
+    let world = World::new().await;
+    let careless = async || "done";
+    let operations = || {
+        vec![
+            get("/open", Access::Open, careless),
+            get("/local", Access::Local, careless),
+            get("/anyone", Access::Anyone, careless),
+            get("/actor", Access::Actor, careless),
+            get("/own/{other}/{id}", Access::Own("id"), careless),
+            get("/service", Access::Service, careless),
+            get("/admin", Access::Admin, careless),
+        ]
+    };
+    let (done, refused) = (Ok("done"), |code| Err::<&str, _>(code));
+    let stranger = refused("unauthenticated");
+    let forbidden = refused("forbidden");
+    let nobody = refused("invalid_request");
+    // Without a credential; a service for alice, for bob, for nobody; an admin.
+    for (path, expected) in [
+        ("/open", [done; 5]),
+        ("/local", [stranger, forbidden, forbidden, forbidden, done]),
+        ("/anyone", [stranger, done, done, done, done]),
+        ("/actor", [stranger, done, done, nobody, nobody]),
+        ("/own/bob/alice", [stranger, done, forbidden, done, done]),
+        ("/own/bob/%61lice", [stranger, done, forbidden, done, done]),
+        ("/own/alice/%ff", [stranger, refused("invalid_id"), refused("invalid_id"), done, done]),
+        ("/service", [stranger, forbidden, forbidden, done, done]),
+        ("/admin", [stranger, forbidden, forbidden, forbidden, done]),
+        ("/nowhere", [refused("not_found"); 5]),
+    ] {
+        let callers = [
+            (None, None),
+            (Some(&world.web), Some("alice")),
+            (Some(&world.web), Some("bob")),
+            (Some(&world.web), None),
+            (Some(&world.boss), None),
+        ];
+        for ((key, actor), expected) in callers.into_iter().zip(expected) {
+            let mut asked = request(Method::GET, path, "203.0.113.7:1", key.map(String::as_str));
+            asked.headers_mut().extend(actor.map(|actor| (ACTOR, HeaderValue::from_static(actor))));
+            let found = ask(&world, operations(), asked).await;
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{path} {actor:?} {}", key.is_some());
+        }
+    }
+    assert_eq!(
+        ask(&world, operations(), request(Method::GET, "/local", "127.0.0.1:1", None)).await.as_deref(),
+        Ok("done")
+    );
+}
+
+/// A method that a path does not have is told to those who may ask for one that it has.
+#[tokio::test]
+async fn other_methods_are_refused_as_the_path_is() {
+    let world = World::new().await;
+    for (path, key, code) in [
+        ("/open", None, "method_not_allowed"),
+        ("/mixed", None, "unauthenticated"),
+        ("/mixed", Some(&world.web), "method_not_allowed"),
+    ] {
+        let operations = vec![
+            get("/open", Access::Open, async || ""),
+            get("/mixed", Access::Open, async || ""),
+            post("/mixed", Access::Anyone, async || ""),
+        ];
+        let asked = request(Method::DELETE, path, "203.0.113.7:1", key.map(String::as_str));
+        assert_eq!(ask(&world, operations, asked).await, Err(code.to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_and_deadlines_are_those_of_the_policy() {
+    let world = World::new().await;
+    let slow = async || {
+        tokio::time::sleep(std::time::Duration::from_secs(11)).await;
+        "slow"
+    };
+    let operations = || {
+        vec![
+            post("/small", Access::Open, async || "done"),
+            post("/large", Access::Open, async || "done").large_body(),
+            get("/short", Access::Open, slow),
+            get("/long", Access::Open, slow).takes_long(),
+        ]
+    };
+    for (path, bytes, expected) in [
+        ("/small", 64 * 1024, Ok("done")),
+        ("/small", 64 * 1024 + 1, Err("payload_too_large")),
+        ("/large", 1024 * 1024, Ok("done")),
+        ("/large", 1024 * 1024 + 1, Err("payload_too_large")),
+    ] {
+        let mut asked = request(Method::POST, path, "203.0.113.7:1", None);
+        *asked.body_mut() = Body::from(vec![b'x'; bytes]);
+        let found = ask(&world, operations(), asked).await;
+        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{path} {bytes}");
+    }
+    tokio::time::pause();
+    for (path, expected) in [("/short", Err("overloaded")), ("/long", Ok("slow"))] {
+        let found = ask(&world, operations(), request(Method::GET, path, "203.0.113.7:1", None)).await;
+        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{path}");
+    }
+}
+
+#[test]
+fn an_own_route_names_a_parameter_that_it_has() {
+    for operation in crate::http::groups().iter().flat_map(|group| &group.operations) {
+        if let Access::Own(parameter) = operation.policy.access {
+            assert!(operation.path.contains(&format!("{{{parameter}}}")), "{}", operation.path);
+        }
+    }
 }
 
 #[test]
@@ -128,19 +263,5 @@ fn a_ticket_is_taken_out_of_the_query() {
     ] {
         let (shorter, found) = without_ticket(&uri.parse().unwrap());
         assert_eq!((shorter.to_string().as_str(), found.as_deref()), (rest, ticket));
-    }
-}
-
-#[test]
-fn blocks_and_admins_are_written_down() {
-    for (method, route, action) in [
-        (Method::PUT, "/api/v1/users/{id}/blocks/{other}", Some("block")),
-        (Method::DELETE, "/api/v1/users/{id}/blocks/{other}", Some("unblock")),
-        (Method::GET, "/api/v1/users/{id}/blocks", None),
-        (Method::POST, "/api/v1/admin/backup", Some("admin")),
-        (Method::GET, "/api/v1/admin/jobs", Some("admin")),
-        (Method::POST, "/api/v1/users/{id}/follow", None),
-    ] {
-        assert_eq!(audited(&method, route), action, "{method} {route}");
     }
 }

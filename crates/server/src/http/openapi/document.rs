@@ -8,24 +8,23 @@ use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    operation::{Access, Answered, Described, Group, Operation},
+    operation::{Answered, Described, Group, Operation},
     problems,
     schema::{Id, Version},
     shape::{split_unions, without_null_defaults},
 };
-use crate::http::answer::Problem;
+use crate::http::response::Problem;
 
 const ABOUT: &str = "Who follows whom, and what each person should see because of it.
 
 Ids are strings, times are RFC 3339 in UTC with milliseconds. Errors are `application/problem+json` (RFC 9457) with a \
 `code` from a closed table. Every answer to a write carries `Entourage-Token`; a read that sends it sees that write.";
 
-/// For end users, who have a quota.
+/// Sent to callers with a quota.
 pub(super) const RATE_HEADERS: [&str; 5] =
     ["RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
-/// Types are described as they are read and as they are written: a field that may be missing in a request is there
-/// in every reply.
+/// Types are described as read and as written: a field that is optional in a request is present in every reply.
 struct Schemas {
     read: SchemaGenerator,
     written: SchemaGenerator,
@@ -91,15 +90,20 @@ impl Schemas {
 }
 
 fn entry(group: &Group, operation: &Operation, schemas: &mut Schemas) -> Value {
+    let policy = &operation.policy;
     let mut entry = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [group.name],
         "parameters": parameters(operation, &mut schemas.read),
         "responses": responses(operation, &mut schemas.written),
-        "security": if operation.access == Access::Open { json!([]) } else { json!([{ "bearer": [] }, {}]) },
-        "x-access": operation.access.name(),
+        "security": if policy.access.needs_credentials() { json!([{ "bearer": [] }, {}]) } else { json!([]) },
+        "x-access": policy.access.name(),
+        "x-deadline-seconds": policy.deadline.as_secs(),
     });
+    if let Some(action) = policy.audit {
+        entry["x-audit"] = action.into();
+    }
     if let Some(about) = operation.about {
         entry["description"] = about.into();
     }
@@ -107,6 +111,7 @@ fn entry(group: &Group, operation: &Operation, schemas: &mut Schemas) -> Value {
         let schema = (body.schema)(&mut schemas.read);
         entry["requestBody"] =
             json!({ "required": body.required, "content": { "application/json": { "schema": schema } } });
+        entry["x-body-max-bytes"] = policy.body_max_bytes.into();
     }
     entry
 }
@@ -127,10 +132,10 @@ fn parameters(operation: &Operation, schemas: &mut SchemaGenerator) -> Vec<Value
     parameters
 }
 
-/// What a name in the path stands for.
+/// The type of a path parameter.
 fn parameter(name: &str, schemas: &mut SchemaGenerator) -> Schema {
     match name {
-        // These have ids that are versions.
+        // Their ids are versions.
         "group" | "job" | "post" => schemas.subschema_for::<Version>(),
         _ => schemas.subschema_for::<Id>(),
     }
@@ -153,7 +158,7 @@ fn query_parameters(query: Described, schemas: &mut SchemaGenerator) -> Vec<Valu
     fields.into_iter().map(parameter).collect()
 }
 
-/// A parameter of an address can be left out but not be `null`.
+/// A query parameter can be left out but not be `null`.
 fn not_null(mut schema: Value) -> Value {
     let null = json!({ "type": "null" });
     if let Some(either) = schema["anyOf"].as_array_mut() {
@@ -216,7 +221,7 @@ fn answer_headers() -> Value {
     })
 }
 
-/// Headers of requests and of answers.
+/// Headers of requests and of responses.
 pub(in crate::http) fn header_names() -> (Vec<HeaderName>, Vec<HeaderName>) {
     let names = |headers: &Value| {
         let names = headers.as_object().into_iter().flat_map(Map::keys);
@@ -252,7 +257,7 @@ fn request_headers() -> Value {
     })
 }
 
-/// Types of replies end in `Json` so that the code can tell them from the model's; the document has no model.
+/// In the code `Json` tells reply types from the model's; the document needs no suffix.
 fn shorten_names(document: &mut Value) {
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     let Some(schemas) = schemas else { return };

@@ -1,6 +1,6 @@
-//! An operation: a method on a path, who answers it, and what the document says about it.
+//! An operation: method, path, handler, policy and documentation.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     handler::Handler,
@@ -11,43 +11,21 @@ use entourage_model::Code;
 use entourage_service::Service;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// What handlers are given besides the request.
+use super::policy::{Access, Policy};
+use crate::http::sse;
+
+/// The state of handlers.
 pub(in crate::http) type App = Arc<Service>;
 
-/// How a type says its schema.
+/// For operations that read the whole store.
+const LONG_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+/// For lists of ids.
+const LARGE_BODY_MAX_BYTES: usize = 1024 * 1024;
+
+/// Makes the schema of a type.
 pub(super) type Described = fn(&mut SchemaGenerator) -> Schema;
 
-/// Who may ask. The service decides; the document says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Access {
-    /// Without credentials.
-    Open,
-    /// Any credential; what it shows depends on the viewer.
-    Anyone,
-    /// A credential that names an actor.
-    Actor,
-    /// The first user of the path, a service, or an admin.
-    Own,
-    /// A service or an admin.
-    Service,
-    /// An admin.
-    Admin,
-}
-
-impl Access {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Anyone => "anyone",
-            Self::Actor => "actor",
-            Self::Own => "own",
-            Self::Service => "service",
-            Self::Admin => "admin",
-        }
-    }
-}
-
-/// The operations of one subject, as one file has them.
+/// The operations of one subject.
 pub(in crate::http) struct Group {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
@@ -67,7 +45,7 @@ pub(in crate::http) struct Operation {
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
     pub(super) about: Option<&'static str>,
-    pub(super) access: Access,
+    pub(in crate::http) policy: Policy,
     pub(super) writes: bool,
     pub(super) paged: bool,
     pub(super) located: bool,
@@ -82,7 +60,7 @@ pub(super) struct Body {
     pub(super) schema: Described,
 }
 
-/// One way an operation succeeds.
+/// One successful response.
 pub(super) struct Answered {
     pub(super) status: StatusCode,
     pub(super) media: &'static str,
@@ -92,8 +70,12 @@ pub(super) struct Answered {
 
 macro_rules! methods {
     ($($name:ident $filter:ident $writes:literal;)*) => {$(
-        pub(in crate::http) fn $name<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Operation {
-            Operation::new(Method::$filter, $writes, path, on(MethodFilter::$filter, handler))
+        pub(in crate::http) fn $name<H: Handler<T, App>, T: 'static>(
+            path: &'static str,
+            access: Access,
+            handler: H,
+        ) -> Operation {
+            Operation::new(Method::$filter, $writes, path, access, on(MethodFilter::$filter, handler))
         }
     )*};
 }
@@ -107,7 +89,7 @@ methods! {
 }
 
 impl Operation {
-    const fn new(method: Method, writes: bool, path: &'static str, route: MethodRouter<App>) -> Self {
+    const fn new(method: Method, writes: bool, path: &'static str, access: Access, route: MethodRouter<App>) -> Self {
         Self {
             path,
             route,
@@ -115,7 +97,7 @@ impl Operation {
             id: "",
             summary: "",
             about: None,
-            access: Access::Anyone,
+            policy: Policy::new(access),
             writes,
             paged: false,
             located: false,
@@ -126,35 +108,49 @@ impl Operation {
         }
     }
 
-    /// The operation's id, which generators of clients make a method of, and one line for people.
+    /// The operation id, from which client generators make a method, and a summary.
     #[must_use]
     pub(in crate::http) const fn named(mut self, id: &'static str, summary: &'static str) -> Self {
         (self.id, self.summary) = (id, summary);
         self
     }
 
-    /// What one line cannot say, as Markdown.
+    /// A description beyond the summary, in Markdown.
     #[must_use]
     pub(in crate::http) const fn about(mut self, about: &'static str) -> Self {
         self.about = Some(about);
         self
     }
 
-    /// `Access::Anyone` unless said otherwise.
+    /// Written to the audit log under this name.
     #[must_use]
-    pub(in crate::http) const fn access(mut self, access: Access) -> Self {
-        self.access = access;
+    pub(in crate::http) const fn audited(mut self, action: &'static str) -> Self {
+        self.policy.audit = Some(action);
         self
     }
 
-    /// A question that is asked with a body: no idempotency key, no token back.
+    /// Takes as long as the store does.
+    #[must_use]
+    pub(in crate::http) const fn takes_long(mut self) -> Self {
+        self.policy.deadline = LONG_DEADLINE;
+        self
+    }
+
+    /// Has a body of up to 1 MiB.
+    #[must_use]
+    pub(in crate::http) const fn large_body(mut self) -> Self {
+        self.policy.body_max_bytes = LARGE_BODY_MAX_BYTES;
+        self
+    }
+
+    /// A read that has a body: no idempotency key, no token in the response.
     #[must_use]
     pub(in crate::http) const fn reads(mut self) -> Self {
         self.writes = false;
         self
     }
 
-    /// The type that `Asked::query` reads.
+    /// The type that `ApiRequest::query` reads.
     #[must_use]
     pub(in crate::http) fn query<T: JsonSchema>(mut self) -> Self {
         self.query = Some(T::json_schema);
@@ -168,28 +164,28 @@ impl Operation {
         self.query::<T>()
     }
 
-    /// The answer says where what it made is found.
+    /// The response has a `Location`.
     #[must_use]
     pub(in crate::http) const fn located(mut self) -> Self {
         self.located = true;
         self
     }
 
-    /// The type that `Asked::body` reads.
+    /// The type that `ApiRequest::body` reads.
     #[must_use]
     pub(in crate::http) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(Body { required: true, schema: SchemaGenerator::subschema_for::<T> });
         self
     }
 
-    /// The type that `Asked::optional_body` reads, unless it is `Nothing`.
+    /// The type that `ApiRequest::optional_body` reads, unless it is `Nothing`.
     #[must_use]
     pub(in crate::http) fn optional_body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(Body { required: false, schema: SchemaGenerator::subschema_for::<T> });
         self
     }
 
-    /// One success and the type of its JSON.
+    /// A success with a JSON body.
     #[must_use]
     pub(in crate::http) fn answers<T: JsonSchema>(mut self, status: StatusCode, about: &'static str) -> Self {
         let schema = SchemaGenerator::subschema_for::<T>;
@@ -197,7 +193,7 @@ impl Operation {
         self
     }
 
-    /// One success in another form than a JSON object: text, a page, a stream.
+    /// A success that is not a JSON object: text, a page, a stream.
     #[must_use]
     pub(in crate::http) fn answers_as(mut self, media: &'static str, about: &'static str) -> Self {
         let schema = SchemaGenerator::subschema_for::<String>;
@@ -205,19 +201,26 @@ impl Operation {
         self
     }
 
-    /// Codes of this operation alone. What follows from its form (ids, body, query, write) is added by `problems`.
+    /// Server-sent events, which a ticket opens as well.
+    #[must_use]
+    pub(in crate::http) fn streams(mut self) -> Self {
+        self.policy.takes_ticket = true;
+        self.answers_as(sse::MEDIA, "A stream that does not end")
+    }
+
+    /// Codes of this operation alone. Those that follow from its form (ids, body, query, write) are added by `problems`.
     #[must_use]
     pub(in crate::http) fn refuses(mut self, codes: &[Code]) -> Self {
         self.refusals.extend_from_slice(codes);
         self
     }
 
-    /// The names in braces, in their order.
+    /// The names in braces, in order.
     pub(super) fn parameters(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
     }
 
-    /// Whether it is one of the API's own routes, which know actors, tokens and credentials.
+    /// Whether it is part of the API, with actors, tokens and credentials.
     pub(super) fn is_api(&self) -> bool {
         self.path.starts_with("/api/")
     }

@@ -1,4 +1,4 @@
-//! Which codes an operation can answer with, and how the document says them.
+//! The error codes of an operation, and how the document states them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use axum::http::Method;
 use entourage_model::Code;
 use serde_json::{Value, json};
 
-use super::operation::{Access, Operation};
+use super::{operation::Operation, policy::Access};
 
 /// The operation's own codes and those that follow from its form, by status.
 fn refusals(operation: &Operation) -> BTreeMap<u16, Vec<Code>> {
@@ -17,12 +17,12 @@ fn refusals(operation: &Operation) -> BTreeMap<u16, Vec<Code>> {
     also(api, &[Code::InvalidId, Code::InvalidToken, Code::ActorNotFound, Code::Stale, Code::Unavailable]);
     also(operation.paged, &[Code::InvalidCursor]);
     also(operation.body.is_some() || operation.method != Method::GET, &[Code::UnsupportedMediaType]);
-    also(operation.access != Access::Open, &[Code::Unauthenticated, Code::Forbidden, Code::RateLimited]);
+    also(operation.policy.access != Access::Open, &[Code::Unauthenticated, Code::Forbidden, Code::RateLimited]);
     also(
         api && operation.writes,
         &[Code::RequestInProgress, Code::IdempotencyMismatch, Code::StorageFull, Code::MemoryFull],
     );
-    // In the order of the one table, each once.
+    // In the order of the table, each once.
     let mut by_status = BTreeMap::<u16, Vec<Code>>::new();
     for code in Code::ALL.iter().filter(|code| codes.contains(code)) {
         by_status.entry(code.http_status()).or_default().push(*code);
@@ -55,7 +55,7 @@ fn response(codes: &[Code]) -> Value {
     })
 }
 
-/// The table of codes, for the page and for generators of clients.
+/// The table of codes, for the page and for client generators.
 pub(super) fn table() -> Value {
     let row = |code: &Code| {
         json!({

@@ -1,5 +1,5 @@
-//! The values that stand in many bodies, as the document describes them: `#[schemars(with = "…")]` names them where
-//! the code has text or a type of the model.
+//! Schemas of values that many bodies share. `#[schemars(with = "…")]` names them where the code has text or a type of
+//! the model.
 #![allow(dead_code, reason = "these types are described, never made")]
 
 use std::borrow::Cow;
@@ -117,10 +117,18 @@ values! {
         "enum": ["auto", "push", "pull"],
         "description": "`auto`: by the number of followers; `push`: into inboxes; `pull`: read from the author",
     };
+    /// Why a post is in a feed, or is not.
+    Because {
+        "type": "string",
+        "enum": entourage_service::Because::ALL.map(entourage_service::Because::as_str),
+        "description": "`pushed`: it is in the inbox. `pulled`: read from its author. `queued`: on its way into the \
+                        inbox, shown all the same. `below_floor`: older than the inbox reaches back. `no_inbox`: the \
+                        reader has none. `own`: the reader wrote it",
+    };
     /// The state of an edge.
     State {
         "type": "string",
-        "enum": ["active", "pending", "parked", "removed"],
+        "enum": entourage_model::State::ALL.map(entourage_model::State::as_str),
         "description": "`pending`: asked, not accepted; `parked`: in quarantine; `removed`: history only",
     };
 }

@@ -1,4 +1,4 @@
-//! Schemas as generators of clients understand them; what they say stays the same.
+//! Rewrites schemas into forms that client generators understand, with the same meaning.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ const TYPES: &str = "x-types";
 const DISCRIMINATOR: &str = "type";
 const SCHEMAS: &str = "#/components/schemas";
 
-/// `null` is no default: a field that may be left out keeps what is there, and generators would send it.
+/// `null` is no default: a field left out keeps its value, but generators would send `null`.
 pub(super) fn without_null_defaults(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -21,8 +21,8 @@ pub(super) fn without_null_defaults(value: &mut Value) {
     }
 }
 
-/// A struct with a flattened enum is fields beside alternatives, of which generators drop either. Each alternative
-/// becomes a schema of its own with all of the fields, told apart by `type`.
+/// A struct with a flattened enum has fields beside alternatives, and generators drop one of the two. Each alternative
+/// becomes its own schema with all fields, discriminated by `type`.
 pub(super) fn split_unions(schemas: &mut Map<String, Value>) {
     let mut variants = Map::new();
     for schema in schemas.values_mut() {

@@ -13,38 +13,66 @@ use crate::{
         encode::{Out, Protocol},
         fail::{Done, Fail, SYNTAX},
         session::Session,
+        table::{Run, commands},
     },
 };
 
-/// The name under which Redis knows whoever shows a password alone.
+commands! {
+    AUTH "AUTH" -2 Open None Connection "[name] key"
+        "Shows a service key; the name, if one is given, is `default` or the key's own"
+        Run::Now(Session::authenticate_as);
+    CLIENT "CLIENT" -2 Plain None Connection "ID | GETNAME | SETNAME name | SETINFO field text | INFO | LIST [TYPE type | ID id …] | NO-EVICT ON|OFF | NO-TOUCH ON|OFF"
+        "What the server knows of this connection; `LIST` shows this one alone"
+        Run::Now(Session::client_command);
+    ECHO "ECHO" 2 Plain None Connection "text"
+        "The text"
+        Run::Now(echo);
+    HELLO "HELLO" -1 Open None Connection "[2|3 [AUTH name key] [SETNAME name]]"
+        "Chooses the protocol and tells about the server"
+        Run::Now(Session::hello);
+    PING "PING" -1 Plain None Connection "[text]"
+        "`PONG`, or the text"
+        Run::Now(echo);
+    QUIT "QUIT" -1 Always None Connection ""
+        "Ends the connection"
+        Run::Now(Session::quit);
+    RESET "RESET" 1 Always None Connection ""
+        "The connection as it was at first: nobody's, RESP2, no transaction"
+        Run::Now(Session::reset);
+    SELECT "SELECT" 2 Plain None Connection "0"
+        "There is one database"
+        Run::Now(select);
+}
+
+/// The user name of Redis clients that send a password alone.
 const DEFAULT_NAME: &[u8] = b"default";
 const NO_CLIENT_ID: &str = "ERR Invalid client ID";
-/// Of `CLIENT`.
+/// The subcommands of `CLIENT`.
 const SUBCOMMANDS: &[&str] = &["ID", "GETNAME", "SETNAME", "SETINFO", "INFO", "LIST", "NO-EVICT", "NO-TOUCH"];
 const TEXT_MAX_BYTES: usize = 64;
 const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you \
                            sure your configuration is correct?";
 
+fn echo(_: &mut Session, args: Args<'_>, out: &mut Out) -> Done {
+    match args.len() {
+        1 => out.simple("PONG"),
+        2 => out.bulk(args.get(1)),
+        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+    }
+    Ok(())
+}
+
+fn select(_: &mut Session, args: Args<'_>, out: &mut Out) -> Done {
+    if integer(args.get(1))? != 0 {
+        return Err("ERR DB index is out of range".into());
+    }
+    out.ok();
+    Ok(())
+}
+
 impl Session {
-    pub(super) fn echo(args: Args<'_>, out: &mut Out) -> Done {
-        match args.len() {
-            1 => out.simple("PONG"),
-            2 => out.bulk(args.get(1)),
-            _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
-        }
-        Ok(())
-    }
-
-    pub(super) fn select(args: Args<'_>, out: &mut Out) -> Done {
-        if integer(args.get(1))? != 0 {
-            return Err("ERR DB index is out of range".into());
-        }
-        out.ok();
-        Ok(())
-    }
-
-    pub(super) fn authenticate_as(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    fn authenticate_as(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         match args.len() {
             2 => self.authenticate(DEFAULT_NAME, args.get(1))?,
             3 => self.authenticate(args.get(1), args.get(2))?,
@@ -61,7 +89,7 @@ impl Session {
         }
         let found = access.service_key(text(key)).filter(|key| name == DEFAULT_NAME || name == key.name.as_bytes());
         let Some(key) = found else {
-            self.write_down_stranger();
+            self.audit_refusal();
             return Err(WRONG_PASS.into());
         };
         let credential = Credential::ServiceKey(key.name.as_str().into());
@@ -71,10 +99,10 @@ impl Session {
         Ok(())
     }
 
-    fn write_down_stranger(&self) {
+    fn audit_refusal(&self) {
         let front = &self.shared.front;
         let address = Some(self.client.address.ip());
-        let Some(left_out) = front.audit.strangers.write_down(address, Instant::now()) else { return };
+        let Some(left_out) = front.audit.throttle.admit(address, Instant::now()) else { return };
         front.audit.note(&Record {
             time: front.clock.now().to_rfc3339(),
             action: "authenticate",
@@ -90,7 +118,7 @@ impl Session {
         });
     }
 
-    /// Whoever acts for a user has that user's rights.
+    /// A service that acts for a user has that user's rights only.
     pub(super) fn act_for(&mut self, actor: Actor) {
         let caller = self.caller.clone().unwrap_or_default();
         let admin = caller.admin && actor == Actor::Service;
@@ -98,7 +126,7 @@ impl Session {
         self.call = Call { token, ..Call::from(Caller { actor, admin, ..caller }) };
     }
 
-    /// Nobody yet; in development, everybody.
+    /// Unauthenticated; in development mode, the service itself.
     pub(in crate::resp) fn forget_caller(&mut self) {
         let is_development = self.shared.front.access.is_development();
         self.caller = is_development.then(Caller::default);
@@ -110,7 +138,7 @@ impl Session {
         }
     }
 
-    pub(super) fn hello(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    fn hello(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let protocol = match (args.len(), args.get(1)) {
             (1, _) => self.protocol,
             (_, b"2") => Protocol::Two,
@@ -133,7 +161,7 @@ impl Session {
                 return Err(format!("ERR Syntax error in HELLO option '{}'", text(args.get(at))).into());
             }
         }
-        // Only once all of it is understood.
+        // Only once all options are parsed.
         if let Some((user, key)) = credential {
             self.authenticate(user, key)?;
         }
@@ -164,7 +192,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn client_command(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    fn client_command(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let is = |word: &str, length: usize| args.is(1, word) && args.len() == length;
         if is("ID", 2) {
             out.integer(self.client.id as i64);
@@ -235,7 +263,7 @@ impl Session {
         )
     }
 
-    pub(super) fn reset(&mut self, out: &mut Out) -> Done {
+    fn reset(&mut self, _: Args<'_>, out: &mut Out) -> Done {
         self.transaction = None;
         self.protocol = Protocol::Two;
         out.protocol = Protocol::Two;
@@ -246,14 +274,14 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn quit(&mut self, out: &mut Out) -> Done {
+    fn quit(&mut self, _: Args<'_>, out: &mut Out) -> Done {
         self.ending = true;
         out.ok();
         Ok(())
     }
 }
 
-/// What may stand in a line about a client.
+/// Text that may appear in `CLIENT LIST`.
 fn visible(bytes: &[u8]) -> Done<Box<str>> {
     if bytes.len() > TEXT_MAX_BYTES || !bytes.iter().all(u8::is_ascii_graphic) {
         return Err(

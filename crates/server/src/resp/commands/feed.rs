@@ -1,10 +1,10 @@
-//! `EG.FEED`, and what commands on sorted sets ask of `feed:{u}`.
+//! `EG.FEED`, and the key `feed:{u}` for commands on sorted sets.
 
 use entourage_model::{Code, Error, ExternalId, Millis, UserId, Version};
 use entourage_service::{FeedPost, Limit, Order, Window};
 
 use super::{
-    or_missing, page,
+    page,
     ranges::{Member, Scored, TOO_FAR, score_of},
     text,
 };
@@ -12,13 +12,20 @@ use crate::resp::{
     args::Args,
     encode::Out,
     fail::{Done, Fail},
-    key::{NoKey, Virtual, parse, user_id},
+    key::user_id,
     limits::{FeedMember, ROWS_MAX},
     session::Session,
+    table::{Run, commands},
 };
 
+commands! {
+    FEED "EG.FEED" -2 Read None Own "user [CURSOR cursor] [LIMIT count]"
+        "A page of a user's feed, newest first: the next cursor, or no value at the end; posts, each an array of id, author, time in milliseconds, body and external id or no value; 1 if not everybody's posts could be looked at in time. At most 200, 20 if not said"
+        Run::Later(|session, args, out| Box::pin(session.feed(args, out)));
+}
+
 impl Session {
-    pub(super) async fn feed(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn feed(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let reader = user_id(args.get(1))?;
         let (cursor, limit) = page(args, 2)?;
         let limit = Limit::parse_or(limit, Limit::OF_FEED)?;
@@ -44,29 +51,19 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn sorted_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
-        let count = match parse(args.get(1))? {
-            Virtual::Feed(id) => or_missing(self.feed_length(id, ROWS_MAX).await)?,
-            key @ (Virtual::Following(_) | Virtual::Followers(_)) => or_missing(self.count_of(key, usize::MAX).await)?,
-            _ => return Err(NoKey::WrongType.into()),
-        };
-        out.integer(i64::try_from(count).unwrap_or(i64::MAX));
-        Ok(())
-    }
-
-    /// How many posts a feed has, counted no further than `max`.
+    /// How many posts a feed has, counted up to `max`.
     pub(super) async fn feed_length(&self, id: &[u8], max: usize) -> Done<u64> {
         let window = Window { take: max, ..Window::ALL };
         let (posts, _) = self.feed_window(&user_id(id)?, window).await?;
         Ok(posts.len() as u64)
     }
 
-    /// Posts with their scores, and whether there are more. Ranks and counts of a part would be wrong ones.
+    /// Posts with their scores, and whether there are more. A partial feed is refused: its ranks would be wrong.
     pub(super) async fn feed_window(&self, reader: &UserId, window: Window) -> Done<(Vec<Scored>, bool)> {
         if window.order == Order::NewestFirst {
             return self.newest_posts(reader, window).await;
         }
-        // A feed is read from its newest post on: which are the oldest is known when all were read.
+        // Feeds are read newest first, so the oldest posts are known only after reading all.
         let all = Window { order: Order::NewestFirst, skip: 0, take: ROWS_MAX, ..window };
         let (mut posts, more) = self.newest_posts(reader, all).await?;
         if more && window.take > 0 {
@@ -109,11 +106,11 @@ impl Session {
                 return Ok(found);
             }
         }
-        // What is no id of a post is no member either, once it is clear that the reader may ask.
+        // An invalid post id is no member, but access is checked first.
         let id = text(post).parse().map_or(Version::ZERO, Version::from_bits);
         let post = if id.to_string().as_bytes() == post { id } else { Version::ZERO };
         match self.service().explain(&self.call, reader, post).await {
-            // A post has one name alone.
+            // A post with an external id is named by it alone.
             Ok(found) if is_external && found.external_id.is_some() => Ok(None),
             Ok(found) => Ok(found.because.is_shown().then(|| found.post.millis())),
             Err(error) if error.code() == Code::PostNotFound => Ok(None),

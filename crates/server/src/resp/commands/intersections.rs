@@ -1,13 +1,12 @@
-//! Who is in several lists: `SINTER SINTERCARD ZINTER ZINTERCARD`.
+//! Intersections: `SINTER SINTERCARD ZINTER ZINTERCARD`.
 
 use entourage_model::UserId;
 use entourage_service::{ListName, Shared, UserRow, Window};
 
 use super::{
-    integer,
-    members::{Members, TOO_LONG},
-    or_missing,
+    integer, or_missing,
     ranges::{Member, say},
+    sets::{Members, TOO_LONG},
     text,
 };
 use crate::resp::{
@@ -17,11 +16,27 @@ use crate::resp::{
     key::parse,
     limits::ROWS_MAX,
     session::Session,
+    table::{Run, commands},
 };
+
+commands! {
+    SINTER "SINTER" -2 Read All Sets "key …"
+        "Who is in all of these lists, in any order: `following:{a} following:{b}` are those both follow, `following:{a} followers:{a}` mutuals, `followers:{a} followers:{b}` those who follow both. Up to 16 lists, of which the shortest has at most 100,000 members; `mutual:` and `common_following:` are two lists each. At most 10,000"
+        Run::Later(|session, args, out| Box::pin(session.inter(args, out)));
+    SINTERCARD "SINTERCARD" -3 Read Counted Sets "numkeys key … [LIMIT count]"
+        "How many `SINTER` would answer with"
+        Run::Later(|session, args, out| Box::pin(session.inter_card(args, out)));
+    ZINTER "ZINTER" -3 Read Counted SortedSets "numkeys key … [WEIGHTS weight …] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]"
+        "Who is in all of these lists, by the sum of their times; keys as of `SINTER`, of which sets count 1. At most 10,000"
+        Run::Later(|session, args, out| Box::pin(session.sorted_inter(args, out)));
+    ZINTERCARD "ZINTERCARD" -3 Read Counted SortedSets "numkeys key … [LIMIT count]"
+        "As `SINTERCARD`"
+        Run::Later(|session, args, out| Box::pin(session.sorted_inter_card(args, out)));
+}
 
 const NOT_BLOCKS: &str = "ERR block:{a} is read by itself: SMEMBERS, SISMEMBER, SSCAN";
 
-/// What one key brings to a score.
+/// What one key contributes to a score.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     /// The time in this list.
@@ -58,7 +73,7 @@ impl Keys {
     }
 }
 
-/// How the parts of a score become one.
+/// How the parts of a score are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Aggregate {
     #[default]
@@ -83,12 +98,12 @@ impl Aggregate {
             Self::Min => all.min(score),
             Self::Max => all.max(score),
         };
-        // Infinities of both signs are nothing together.
+        // Infinities of both signs sum to NaN, which counts as 0.
         scores.reduce(one).filter(|score| !score.is_nan()).unwrap_or_default()
     }
 }
 
-/// What may follow the keys of `ZINTER`.
+/// The options of `ZINTER`.
 #[derive(Debug, Default)]
 struct Options {
     weights: Vec<f64>,
@@ -138,7 +153,7 @@ fn weight(word: &[u8]) -> Done<f64> {
 }
 
 impl Session {
-    pub(super) async fn inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         if args.len() == 2 {
             return self.all_members(args.get(1), out).await;
         }
@@ -149,7 +164,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let number = |at: usize| integer(args.get(at)).ok().and_then(|number| usize::try_from(number).ok());
         let count = number(1).filter(|count| *count > 0);
         let count = count.ok_or(Fail::from("ERR numkeys should be greater than 0"))?;
@@ -159,9 +174,9 @@ impl Session {
         self.count_shared(args, count, out).await
     }
 
-    pub(super) async fn sorted_inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn sorted_inter_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let count = number_of_keys(args)?;
-        // Here Redis looks at the keys before it looks at what follows them.
+        // Redis checks the keys before the options here.
         Keys::named(args.rest(2).take(count))?;
         self.count_shared(args, count, out).await
     }
@@ -193,7 +208,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn sorted_inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn sorted_inter(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let count = number_of_keys(args)?;
         let keys = Keys::named(args.rest(2).take(count))?;
         let options = Options::parse(args, count)?;
@@ -208,7 +223,7 @@ impl Session {
         Ok(())
     }
 
-    /// Who is in all lists, with their time in each. Refused where there are too many.
+    /// The members of all lists, with their time in each. Refused if there are too many.
     async fn shared(&self, keys: &Keys) -> Done<Vec<(UserId, Vec<i64>)>> {
         let (found, more): (Vec<_>, _) = match keys.lists.as_slice() {
             [(side, id)] => {
@@ -228,7 +243,7 @@ impl Session {
     }
 }
 
-/// How many keys commands on sorted sets say that they have.
+/// The `numkeys` of commands on sorted sets.
 fn number_of_keys(args: Args<'_>) -> Done<usize> {
     let count = usize::try_from(integer(args.get(1))?).unwrap_or(0);
     if count == 0 {

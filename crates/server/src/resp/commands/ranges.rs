@@ -1,28 +1,50 @@
-//! Lists by rank and by time: `ZSCORE ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE`.
+//! Lists by rank and by time: `ZCARD ZSCORE ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE`.
 
 use entourage_model::{ExternalId, Millis, UserId, Version};
 use entourage_service::{ListName, Order, Window};
 
 use super::{
-    integer,
-    members::{ends, list},
-    or_missing, text,
+    integer, or_missing,
+    sets::{ends, list},
+    text,
 };
 use crate::resp::{
     args::Args,
     encode::{Out, Protocol},
     fail::{Done, Fail, SYNTAX},
-    key::{Virtual, parse, user_id},
+    key::{NoKey, Virtual, parse, user_id},
     limits::ROWS_MAX,
     session::Session,
+    table::{Run, commands},
 };
+
+commands! {
+    ZCARD "ZCARD" 2 Read First SortedSets "key"
+        "As `SCARD`; posts of a feed are counted one by one, up to 10,000, and that is the answer where there are more"
+        Run::Later(|session, args, out| Box::pin(session.sorted_card(args, out)));
+    ZRANGE "ZRANGE" -4 Read First SortedSets "key start stop [BYSCORE] [REV] [LIMIT offset count] [WITHSCORES]"
+        "By rank, 0 the oldest, -1 the newest, or by time, oldest first; with `REV` newest first, and then the greater time comes first. No rank above 10,000: for what lies between there are `EG.LIST` and `EG.FEED`"
+        Run::Later(|session, args, out| Box::pin(session.range(args, None, out)));
+    ZRANGEBYSCORE "ZRANGEBYSCORE" -4 Read First SortedSets "key min max [WITHSCORES] [LIMIT offset count]"
+        "By time in milliseconds, oldest first; `(` before a time leaves it out, `+inf` and `-inf` are the ends; at most 10,000"
+        Run::Later(|session, args, out| Box::pin(session.range(args, Some((By::Score, Order::OldestFirst)), out)));
+    ZREVRANGE "ZREVRANGE" -4 Read First SortedSets "key start stop [WITHSCORES]"
+        "By rank, 0 the newest, -1 the oldest; ranks as of `ZRANGE`"
+        Run::Later(|session, args, out| Box::pin(session.range(args, Some((By::Rank, Order::NewestFirst)), out)));
+    ZREVRANGEBYSCORE "ZREVRANGEBYSCORE" -4 Read First SortedSets "key max min [WITHSCORES] [LIMIT offset count]"
+        "As `ZRANGEBYSCORE`, newest first"
+        Run::Later(|session, args, out| Box::pin(session.range(args, Some((By::Score, Order::NewestFirst)), out)));
+    ZSCORE "ZSCORE" 3 Read First SortedSets "key id"
+        "Since when, in milliseconds; no value when there is no such edge to see, or no such post in the feed"
+        Run::Later(|session, args, out| Box::pin(session.score(args, out)));
+}
 
 pub(super) const TOO_FAR: &str =
     "ERR ranks go up to 10000, and so do replies; page through more with EG.LIST or EG.FEED";
 const RANK_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const NO_LEX: &str = "ERR BYLEX is not supported: members are in the order of their times";
 
-/// What is read by rank and by time.
+/// Keys that are read by rank and by time.
 #[derive(Debug)]
 enum Sorted {
     List(ListName),
@@ -42,26 +64,26 @@ impl Sorted {
 pub(super) enum Member {
     User(UserId),
     Post(Version),
-    /// A post by the name that the application gave it.
+    /// A post by its external id.
     Named(ExternalId),
 }
 
 /// A member and its score.
 pub(super) type Scored = (Member, f64);
 
-/// Milliseconds are whole numbers, and few enough.
+/// Milliseconds are exact in a double.
 pub(super) fn score_of(time: Millis) -> f64 {
     time.to_unix() as f64
 }
 
-/// What a range goes by.
+/// What a range selects by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+enum By {
     Rank,
     Score,
 }
 
-/// A range as its command asks for it.
+/// The options of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     by: By,
@@ -72,7 +94,7 @@ struct Form {
 }
 
 impl Form {
-    /// What follows key and bounds. Of a command that says nothing of its order or of what it goes by, words tell.
+    /// Parses what follows key and bounds; `fixed` is implied by the command's name.
     fn parse(args: Args<'_>, fixed: Option<(By, Order)>) -> Done<Self> {
         let (mut by, mut order, mut with_scores, mut limit) = (None, None, false, None);
         let is_open = fixed.is_none();
@@ -96,7 +118,7 @@ impl Form {
         }
         let said = (by.unwrap_or(By::Rank), order.unwrap_or(Order::OldestFirst));
         let (by, order) = fixed.unwrap_or(said);
-        // As Redis has it: a limit to all of them is none.
+        // As in Redis, a count of -1 is no limit.
         if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
             return Err(RANK_LIMIT.into());
         }
@@ -105,7 +127,17 @@ impl Form {
 }
 
 impl Session {
-    pub(super) async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn sorted_card(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+        let count = match parse(args.get(1))? {
+            Virtual::Feed(id) => or_missing(self.feed_length(id, ROWS_MAX).await)?,
+            key @ (Virtual::Following(_) | Virtual::Followers(_)) => or_missing(self.count_of(key, usize::MAX).await)?,
+            _ => return Err(NoKey::WrongType.into()),
+        };
+        out.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    async fn score(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let since = match Sorted::named(args.get(1))? {
             Sorted::Feed(reader) => or_missing(self.post_since(&reader, args.get(2)).await)?,
             Sorted::List(list) => {
@@ -120,8 +152,8 @@ impl Session {
         Ok(())
     }
 
-    /// A range of a command that is named after its order and what it goes by, or of `ZRANGE`.
-    pub(super) async fn range(&mut self, args: Args<'_>, fixed: Option<(By, Order)>, out: &mut Out) -> Done {
+    /// A range by rank or score; `fixed` as in [`Form::parse`].
+    async fn range(&mut self, args: Args<'_>, fixed: Option<(By, Order)>, out: &mut Out) -> Done {
         let form = Form::parse(args, fixed)?;
         let rows = match form.by {
             By::Rank => {
@@ -146,14 +178,14 @@ impl Session {
                 rows.truncate(rows.len().saturating_sub(from_end(stop)));
                 Ok(rows)
             }
-            // Both from the end: those are the first ones of the list the other way round.
+            // Both from the end: the first ones of the reversed list.
             (Err(_), Err(_)) => {
                 let (skip, end) = (from_end(stop), from_end(start) + 1);
                 let mut rows = self.ranks(sorted, order.reversed(), skip, end.saturating_sub(skip)).await?;
                 rows.reverse();
                 Ok(rows)
             }
-            // How far the beginning is from the end only the whole list tells.
+            // Needs the whole list to know how far the start is from the end.
             (Err(_), Ok(stop)) => {
                 let mut rows = self.ranks(sorted, order, 0, usize::MAX).await?;
                 let skip = rows.len().saturating_sub(from_end(start) + 1);
@@ -164,9 +196,9 @@ impl Session {
         }
     }
 
-    /// From this rank on, and none above the last that can be asked for.
+    /// From this rank on, up to the highest rank allowed.
     async fn ranks(&self, sorted: &Sorted, order: Order, skip: usize, take: usize) -> Done<Vec<Scored>> {
-        // Also of nothing: whether the list may be looked at is still to be found out.
+        // An empty range still checks access.
         let skip = if take == 0 { 0 } else { skip };
         let most = ROWS_MAX.min((ROWS_MAX + 1).saturating_sub(skip));
         self.window(sorted, Window { order, skip, take, ..Window::ALL }, most).await
@@ -190,9 +222,9 @@ impl Session {
         self.window(sorted, window, ROWS_MAX).await
     }
 
-    /// Refused when more than the most was asked for and is there.
+    /// Refused if more than `most` rows were requested and exist.
     async fn window(&self, sorted: &Sorted, window: Window, most: usize) -> Done<Vec<Scored>> {
-        // Behind the last rank that can be asked for it is enough to know whether there is anything.
+        // Beyond the highest rank it is enough to know whether there is anything.
         let most = if window.skip > ROWS_MAX { 0 } else { most };
         let bounded = Window { skip: window.skip.min(ROWS_MAX + 1), take: window.take.min(most), ..window };
         let (rows, more) = match sorted {
@@ -207,12 +239,12 @@ impl Session {
     }
 }
 
-/// How many members a rank below zero leaves behind it.
+/// How many members come after a negative rank.
 fn from_end(rank: i64) -> usize {
     usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX)
 }
 
-/// A score at an end of a range, in milliseconds.
+/// A bound of a score range, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     score: f64,
@@ -229,14 +261,14 @@ impl Bound {
         Ok(Self { score: score.ok_or(Fail::from("ERR min or max is not a float"))?, excluded })
     }
 
-    /// The greatest whole score below; `None` is no bound.
+    /// The greatest whole score within it; `None` is unbounded.
     fn newest(self) -> Option<i64> {
         let whole = self.score.floor();
         let below = if self.excluded && whole == self.score { whole - 1.0 } else { whole };
         (self.score != f64::INFINITY).then_some(below as i64)
     }
 
-    /// The least whole score above.
+    /// The least whole score within it.
     fn oldest(self) -> i64 {
         let whole = self.score.ceil();
         (if self.excluded && whole == self.score { whole + 1.0 } else { whole }) as i64

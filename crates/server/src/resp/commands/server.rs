@@ -1,17 +1,33 @@
-//! `INFO` and `CONFIG GET`: what clients and people ask a Redis for when they come.
+//! `INFO` and `CONFIG GET`, which clients send when they connect.
 
 use std::fmt::Write;
 
 use entourage_store::Health;
 
 use super::no_subcommand;
-use crate::resp::{args::Args, encode::Out, fail::Done, glob, session::Session};
+use crate::resp::{
+    args::Args,
+    encode::Out,
+    fail::Done,
+    glob,
+    session::Session,
+    table::{Run, commands},
+};
 
-/// Some clients look for the version before they use what they know of it.
+commands! {
+    CONFIG "CONFIG" -2 Plain None Server "GET pattern …"
+        "What clients ask for when they start; nothing can be set"
+        Run::Now(Session::config);
+    INFO "INFO" -1 Plain None Server "[section …]"
+        "About the server, in lines"
+        Run::Later(|session, args, out| Box::pin(session.info(args, out)));
+}
+
+/// Some clients choose features by version.
 const REDIS_VERSION: &str = "7.4.0";
 
 impl Session {
-    pub(super) async fn info(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    async fn info(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let shared = &self.shared;
         let health = match self.service().health().await {
             Health::Ready => "ready",
@@ -31,7 +47,7 @@ impl Session {
                 ),
             ),
             ("Clients", format!("connected_clients:{connected}\r\nmaxclients:{max}\r\n")),
-            ("Stats", format!("total_commands_processed:{}\r\n", shared.measures.total())),
+            ("Stats", format!("total_commands_processed:{}\r\n", shared.metrics.total())),
             ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
             ("Keyspace", String::new()),
         ];
@@ -50,13 +66,13 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn config(&mut self, args: Args<'_>, out: &mut Out) -> Done {
+    fn config(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         if !args.is(1, "GET") || args.len() < 3 {
             return Err(no_subcommand(args, &["GET"]));
         }
         let limits = &self.shared.front.resp;
         let settings = [
-            // Writes are durable when they are answered, and there are no snapshots to tune.
+            // Writes are durable when answered, and there are no snapshots.
             ("appendonly", "yes".to_owned()),
             ("appendfsync", "always".to_owned()),
             ("save", String::new()),

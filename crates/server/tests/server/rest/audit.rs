@@ -1,6 +1,6 @@
 //! The audit log as an operator reads it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use entourage_server::{Audit, Front};
 use entourage_service::Rules;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     credentials::Credentials,
+    matrix::{MATRIX, NAMES},
     server::{Server, memory_store},
 };
 
@@ -78,6 +79,36 @@ fn blocks_admins_and_strangers_are_written_before_they_are_answered() {
     let text = std::fs::read_to_string(&path).unwrap();
     for secret in [web.as_str(), boss, &alice, &alice[..40], "hush"] {
         assert!(!text.contains(secret), "a credential is in the audit log");
+    }
+}
+
+/// The document says of each operation how it is audited, and each is asked for: the log says the same.
+#[test]
+fn every_operation_is_audited_as_the_document_says() {
+    let credentials = Credentials::new();
+    let path = credentials.path("audit.log");
+    let front = credentials.front_with(Audit::open(Some(&path)).unwrap());
+    let server = Server::behind(front, memory_store(1), Rules::default());
+    let document = entourage_server::http::document();
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values());
+    let actions: BTreeMap<_, _> =
+        operations.map(|each| (each["operationId"].as_str().unwrap(), each["x-audit"].as_str())).collect();
+    assert_eq!(actions["block"], Some("block"));
+    let mut seen = 0;
+    for (id, request, _) in MATRIX {
+        let request =
+            NAMES.iter().fold(request.replace("{post}", "7"), |text, name| text.replace(&format!("{{{name}}}"), name));
+        let request = format!("!{} {request}", credentials.admin_key);
+        match request.ends_with("/stream") {
+            true => drop(server.stream(&request.replace("GET ", "")).into_reply()),
+            false => drop(server.ask(&request)),
+        }
+        let lines = lines(&path);
+        let written: Vec<_> = lines[seen..].iter().map(|line| line["action"].as_str().unwrap()).collect();
+        seen = lines.len();
+        assert!(written.iter().all(|action| Some(*action) == actions[id]), "{id}: {written:?}");
+        assert_eq!(written.is_empty(), actions[id].is_none(), "{id}");
     }
 }
 

@@ -51,7 +51,7 @@ fn routes_come_from_operations_alone() {
         .filter(|(_, line)| !line.starts_with("//") && !line.contains("fn "))
         .collect();
     assert_eq!(adding.len(), 1, "{adding:?}");
-    assert!(adding[0].1.contains(".route(operation.path, operation.route)"), "{adding:?}");
+    assert!(adding[0].1.contains(".route(path, methods)"), "{adding:?}");
 }
 
 fn sources(folder: &Path, found: &mut Vec<(String, String)>) {

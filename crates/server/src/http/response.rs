@@ -1,4 +1,4 @@
-//! Answers: JSON with its headers, and problems as RFC 9457 says them.
+//! Responses: JSON with its headers, and problems as in RFC 9457.
 
 use axum::{
     Json,
@@ -15,7 +15,7 @@ pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 
 pub(super) type Answer = Result<Response, Failure>;
 
-/// An error on its way out. It becomes a problem where the request's id is known.
+/// An error that becomes a problem where the request id is known.
 pub(super) struct Failure(pub(super) Error);
 
 impl From<Error> for Failure {
@@ -36,7 +36,7 @@ pub(super) fn json(status: StatusCode, body: impl Serialize) -> Answer {
     Ok((status, Json(body)).into_response())
 }
 
-/// The reply of a write carries its token.
+/// The response to a write carries its token.
 pub(super) fn written(status: StatusCode, body: impl Serialize, receipt: &Receipt) -> Answer {
     let mut headers = HeaderMap::new();
     if let Ok(token) = HeaderValue::from_str(&receipt.token) {
@@ -85,7 +85,7 @@ pub(super) fn problem(error: &Error, request_id: &str) -> Response {
         r#type: code.docs_anchor(),
         title: code.title(),
         status: status.as_u16(),
-        // What went wrong inside is for the log, not for whoever asked.
+        // Internal details go to the log, not to clients.
         detail: if code == Code::Internal { "the log has more under this request_id" } else { error.detail() },
         code: code.as_str(),
         request_id,
@@ -102,7 +102,7 @@ pub(super) fn problem(error: &Error, request_id: &str) -> Response {
     response
 }
 
-/// When to try again, in whole seconds that are not too few.
+/// The retry delay in seconds, rounded up.
 pub(super) fn retry_seconds(error: &Error) -> Option<u64> {
     let seconds = error.retry_delay()?.as_millis().div_ceil(1_000).max(1);
     Some(u64::try_from(seconds).unwrap_or(u64::MAX))

@@ -1,13 +1,13 @@
-//! Requests that a browser sends for a page of another site. In development mode nobody shows a credential, so any page
-//! that a developer looks at could change everything: what it sends says where it comes from, and is refused.
+//! Cross-site requests of browsers. Development mode asks for no credentials, so any page that a developer visits could
+//! change data; such requests name their origin and are refused.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether this changes something, and comes from a page that is neither this server's nor one of the listed sites'.
-/// What is no browser sends neither header.
-pub(super) fn changes(method: &Method, headers: &HeaderMap, listed: &[String]) -> bool {
+/// Whether this is a change sent by a page that is neither this server's nor of a listed origin. Clients other than
+/// browsers send neither header.
+pub(super) fn is_change(method: &Method, headers: &HeaderMap, listed: &[String]) -> bool {
     if method.is_safe() {
         return false;
     }
@@ -16,7 +16,7 @@ pub(super) fn changes(method: &Method, headers: &HeaderMap, listed: &[String]) -
         let is_ours = |origin: &&HeaderValue| is_listed(origin, listed) || is_same(origin, headers.get(header::HOST));
         return !origins.iter().all(is_ours);
     }
-    // `none` is a person's own doing, such as a bookmark.
+    // `none` is a user's own navigation, such as a bookmark.
     !headers.get_all(FETCH_SITE).iter().all(|site| site == "same-origin" || site == "none")
 }
 
@@ -39,11 +39,11 @@ mod tests {
     #[test]
     fn only_pages_from_here_and_listed_ones_change_anything() {
         let listed = ["http://localhost:5173".to_owned()];
-        let changes = |method: Method, pairs: &[(HeaderName, &'static str)]| {
+        let is_foreign_change = |method: Method, pairs: &[(HeaderName, &'static str)]| {
             let mut headers: HeaderMap =
                 pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
             headers.insert(header::HOST, HeaderValue::from_static("localhost:7070"));
-            changes(&method, &headers, &listed)
+            is_change(&method, &headers, &listed)
         };
         let origin = |value| (header::ORIGIN, value);
         let site = |value| (FETCH_SITE, value);
@@ -66,10 +66,10 @@ mod tests {
             (vec![site("same-site")], true),
         ] {
             for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
-                assert_eq!(changes(method, &pairs), is_foreign, "{pairs:?}");
+                assert_eq!(is_foreign_change(method, &pairs), is_foreign, "{pairs:?}");
             }
             for method in [Method::GET, Method::HEAD, Method::OPTIONS] {
-                assert!(!changes(method, &pairs), "{pairs:?}");
+                assert!(!is_foreign_change(method, &pairs), "{pairs:?}");
             }
         }
     }
@@ -79,6 +79,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(header::ORIGIN, HeaderValue::from_static("http://localhost:5173"));
         headers.append(header::ORIGIN, HeaderValue::from_static("https://evil.example"));
-        assert!(changes(&Method::POST, &headers, &["http://localhost:5173".to_owned()]));
+        assert!(is_change(&Method::POST, &headers, &["http://localhost:5173".to_owned()]));
     }
 }

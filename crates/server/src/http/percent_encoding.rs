@@ -1,8 +1,7 @@
-//! Percent-encoding of paths and queries. What is not well formed is refused: decoded leniently, two addresses would
-//! name one id by accident.
+//! Percent-encoding of paths and queries. Malformed escapes are refused: decoded leniently, two URLs could name one id.
 
-/// Whether each `%` begins an escape, and what comes out is UTF-8.
-pub(super) fn are_valid(text: &str) -> bool {
+/// Whether every `%` begins an escape and the result is UTF-8.
+pub(super) fn is_valid(text: &str) -> bool {
     if !text.contains('%') {
         return true;
     }
@@ -31,10 +30,10 @@ mod tests {
     #[test]
     fn escapes_are_whole_and_come_to_text() {
         for text in ["", "/users/a", "a%20b", "%f0%9F%98%80", "%25zz", "%00"] {
-            assert!(are_valid(text), "{text}");
+            assert!(is_valid(text), "{text}");
         }
         for text in ["%", "a%4", "%zz", "%+1", "%FF", "%F0%9F", "%%41", "%4\u{e9}"] {
-            assert!(!are_valid(text), "{text}");
+            assert!(!is_valid(text), "{text}");
         }
     }
 }

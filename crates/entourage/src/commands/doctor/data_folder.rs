@@ -1,4 +1,4 @@
-//! The data folder: is it there, may it be written, how fast is it, does the store in it open.
+//! The data folder: whether it exists, is writable and fast, and whether its store opens.
 
 use std::{
     fs::{self, File},
@@ -55,7 +55,7 @@ pub(super) fn look(settings: &Settings, is_running: bool) -> Vec<Finding> {
     findings
 }
 
-/// How long a small durable write takes, in the middle of a few.
+/// The median time of a small durable write.
 fn sync_time(folder: &Path) -> io::Result<Duration> {
     let probes = folder.join(format!("doctor-{}", std::process::id()));
     fs::create_dir(&probes)?;
@@ -134,7 +134,7 @@ fn store(settings: &Settings, is_running: bool) -> Finding {
     }
 }
 
-/// The address is taken by a server that has nothing to do with this folder.
+/// The address is taken by a server with another folder.
 fn elsewhere(folder: &Path) -> Finding {
     Finding::fail(
         "store",

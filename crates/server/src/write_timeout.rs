@@ -1,4 +1,4 @@
-//! A connection that gives up on a client that does not read: what cannot be sent for a while is an error.
+//! A stream whose writes fail if the client does not read for a while.
 
 use std::{
     future::Future,
@@ -16,15 +16,15 @@ use tokio::{
 
 use crate::keep_alive::Received;
 
-pub(crate) struct Patience<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
     received: Arc<Received>,
-    /// Runs from the first write that had to wait to the next that did not.
+    /// Runs from the first write that is pending to the next that is not.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patience<S> {
+impl<S> WriteTimeout<S> {
     pub(crate) fn new(stream: S, limit: Duration, received: Arc<Received>) -> Self {
         Self { stream, limit, received, waiting: None }
     }
@@ -43,7 +43,7 @@ impl<S> Patience<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patience<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, into);
@@ -52,7 +52,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patience<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.bounded(context, sent)

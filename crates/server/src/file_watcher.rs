@@ -1,5 +1,5 @@
-//! Files that are read again when they change, so that keys and certificates can be replaced without a restart. What
-//! cannot be read or makes no sense is reported and tried again, and what was there before stays.
+//! Files that are reloaded when they change, so that keys and certificates can be replaced without a restart. If a new
+//! version cannot be read or parsed, the error is reported, the previous one stays in use, and reading is retried.
 
 use std::{
     fs, io,
@@ -15,38 +15,38 @@ use tokio::sync::watch;
 
 use crate::config::ConfigError;
 
-/// How often somebody looks, at most.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// A file that changes twice within a tick of the disk's clock looks the same after both, so a new one is read again
-/// for this time.
+/// How often files are checked, at most.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// A file that changes twice within one tick of the file system's clock has the same stamp after both, so a new file is
+/// reread for this long.
 const TICK_MAX: Duration = Duration::from_secs(2);
 
 type Stamp = Vec<Option<(SystemTime, u64, u64)>>;
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
-pub(crate) struct Watched<T> {
-    /// What names the files in the configuration.
+pub(crate) struct FileWatcher<T> {
+    /// The setting that names the files.
     setting: &'static str,
     paths: Vec<PathBuf>,
     parse: Parse<T>,
     current: watch::Sender<Arc<T>>,
-    looked: Mutex<Looked>,
+    last: Mutex<LastCheck>,
 }
 
-/// What was found at the last look.
-struct Looked {
+/// The last check.
+struct LastCheck {
     at: Instant,
-    /// Of the files as they were read.
+    /// Stamp of the files that were read.
     stamp: Stamp,
     /// When that stamp was first seen.
     since: Instant,
     digest: [u8; 32],
-    /// Why what is there now could not be read.
+    /// Why the current files could not be read.
     failure: Option<String>,
 }
 
-impl<T> Watched<T> {
-    /// Reads for the first time; now an error is an error. `parse` says what is wrong without showing the content.
+impl<T> FileWatcher<T> {
+    /// Reads the files for the first time, where an error is final. `parse` describes errors without showing content.
     pub(crate) fn open(
         setting: &'static str,
         paths: Vec<PathBuf>,
@@ -54,77 +54,77 @@ impl<T> Watched<T> {
     ) -> Result<Self, ConfigError> {
         let (parse, stamp, now): (Parse<T>, _, _) = (Box::new(parse), stamp(&paths), Instant::now());
         let (first, digest) = read(&paths, &parse)?;
-        let looked = Looked { at: now, stamp, since: now, digest, failure: None };
-        Ok(Self { setting, paths, parse, current: watch::Sender::new(Arc::new(first)), looked: looked.into() })
+        let last = LastCheck { at: now, stamp, since: now, digest, failure: None };
+        Ok(Self { setting, paths, parse, current: watch::Sender::new(Arc::new(first)), last: last.into() })
     }
 
     pub(crate) fn get(&self) -> Arc<T> {
-        // Whoever finds somebody looking goes on with what is there.
-        if let Ok(mut looked) = self.looked.try_lock() {
-            self.look(&mut looked);
+        // If another thread is checking, use the current value.
+        if let Ok(mut last) = self.last.try_lock() {
+            self.check(&mut last);
         }
         Arc::clone(&self.current.borrow())
     }
 
     pub(crate) fn reload(&self) {
-        if let Ok(mut looked) = self.looked.lock() {
-            self.read_again(&mut looked, stamp(&self.paths));
+        if let Ok(mut last) = self.last.lock() {
+            self.reload_changed(&mut last, stamp(&self.paths));
         }
     }
 
-    /// The digest of the files that are in use, as [`digest`] makes it of their bytes.
+    /// The [`digest`] of the files in use.
     pub(crate) fn digest(&self) -> Option<String> {
-        let mut looked = self.looked.lock().ok()?;
-        self.look(&mut looked);
-        Some(short(&looked.digest))
+        let mut last = self.last.lock().ok()?;
+        self.check(&mut last);
+        Some(short(&last.digest))
     }
 
-    /// The setting, if its files cannot be read as they are now, so that older ones are in use.
+    /// The setting, if its files cannot be reloaded and older content is in use.
     pub(crate) fn stale(&self) -> Option<&'static str> {
-        let mut looked = self.looked.lock().ok()?;
-        self.look(&mut looked);
-        looked.failure.is_some().then_some(self.setting)
+        let mut last = self.last.lock().ok()?;
+        self.check(&mut last);
+        last.failure.is_some().then_some(self.setting)
     }
 
-    fn look(&self, looked: &mut Looked) {
-        if looked.at.elapsed() < LOOK_INTERVAL {
+    fn check(&self, last: &mut LastCheck) {
+        if last.at.elapsed() < CHECK_INTERVAL {
             return;
         }
         let now = stamp(&self.paths);
-        // What could not be read is tried again: a file that others may read from now on does not look different.
-        if now != looked.stamp || looked.since.elapsed() < TICK_MAX || looked.failure.is_some() {
-            self.read_again(looked, now);
+        // Retry after a failure: a change of permissions alone does not change the stamp.
+        if now != last.stamp || last.since.elapsed() < TICK_MAX || last.failure.is_some() {
+            self.reload_changed(last, now);
         }
-        looked.at = Instant::now();
+        last.at = Instant::now();
     }
 
-    /// The stamp is from before the files are read: what changes meanwhile is read at the next look.
-    fn read_again(&self, looked: &mut Looked, stamp: Stamp) {
+    /// The stamp is taken before reading: a change meanwhile is found by the next check.
+    fn reload_changed(&self, last: &mut LastCheck, stamp: Stamp) {
         match read(&self.paths, &self.parse) {
             Ok((fresh, digest)) => {
-                if looked.stamp != stamp {
-                    (looked.stamp, looked.since) = (stamp, Instant::now());
+                if last.stamp != stamp {
+                    (last.stamp, last.since) = (stamp, Instant::now());
                 }
-                if looked.digest != digest || looked.failure.is_some() {
+                if last.digest != digest || last.failure.is_some() {
                     self.current.send_replace(Arc::new(fresh));
                     tracing::info!(file = %names(&self.paths), "read again");
                 }
-                (looked.digest, looked.failure) = (digest, None);
+                (last.digest, last.failure) = (digest, None);
             }
             Err(error) => {
                 let error = error.to_string();
-                if looked.failure.as_ref() != Some(&error) {
+                if last.failure.as_ref() != Some(&error) {
                     tracing::error!(%error, "cannot be read again; what was there before stays");
                 }
-                looked.failure = Some(error);
+                last.failure = Some(error);
             }
         }
-        let stale = if looked.failure.is_some() { 1.0 } else { 0.0 };
+        let stale = if last.failure.is_some() { 1.0 } else { 0.0 };
         gauge!("entourage_credentials_stale", "setting" => self.setting).set(stale);
     }
 }
 
-/// What tells one version of a file from another, and nothing of its content.
+/// Identifies a version of a file without revealing its content.
 pub fn digest(bytes: &[u8]) -> String {
     short(&Sha256::digest(bytes).into())
 }
@@ -177,17 +177,17 @@ mod tests {
         }
     }
 
-    fn watched(file: &File, refuses: &Arc<AtomicBool>) -> Watched<String> {
+    fn watched(file: &File, refuses: &Arc<AtomicBool>) -> FileWatcher<String> {
         let refuses = Arc::clone(refuses);
         let parse = move |files: &[Vec<u8>]| match refuses.load(Ordering::SeqCst) {
             true => Err("not now".to_owned()),
             false => Ok(String::from_utf8(files.concat()).unwrap()),
         };
-        Watched::open("some.file", vec![file.0.clone()], parse).unwrap()
+        FileWatcher::open("some.file", vec![file.0.clone()], parse).unwrap()
     }
 
     fn wait() {
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 
     #[test]

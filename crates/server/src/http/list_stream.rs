@@ -1,4 +1,4 @@
-//! A whole list as NDJSON for services: one row a line, read from the store only as fast as the client takes it.
+//! A whole list as NDJSON for services: one row per line, read from the store only as fast as the client reads.
 
 use std::{
     pin::Pin,
@@ -16,35 +16,35 @@ use entourage_service::{Service, UserRow, WholeList};
 use hyper::body::{Body as HttpBody, Frame};
 
 use super::{
-    asked::Asked,
     lists::{ListQuery, row},
+    request::ApiRequest,
 };
-use crate::streams::Seat;
+use crate::streams::StreamGuard;
 
 pub(super) const NDJSON: &str = "application/x-ndjson";
 
 /// A whole list has no pages.
-pub(super) fn is_asked_for(asked: &Asked, query: &ListQuery) -> Result<bool> {
-    let is_asked_for = asked.accepts(NDJSON);
+pub(super) fn is_asked_for(request: &ApiRequest, query: &ListQuery) -> Result<bool> {
+    let is_asked_for = request.accepts(NDJSON);
     if is_asked_for && !query.is_empty() {
         return Err(Error::invalid("a whole list takes neither cursor nor limit"));
     }
     Ok(is_asked_for)
 }
 
-pub(super) fn answer(seat: Seat, service: Arc<Service>, list: WholeList) -> Response {
+pub(super) fn answer(stream_guard: StreamGuard, service: Arc<Service>, list: WholeList) -> Response {
     let next = Some(read(Arc::clone(&service), list));
-    let mut response = Response::new(Body::new(Lines { seat, service, next }));
+    let mut response = Response::new(Body::new(Lines { stream_guard, service, next }));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     response
 }
 
 type Read = Pin<Box<dyn Future<Output = (WholeList, Result<Option<Vec<UserRow>>>)> + Send>>;
 
-/// Holds one piece of the list at most. A piece that cannot be read cuts the answer off, so that nobody takes a part
-/// for the whole; so does a credential that is no longer good.
+/// Holds one chunk of the list at most. A read error or an invalid credential aborts the response, so that no client
+/// takes a part for the whole.
 struct Lines {
-    seat: Seat,
+    stream_guard: StreamGuard,
     service: Arc<Service>,
     next: Option<Read>,
 }
@@ -61,7 +61,7 @@ impl HttpBody for Lines {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
-        if self.seat.is_over() {
+        if self.stream_guard.is_ended() {
             return Poll::Ready(Some(Err(Error::new(Code::Unauthenticated, "the credential is no longer good"))));
         }
         while let Some(next) = self.next.as_mut() {

@@ -1,14 +1,14 @@
-//! What a server does when nobody asks: jobs, and what has come to its time.
+//! Background work: jobs, and whatever is due.
 
 use std::{future::Future, pin::pin, time::Duration};
 
 use entourage_service::Service;
 use tokio::time::sleep;
 
-/// How often to look for what another server left, and for what is due.
+/// How often to look for jobs of other servers and for work that is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Works until `stop` completes; what has begun then is finished first, and it is no more than a chunk of each job.
+/// Works until `stop` completes, and finishes the current chunk of each job.
 pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let mut said = None;
@@ -20,7 +20,7 @@ pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
                 LOOK_INTERVAL
             }
             Err(error) => {
-                // A store that is out of reach for long is said once.
+                // A store that is unreachable for long is reported once.
                 if said != Some(error.code()) {
                     tracing::warn!(%error, "jobs cannot go on; they are tried again");
                 }

@@ -1,4 +1,4 @@
-//! What is measured: handles are made once, and a connection counts by itself until it has answered.
+//! Metrics of RESP. Handles are made once, and connections count locally until they have answered.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::table::COMMANDS;
 
-pub(super) struct Measures {
+pub(super) struct Metrics {
     by_command: Vec<Counter>,
     unknown: Counter,
     seconds: Histogram,
@@ -18,7 +18,7 @@ pub(super) struct Measures {
     total: AtomicU64,
 }
 
-impl Measures {
+impl Metrics {
     pub(super) fn new() -> Self {
         let name = "entourage_resp_commands_total";
         Self {
@@ -31,7 +31,7 @@ impl Measures {
         }
     }
 
-    /// All that one read brought was answered.
+    /// All commands of one read were answered.
     pub(super) fn answered(&self, elapsed: Duration) {
         self.seconds.record(elapsed.as_secs_f64());
     }
@@ -53,7 +53,7 @@ impl Measures {
     }
 }
 
-/// Commands of one kind that came one after the other.
+/// Consecutive commands of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     command: Option<usize>,
@@ -61,19 +61,19 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, command: Option<usize>, measures: &Measures) {
+    pub(super) fn add(&mut self, command: Option<usize>, metrics: &Metrics) {
         if command != self.command {
-            self.flush(measures);
+            self.flush(metrics);
             self.command = command;
         }
         self.count += 1;
     }
 
-    pub(super) fn flush(&mut self, measures: &Measures) {
+    pub(super) fn flush(&mut self, metrics: &Metrics) {
         if self.count > 0 {
-            let counter = self.command.and_then(|index| measures.by_command.get(index)).unwrap_or(&measures.unknown);
+            let counter = self.command.and_then(|index| metrics.by_command.get(index)).unwrap_or(&metrics.unknown);
             counter.increment(self.count);
-            measures.total.fetch_add(self.count, Ordering::Relaxed);
+            metrics.total.fetch_add(self.count, Ordering::Relaxed);
             self.count = 0;
         }
     }
