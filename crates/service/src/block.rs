@@ -31,7 +31,7 @@ impl Service {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
         let operation = Operation::Block { actor: actor_key, target: target_key };
-        Marked::new(actor, target, self.commit(call, operation).await?)
+        Marked::new(actor, target, self.writer.write(call, operation).await?)
     }
 
     pub async fn unblock(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unfollowed> {

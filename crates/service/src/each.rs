@@ -2,7 +2,7 @@
 //! durable together.
 
 use entourage_model::{
-    Change, EdgeValue, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Version, Write,
+    Change, EdgeValue, Error, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Write,
 };
 
 use crate::{
@@ -54,7 +54,7 @@ impl Service {
         operations: &[BatchOperation],
         last: &mut Option<Token>,
     ) -> Result<Vec<Result<EdgeWritten>>> {
-        let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
+        let floor = self.writer.floor(call)?;
         let ends: Vec<&UserId> = operations.iter().flat_map(BatchOperation::ends).collect();
         let keys = self.own_keys(&ends).await?;
         if self.rules.auto_create {
@@ -80,16 +80,15 @@ impl Service {
             });
             results.push(operation.map(|operation| writes.push(Write { floor, ..Write::from(operation) })));
         }
-        let outcomes = self.commit_each(call, &writes).await;
-        let mut outcomes = writes.iter().zip(outcomes);
+        let mut outcomes = self.writer.write_each(call, &writes).await.into_iter();
         let mut written = Vec::with_capacity(operations.len());
         for result in results {
             written.push(result.and_then(|()| {
-                let Some((write, outcome)) = outcomes.next() else {
-                    return Err(entourage_model::Error::internal("the store left results of a batch out"));
+                let Some(outcome) = outcomes.next() else {
+                    return Err(Error::internal("the store left results of a batch out"));
                 };
                 let outcome = outcome?;
-                let token = self.committed(&write.operation, &outcome);
+                let token = self.writer.token(&outcome);
                 *last = Some(match last.take() {
                     Some(last) => last.merge(token)?,
                     None => token,

@@ -35,7 +35,7 @@ impl Service {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, true).await?;
         let operation = self.follow_operation(follower_key, target_key, quiet.into());
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
                 Ok(Followed { follower, target, edge, created, receipt: Some(receipt) })

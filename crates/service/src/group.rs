@@ -52,7 +52,7 @@ impl Service {
         let value = document(name)?;
         let owner = self.owner_key(owner).await?;
         let operation = Operation::AddRecord { space: Space::Group, owner, value, cap: Some(GROUPS_MAX) };
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Record { version: id, .. }, receipt) => {
                 Ok(GroupWritten { group: UserGroup { id, name: name.into() }, changed: true, receipt })
             }
@@ -81,7 +81,7 @@ impl Service {
             let value = Some(value.clone());
             let id = RecordId::of_version(id);
             let operation = Operation::PutRecord { space: Space::Group, owner, id, value, condition, cap: None };
-            renamed = self.commit(call, operation).await;
+            renamed = self.writer.write(call, operation).await;
             match &renamed {
                 Err(error) if error.code() == Code::RequestInProgress && found == Version::ZERO => {
                     return Err(group_not_found());
@@ -122,7 +122,7 @@ impl Service {
         call.may_change(owner)?;
         let (owner, member) = self.write_keys(owner, member, false).await?;
         let group = RecordId::of_version(id);
-        match self.commit(call, Operation::GroupMember { owner, group, member, present: true }).await? {
+        match self.writer.write(call, Operation::GroupMember { owner, group, member, present: true }).await? {
             (Reply::Record { created, .. }, receipt) => Ok(MemberAdded { created, receipt }),
             (other, _) => Err(unexpected(&other)),
         }

@@ -66,7 +66,7 @@ impl Service {
             return Ok(());
         }
         let (patch, overwrite) = (UserPatch::default(), Overwrite::Keep);
-        self.commit(&Call::default(), Operation::PutUser { key, id: id.clone(), patch, overwrite }).await?;
+        self.writer.write(&Call::default(), Operation::PutUser { key, id: id.clone(), patch, overwrite }).await?;
         Ok(())
     }
 

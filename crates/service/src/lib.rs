@@ -40,10 +40,11 @@ mod settling;
 mod sieve;
 mod stream;
 mod tail;
-mod to_the_end;
+mod uncancellable;
 mod user;
 mod visibility;
 mod whole;
+mod writer;
 
 pub use audit::{AuditReport, Drift};
 pub use batch::{BATCH_MAX, Batch, BatchDone, BatchOperation};

@@ -80,9 +80,9 @@ impl Service {
         let followers = self.followers_of(author).await?;
         let pushed = !self.pulls_new_post(author, followers).await?;
         let value = Post { external_id: external_id.clone(), ..Post::new(pushed, body) }.encode();
-        self.feed.expect(author, followers);
         for _ in 0..ROUNDS_MAX {
-            match self.commit(call, Operation::Post { author, value: value.clone() }).await? {
+            let operation = Operation::Post { author, value: value.clone() };
+            match self.writer.write_post(call, operation, followers).await? {
                 (Reply::Record { version: id, created: true, .. }, receipt) => {
                     let post = PostView { id, author: author_id, edited_at: None, body: body.into(), external_id };
                     return Ok(PostWritten { post, created: true, changed: true, receipt });
@@ -132,7 +132,7 @@ impl Service {
             let (space, owner) = (Space::Post, author.key);
             let id = RecordId::of_version(id);
             let operation = Operation::PutRecord { space, owner, id, value: Some(value), condition, cap: None };
-            match self.commit(call, operation).await {
+            match self.writer.write(call, operation).await {
                 // Somebody else wrote it meanwhile.
                 Err(error) if error.code() == Code::RequestInProgress => written = Err(error),
                 other => {
@@ -156,7 +156,7 @@ impl Service {
 
     /// What a repeated request did when it was made first; the post is gone since.
     async fn replaced_before(&self, call: &Call, id: Version, body: &str) -> Result<Option<PostWritten>> {
-        let Some((Reply::Record { version, changed, owner: Some(owner), .. }, receipt)) = self.replay(call).await?
+        let Some((Reply::Record { version, changed, owner: Some(owner), .. }, receipt)) = self.writer.replay(call).await?
         else {
             return Ok(None);
         };
@@ -177,7 +177,7 @@ impl Service {
         let (author, _) = match self.own_post(call, id).await {
             Err(error) if error.code() == Code::PostNotFound => {
                 // A retry of the request that deleted it is answered as that one was.
-                return match self.replay(call).await? {
+                return match self.writer.replay(call).await? {
                     Some((Reply::Gone { changed }, receipt)) => Ok(Unfollowed { changed, receipt }),
                     _ => Err(error),
                 };

@@ -21,7 +21,7 @@ impl Service {
         call.may_change(target)?;
         let (target_key, follower_key) = self.write_keys(target, follower, false).await?;
         let operation = Operation::Accept { target: target_key, follower: follower_key };
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
                 Ok(Followed { follower, target, edge, created, receipt: Some(receipt) })
@@ -45,7 +45,7 @@ impl Service {
     }
 
     pub(crate) async fn gone(&self, call: &Call, operation: Operation) -> Result<Unfollowed> {
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Gone { changed }, receipt) => Ok(Unfollowed { changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }

@@ -123,7 +123,7 @@ impl Service {
 
     async fn commit_chunks(&self, writes: Vec<Write>) -> Result<()> {
         for chunk in writes.chunks(CHUNK) {
-            for result in self.store.commit_all(chunk.to_vec()).await {
+            for result in self.writer.write_all(chunk.to_vec()).await {
                 match result {
                     Ok(_) => {}
                     // What an earlier load had done, and somebody blocked since.

@@ -308,7 +308,7 @@ impl Service {
 
     /// A read that carries a token of another server's write waits until that is known here, or says that it is not.
     pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
-        let Some(token) = self.token(call)? else { return Ok(()) };
+        let Some(token) = self.writer.read_token(call)? else { return Ok(()) };
         let mut covered = self.feed.covered.subscribe();
         // Of other lineages the store has said that nothing of them is lost.
         let has = |covered: &Watermark, wanted: &Watermark| {

@@ -154,7 +154,7 @@ impl Service {
             let value = serde_json::to_vec(&way).map_err(|error| Error::internal(error.to_string()))?;
             let value = Some(value.into_boxed_slice());
             let operation = Operation::PutRecord { space, owner, id: id.clone(), value, condition, cap: None };
-            match self.commit(call, operation).await {
+            match self.writer.write(call, operation).await {
                 Err(error) if error.code() == Code::RequestInProgress => {}
                 Err(error) => return Err(error),
                 Ok((_, receipt)) => {

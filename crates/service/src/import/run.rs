@@ -14,7 +14,7 @@ use entourage_model::{
     Clock, Condition, Error, EventPositions, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret,
     Space,
 };
-use entourage_store::{CommitOrder, Store, StoreExt as _};
+use entourage_store::{CommitOrder, StoreExt as _};
 
 use super::{
     Form, ProgressFile, Rejects, Source, Tally,
@@ -68,7 +68,7 @@ impl Imported {
     }
 }
 
-type OnItsWay<'a> = (Plan, Pin<Box<dyn Future<Output = Vec<Result<Outcome>>> + Send + 'a>>);
+type OnItsWay = (Plan, Pin<Box<dyn Future<Output = Vec<Result<Outcome>>> + Send>>);
 
 impl Import {
     /// Reads and checks every line, and asks no store for anything.
@@ -109,12 +109,12 @@ impl Import {
             let from = if index == work.start.0 { work.start.1 } else { Stand::default() };
             work.account.files.resize(index + 1, Tally::default());
             let mut chunks = self.read(source, from, service.keys.clone(), &service.clock);
-            let mut waiting: VecDeque<OnItsWay<'_>> = VecDeque::new();
+            let mut waiting: VecDeque<OnItsWay> = VecDeque::new();
             loop {
                 let chunk = chunks.next().await?;
                 let at_end = chunk.is_none();
                 if let Some(chunk) = chunk {
-                    waiting.push_back(work.send(&service.store, chunk).await?);
+                    waiting.push_back(work.send(chunk).await?);
                 }
                 while waiting.len() >= work.on_their_way || (at_end && !waiting.is_empty()) {
                     let Some((plan, commit)) = waiting.pop_front() else { break };
@@ -150,8 +150,7 @@ async fn tell_the_end(service: &Service, id: Option<RecordId>, imported: &Import
         }
         None => Operation::AddRecord { space, owner, value, cap: None },
     };
-    service.store.commit(operation.into()).await?;
-    Ok(())
+    service.writer.write_one(operation).await.map(drop)
 }
 
 /// An import under way.
@@ -209,9 +208,9 @@ impl<'a> Work<'a> {
         Ok(Self { import, planner, account, note, noted: Instant::now(), read_to, start, on_their_way })
     }
 
-    async fn send<'s>(&mut self, store: &'s Arc<dyn Store>, chunk: Chunk) -> Result<OnItsWay<'s>> {
+    async fn send(&mut self, chunk: Chunk) -> Result<OnItsWay> {
         let (plan, writes) = self.planner.plan(chunk).await?;
-        let mut commit = store.commit_all(writes);
+        let mut commit = Box::pin(self.planner.service.writer.write_all(writes));
         // Polled once, it has its place in the store's queue: chunks keep the order of the file.
         let done = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
         Ok(match done {
@@ -229,8 +228,6 @@ impl<'a> Work<'a> {
             self.read_to.advance(0, last.unwrap_or_default());
         }
         let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);
-        // Whoever reads feeds here finds what was imported, whom they follow now and what those wrote.
-        results.iter().flatten().for_each(|outcome| self.planner.service.feed.saw(outcome));
         if let Some(source) = self.import.sources.get(file) {
             let Settled { opened, .. } = self.account.settle(source, plan, results)?;
             for account in opened {

@@ -41,7 +41,7 @@ impl Service {
                 Write::from(Operation::PutRecord { space, owner, id, value: None, condition, cap: None })
             };
             let writes = page.into_iter().filter(is_due).map(removal).collect();
-            for outcome in self.store.commit_all(writes).await {
+            for outcome in self.writer.write_all(writes).await {
                 match outcome {
                     // Not finished, erased once more, or another server was faster.
                     Err(error) if error.code() == Code::RequestInProgress => {}
