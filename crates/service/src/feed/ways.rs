@@ -1,7 +1,7 @@
 //! How authors' posts reach their readers: pushed into inboxes, or pulled at read. The authors who have pulled posts
 //! are all in memory, so that a read knows whom to pull.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use entourage_model::{Code, Condition, Error, Key, Operation, RecordId, Result, Space, UserId, Version};
 use entourage_store::StoreExt as _;
@@ -65,38 +65,50 @@ impl Way {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+struct Known {
     /// With the version of the record; `None` where there is none any more.
-    known: RwLock<HashMap<Key, (Version, Option<Way>)>>,
+    ways: HashMap<Key, (Version, Option<Way>)>,
+    /// Everybody who may have pulled posts.
+    pulled: HashSet<Key>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    known: RwLock<Known>,
     loaded: tokio::sync::OnceCell<()>,
 }
 
 impl Ways {
     pub(super) fn get(&self, author: Key) -> Way {
-        self.known.read().get(&author).and_then(|(_, way)| *way).unwrap_or_default()
+        self.known.read().ways.get(&author).and_then(|(_, way)| *way).unwrap_or_default()
     }
 
-    /// Everybody who may have pulled posts.
-    pub(super) fn pulled(&self) -> Vec<Key> {
-        let has_pulled = |way: &Option<Way>| way.is_some_and(|way| way.has_pulled);
-        self.known.read().iter().filter(|(_, (_, way))| has_pulled(way)).map(|(author, _)| *author).collect()
+    /// Everybody who may have pulled posts, unless they are more than `max`.
+    pub(super) fn pulled(&self, max: usize) -> Option<Vec<Key>> {
+        let known = self.known.read();
+        (known.pulled.len() <= max).then(|| known.pulled.iter().copied().collect())
     }
 
     pub(super) fn is_pulled(&self, author: Key) -> bool {
-        self.get(author).has_pulled
+        self.known.read().pulled.contains(&author)
     }
 
     pub(super) fn pulled_count(&self) -> usize {
-        self.pulled().len()
+        self.known.read().pulled.len()
     }
 
     /// Unless something newer is known.
     pub(super) fn set(&self, author: Key, version: Version, way: Option<Way>) {
         let mut known = self.known.write();
-        let slot = known.entry(author).or_default();
-        if slot.0 <= version {
-            *slot = (version, way);
+        let slot = known.ways.entry(author).or_default();
+        if slot.0 > version {
+            return;
         }
+        *slot = (version, way);
+        match way.is_some_and(|way| way.has_pulled) {
+            true => known.pulled.insert(author),
+            false => known.pulled.remove(&author),
+        };
     }
 }
 
