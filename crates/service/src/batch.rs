@@ -3,7 +3,7 @@
 use entourage_model::{Error, Key, Operation, Overwrite, Reply, Result, Token, UserId, UserPatch, Write};
 
 use crate::{
-    Call, Followed, Receipt, Service, Unfollowed,
+    Call, Followed, Receipt, Removed, Service,
     ids::{actor_not_found, user_not_found},
     service::unexpected,
 };
@@ -28,7 +28,7 @@ pub enum BatchOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchDone {
     Followed(Followed),
-    Unfollowed(Unfollowed),
+    Unfollowed(Removed),
 }
 
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ fn done(operation: BatchOperation, reply: Reply, receipt: Receipt) -> Result<Bat
             Ok(BatchDone::Followed(Followed { follower, target, edge, created, receipt: Some(receipt) }))
         }
         (BatchOperation::Unfollow { .. }, Reply::Gone { changed }) => {
-            Ok(BatchDone::Unfollowed(Unfollowed { changed, receipt }))
+            Ok(BatchDone::Unfollowed(Removed { changed, receipt }))
         }
         (_, other) => Err(unexpected(&other)),
     }

@@ -7,7 +7,7 @@ use entourage_model::{
 use entourage_store::{StoreExt as _, Whose};
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, UserRow, ids::actor_not_found, service::unexpected};
+use crate::{Call, Limit, Receipt, Removed, Service, UserPage, UserRow, ids::actor_not_found, service::unexpected};
 
 /// How many groups one user may have.
 pub const GROUPS_MAX: u32 = 100;
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// Members go with it, a bounded number with each commit; as no group of theirs is there nobody sees the rest.
-    pub async fn delete_group(&self, call: &Call, owner: &UserId, id: Version) -> Result<Unfollowed> {
+    pub async fn delete_group(&self, call: &Call, owner: &UserId, id: Version) -> Result<Removed> {
         call.may_change(owner)?;
         let owner = self.owner_key(owner).await?;
         let operation = Operation::PutRecord {
@@ -128,7 +128,7 @@ impl Service {
         }
     }
 
-    pub async fn remove_member(&self, call: &Call, owner: &UserId, id: Version, member: &UserId) -> Result<Unfollowed> {
+    pub async fn remove_member(&self, call: &Call, owner: &UserId, id: Version, member: &UserId) -> Result<Removed> {
         call.may_change(owner)?;
         let (owner, member) = self.write_keys(owner, member, false).await?;
         let group = RecordId::of_version(id);

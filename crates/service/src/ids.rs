@@ -70,7 +70,7 @@ impl Service {
         Ok(())
     }
 
-    /// Whose eyes a read looks through: `None` is the service's view.
+    /// Whose visibility a read looks through: `None` is the service's view.
     pub(crate) async fn viewer(&self, call: &Call) -> Result<Option<Key>> {
         match &call.actor {
             Actor::Service => Ok(None),

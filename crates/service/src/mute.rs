@@ -2,7 +2,7 @@
 
 use entourage_model::{Error, Millis, Operation, Plane, Result, Side, UserId};
 
-use crate::{Call, Limit, Marked, Service, Unfollowed, UserPage};
+use crate::{Call, Limit, Marked, Removed, Service, UserPage};
 
 impl Service {
     /// Until `expires_at`, or for good. Muting again says anew how long.
@@ -25,7 +25,7 @@ impl Service {
         Marked::new(actor, target, self.writer.write(call, operation).await?)
     }
 
-    pub async fn unmute(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unfollowed> {
+    pub async fn unmute(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Removed> {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, false).await?;
         self.end_if_over(actor_key, target_key).await?;

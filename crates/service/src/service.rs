@@ -7,18 +7,18 @@ use std::{
     time::Duration,
 };
 
-use entourage_model::{Clock, Code, Error, KeyHasher, Reply, Result, Sealer, Uptime, Version};
-use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime, Whose};
+use entourage_model::{Clock, Error, KeyHasher, Reply, Result, Sealer, Uptime, Version};
+use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Credential, FeedRules, Inboxes, Limits, Standing,
+    Actor, Call, Caller, Credential, FeedRules, Inboxes, Limits, QuotaStatus,
     audit::Auditor,
     feed::Feed,
     healer::Healer,
     jobs::Jobs,
     leaderboard::Leaderboard,
     limits::Limiter,
-    tail::Tail,
+    stream_hub::StreamHub,
     writer::{Observers, Writer},
 };
 
@@ -70,7 +70,7 @@ pub struct Service {
     limiter: Arc<Limiter>,
     pub(crate) jobs: Jobs,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) tail: Arc<Tail>,
+    pub(crate) hub: Arc<StreamHub>,
     pub(crate) auditor: Auditor,
     pub(crate) healer: Healer,
     pub(crate) feed: Arc<Feed>,
@@ -95,7 +95,7 @@ impl Parts {
         let sealer = Sealer::new(secret, nonce_seed());
         let keys = KeyHasher::new(secret);
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
-        let tail = Arc::default();
+        let hub = Arc::default();
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
@@ -105,7 +105,7 @@ impl Parts {
             feed: Arc::clone(&feed),
             leaderboard: Arc::clone(&leaderboard),
             limiter: Arc::clone(&limiter),
-            tail: Arc::clone(&tail),
+            hub: Arc::clone(&hub),
         };
         Service {
             store: Arc::clone(store),
@@ -117,7 +117,7 @@ impl Parts {
             limiter,
             jobs: Jobs::default(),
             clock: Arc::clone(clock),
-            tail,
+            hub,
             auditor: Auditor::default(),
             healer: Healer::default(),
             feed,
@@ -136,12 +136,12 @@ impl Service {
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
-        tokio::join!(self.run_tail(), self.run_audits(), self.run_healer(), self.run_feed());
+        tokio::join!(self.run_hub(), self.run_audits(), self.run_healer(), self.run_feed());
     }
 
     /// Streams end, and with them what they need.
     pub fn end_streams(&self) {
-        self.tail.close();
+        self.hub.close();
     }
 
     /// With another measure of how time passes for the limits. What time it is now, the clock says.
@@ -189,11 +189,11 @@ impl Service {
     }
 
     /// What the acting user has left of each quota.
-    pub async fn standing(&self, caller: &Caller) -> Vec<Standing> {
+    pub async fn quotas(&self, caller: &Caller) -> Vec<QuotaStatus> {
         let Actor::User(user) = &caller.actor else { return Vec::new() };
         let is_end_user = caller.credential == Credential::User;
-        let requests = is_end_user.then(|| self.limiter.request_standing(user)).flatten();
-        let follows = self.limiter.follow_standing(&*self.store, self.keys.key(user)).await;
+        let requests = is_end_user.then(|| self.limiter.request_quota(user)).flatten();
+        let follows = self.limiter.follow_quota(&*self.store, self.keys.key(user)).await;
         requests.into_iter().chain(follows).collect()
     }
 
@@ -208,18 +208,6 @@ impl Service {
     /// Whether the call's token is one of this store's.
     pub fn check_token(&self, call: &Call) -> Result<()> {
         self.writer.read_token(call).map(|_| ())
-    }
-
-    /// Every read starts here: it sees what its token saw, or says that it does not.
-    pub(crate) async fn catch_up(&self, call: &Call, whose: Whose<'_>) -> Result<()> {
-        let Some(token) = self.writer.read_token(call)? else { return Ok(()) };
-        for watermark in token.watermarks() {
-            if !self.is_covered(watermark, whose).await? {
-                let detail = "this server has not seen the write that the token comes from";
-                return Err(Error::new(Code::Stale, detail));
-            }
-        }
-        Ok(())
     }
 }
 

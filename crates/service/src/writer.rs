@@ -11,10 +11,10 @@ use entourage_store::{Store, StoreExt as _};
 use crate::{
     Call, Receipt, Retry,
     feed::Feed,
+    in_flight::{Guard, InFlight},
     leaderboard::Leaderboard,
     limits::{Hold, Limited, Limiter},
-    running::{Guard, Running},
-    tail::Tail,
+    stream_hub::StreamHub,
     uncancellable::Uncancellable,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Writer {
     sealer: Sealer,
     keys: KeyHasher,
     retries: RetryHasher,
-    running: Running,
+    in_flight: InFlight,
     limiter: Arc<Limiter>,
     observers: Arc<Observers>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Observers {
     pub(crate) feed: Arc<Feed>,
     pub(crate) leaderboard: Arc<Leaderboard>,
     pub(crate) limiter: Arc<Limiter>,
-    pub(crate) tail: Arc<Tail>,
+    pub(crate) hub: Arc<StreamHub>,
 }
 
 impl Observers {
@@ -56,7 +56,7 @@ impl Observers {
         for (operation, count) in logged {
             metrics::counter!("entourage_commits_total", "operation" => operation).increment(count);
         }
-        self.tail.wake();
+        self.hub.wake();
     }
 }
 
@@ -68,7 +68,7 @@ impl Writer {
             sealer: sealer.clone(),
             keys: KeyHasher::new(secret),
             retries: RetryHasher::new(secret),
-            running: Running::default(),
+            in_flight: InFlight::default(),
             limiter: Arc::clone(&observers.limiter),
             observers: Arc::new(observers),
         }
@@ -92,7 +92,7 @@ impl Writer {
     async fn write_to(&self, call: &Call, operation: Operation, audience: Option<u64>) -> Result<(Reply, Receipt)> {
         let floor = self.floor(call)?;
         let idempotency = self.retry_key(call, None);
-        let _running = self.enter(idempotency)?;
+        let _in_flight = self.enter(idempotency)?;
         let mut write = Write { idempotency, floor, ..Write::from(operation) };
         let limited = self.within_limits(call, &mut write);
         let outcome = self.commit(vec![write], audience, |outcomes| limited.end(only(outcomes))).await?;
@@ -173,7 +173,7 @@ impl Writer {
     /// commit, because of what the first one did.
     pub(crate) async fn replay(&self, call: &Call) -> Result<Option<(Reply, Receipt)>> {
         let Some(key) = self.retry_key(call, None) else { return Ok(None) };
-        let _running = self.running.enter(key.scope)?;
+        let _in_flight = self.in_flight.enter(key.scope)?;
         let Some(outcome) = self.store.replay(key).await? else { return Ok(None) };
         let token = Token::new(self.epoch(), outcome.watermark, outcome.version).encode(&self.sealer);
         Ok(Some((outcome.reply, Receipt { version: outcome.version, token, replayed: true })))
@@ -208,7 +208,7 @@ impl Writer {
     }
 
     fn enter(&self, idempotency: Option<IdempotencyKey>) -> Result<Option<Guard<'_>>> {
-        idempotency.map(|key| self.running.enter(key.scope)).transpose()
+        idempotency.map(|key| self.in_flight.enter(key.scope)).transpose()
     }
 
     fn within_limits(&self, call: &Call, write: &mut Write) -> Limited {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
-use entourage_service::{FeedStanding, LaneStanding, Pin, Service};
+use entourage_service::{FeedStatus, LaneStatus, Pin, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +122,7 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn standing(State(service): State<Arc<Service>>, asked: Asked) -> Answer {
-    let FeedStanding { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_standing(&asked.call)?;
+    let FeedStatus { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_status(&asked.call)?;
     let lanes = lanes.iter().map(lane).collect();
     json(StatusCode::OK, StandingJson { lanes, inboxes, inbox_bytes, pulled_authors, streams })
 }
@@ -154,6 +154,6 @@ pub(super) async fn forget(State(service): State<Arc<Service>>, asked: Asked) ->
     json(StatusCode::OK, ForgottenJson { id: id.as_str(), forgotten: true })
 }
 
-fn lane(lane: &LaneStanding) -> LaneJson {
+fn lane(lane: &LaneStatus) -> LaneJson {
     LaneJson { name: lane.name, depth: lane.depth, lag_seconds: lane.lag.as_secs_f64() }
 }

@@ -98,7 +98,7 @@ pub(super) async fn followers(State(service): State<Arc<Service>>, asked: Asked)
     let [id] = asked.ids()?;
     let query: ListQuery = asked.query()?;
     if whole::is_asked_for(&asked, &query)? {
-        let list = service.whole_followers(&asked.call, id).await?;
+        let list = service.stream_followers(&asked.call, id).await?;
         return Ok(whole::answer(asked.long_seat(), service, list));
     }
     let found = service.followers(&asked.call, id, query.cursor(), query.limit()?).await?;
@@ -109,7 +109,7 @@ pub(super) async fn following(State(service): State<Arc<Service>>, asked: Asked)
     let [id] = asked.ids()?;
     let query: ListQuery = asked.query()?;
     if whole::is_asked_for(&asked, &query)? {
-        let list = service.whole_following(&asked.call, id).await?;
+        let list = service.stream_following(&asked.call, id).await?;
         return Ok(whole::answer(asked.long_seat(), service, list));
     }
     let found = service.following(&asked.call, id, query.cursor(), query.limit()?).await?;

@@ -97,7 +97,7 @@ impl Service {
         keys: &[Key],
         is_resumed: bool,
     ) -> Result<Vec<Write>> {
-        self.load_ways().await?;
+        self.load_modes().await?;
         let mut followers: HashMap<usize, u64> = HashMap::new();
         for follow in &graph.follows {
             *followers.entry(follow.target).or_default() += 1;

@@ -30,7 +30,7 @@ struct Mark {
 impl Service {
     /// Delivers what waits in one lane until the server stops.
     pub(super) async fn run_lane(&self, lane: Lane) {
-        let mut closed = self.tail.closed();
+        let mut closed = self.hub.closed();
         loop {
             tokio::select! {
                 () = self.feed.queue.woken(lane) => {}

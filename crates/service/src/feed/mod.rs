@@ -9,12 +9,12 @@ mod inbox;
 mod inboxes;
 mod live;
 mod merge;
+mod push_pull;
 mod queue;
 mod range;
 mod read;
 mod timelines;
 mod upkeep;
-mod ways;
 
 use std::{
     sync::{
@@ -34,13 +34,13 @@ pub use self::{
     explain::{Because, Explained},
     inbox::Entry,
     inboxes::{Inboxes, Slice, Ticket},
-    live::{FeedStream, FeedTold},
+    live::{FeedMessage, FeedStream},
+    push_pull::Pin,
     range::{FeedPost, FeedWindowed},
     read::{FeedPage, FeedRow},
-    upkeep::{FeedStanding, LaneStanding},
-    ways::Pin,
+    upkeep::{FeedStatus, LaneStatus},
 };
-use self::{inboxes::InMemory, live::Live, queue::Queue, timelines::Timelines, ways::Ways};
+use self::{inboxes::InMemory, live::Live, push_pull::Modes, queue::Queue, timelines::Timelines};
 
 /// How many authors' newest posts are in memory.
 const AUTHORS_KEPT: usize = 200_000;
@@ -79,7 +79,7 @@ impl Default for FeedRules {
 pub(crate) struct Feed {
     inboxes: Arc<dyn Inboxes>,
     timelines: Timelines,
-    ways: Ways,
+    modes: Modes,
     queue: Queue,
     live: Live,
     /// There is a post to look for in the log.
@@ -106,7 +106,7 @@ impl Feed {
         Self {
             inboxes: Arc::new(InMemory::new(rules.inbox_cap, rules.inbox_budget_bytes)),
             timelines: Timelines::new(AUTHORS_KEPT),
-            ways: Ways::default(),
+            modes: Modes::default(),
             queue: Queue::default(),
             live: Live::default(),
             posted: Notify::new(),
@@ -161,7 +161,7 @@ impl Feed {
                 Change::Record(record) if record.space == Space::Post => self.saw_post(outcome, record, audience),
                 Change::Record(record) if record.space == Space::Fanout && record.after.is_none() => {
                     if let Some(author) = record.id.key() {
-                        self.ways.set(author, outcome.version, None);
+                        self.modes.set(author, outcome.version, None);
                     }
                 }
                 Change::User(user) if user.after.is_none() => self.timelines.forget(Some(user.key)),

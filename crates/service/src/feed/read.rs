@@ -20,7 +20,7 @@ const CHUNK: usize = 1_000;
 /// More authors than these are not asked for one page; it is a partial one then.
 const AUTHORS_MAX: usize = 20_000;
 /// How long one page takes at most before it is a partial one.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many entries of an inbox are read at first.
 const HEAD: usize = 64;
 /// So many authors are asked for one by one rather than looked for in the list of a reader who follows fewer.
@@ -97,7 +97,7 @@ impl Service {
         call.may_change(id)?;
         self.catch_up(call, Whose::NOBODY).await?;
         self.catch_up_feed(call).await?;
-        self.load_ways().await?;
+        self.load_modes().await?;
         if self.rules.auto_create {
             let key = self.own_keys(&[id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
             self.create_missing(key, id).await?;
@@ -139,7 +139,7 @@ impl Service {
         wanted: usize,
     ) -> Result<FeedRows> {
         let began = Instant::now();
-        let mut walk = self.walk(reader, circle, below, began + PATIENCE).await?;
+        let mut walk = self.walk(reader, circle, below, began + PAGE_TIMEOUT).await?;
         let rows = self.walk_rows(&mut walk, wanted).await?;
         metrics::histogram!("entourage_feed_page_seconds").record(began.elapsed().as_secs_f64());
         Ok(FeedRows { rows, is_partial: walk.merge.is_partial, went_on_from: walk.went_on_from })
@@ -451,8 +451,8 @@ impl Service {
 
     /// Those with pulled posts among whom the reader follows.
     pub(super) async fn pulled_of(&self, reader: Key) -> Result<Vec<Key>> {
-        let ways = &self.feed.ways;
-        self.follows_in(reader, ways.pulled(CHUNK), |author| ways.is_pulled(author)).await
+        let modes = &self.feed.modes;
+        self.follows_in(reader, modes.pulled(CHUNK), |author| modes.is_pulled(author)).await
     }
 
     /// Whom the reader follows of a set of authors, looked up from the shorter side: `few` is all of them where they are

@@ -39,7 +39,7 @@ impl Service {
         self.drop_gone_members().await?;
         self.drop_all_stale_ends().await?;
         // With them goes every event that needs them.
-        self.let_go_of_ids(None).await?;
+        self.release_ids(None).await?;
         maintenance.erase_now().await
     }
 

@@ -1,9 +1,7 @@
 //! The work itself: one chunk of every job at a time, so that a large one keeps no small one waiting. Every step can
 //! be repeated, by whoever starts after a crash or by another server of the same store.
 
-use entourage_model::{
-    Code, Condition, Error, Key, Operation, Record, RecordId, Result, Space, Version, tally,
-};
+use entourage_model::{Code, Condition, Error, Key, Operation, Record, RecordId, Result, Space, Version, tally};
 
 use super::{
     JobKind, JobState,
@@ -29,7 +27,7 @@ impl Service {
     /// again while it says so has done all of it.
     pub async fn work(&self) -> Result<bool> {
         let mut worked = self.end_mutes().await?;
-        self.let_go_of_old_ids().await?;
+        self.release_old_ids().await?;
         let running = self.unfinished_jobs().await?;
         metrics::gauge!("entourage_jobs_running").set(running.len() as f64);
         let mut failed = None;

@@ -200,7 +200,7 @@ async fn list_and_leaderboard_agree_on_a_follow_whose_caller_is_gone_after_the_f
     let ways: [Pin<Box<dyn Future<Output = ()>>>; 3] = [
         Box::pin(async { drop(service.follow(&call, &fan, &idol, false).await) }),
         Box::pin(async { drop(service.batch(&call, follow("3")).await) }),
-        Box::pin(async { drop(service.write_each(&call, follow("4")).await) }),
+        Box::pin(async { drop(service.pipeline(&call, follow("4")).await) }),
     ];
     for (mut way, expected) in ways.into_iter().zip(2..) {
         let is_done = poll_fn(|context| Poll::Ready(way.as_mut().poll(context).is_ready())).await;

@@ -2,7 +2,7 @@
 //! not be sent.
 
 use entourage_model::{Result, Side, UserId};
-use entourage_service::{Limit, ListName, Mark, Window};
+use entourage_service::{Limit, ListName, ScanCursor, Window};
 
 use super::{integer, or_missing, text};
 use crate::resp::{
@@ -163,7 +163,7 @@ impl Session {
         // 0 is the beginning and the end.
         let from = match text(args.get(2)).parse().ok() {
             Some(0) => None,
-            cursor => Some(cursor.and_then(Mark::from_number).ok_or(Fail::from("ERR invalid cursor"))?),
+            cursor => Some(cursor.and_then(ScanCursor::from_number).ok_or(Fail::from("ERR invalid cursor"))?),
         };
         let (mut pattern, mut about) = (None, SCAN_COUNT);
         let mut at = 3;
@@ -193,12 +193,12 @@ impl Session {
     }
 
     /// Some members, and the cursor for the next ones. What is no list comes in one piece, as a small set does in Redis.
-    async fn piece_of(&self, of: Members, from: Option<Mark>, about: usize) -> Done<(Vec<UserId>, i64)> {
+    async fn piece_of(&self, of: Members, from: Option<ScanCursor>, about: usize) -> Done<(Vec<UserId>, i64)> {
         let Members::List((side, id)) = of else {
             let ids = self.all_of(of).await?;
             return Ok((if from.is_none() { ids } else { Vec::new() }, 0));
         };
-        let piece = self.service().piece(&self.call, side, &id, from, about).await?;
+        let piece = self.service().scan_page(&self.call, side, &id, from, about).await?;
         let next = piece.next.map_or(0, |mark| mark.number() as i64);
         Ok((piece.rows.into_iter().map(|row| row.id).collect(), next))
     }

@@ -1,9 +1,7 @@
 //! Follows and unfollows of one caller that were sent without waiting for each other: decided in their order, made
 //! durable together.
 
-use entourage_model::{
-    Change, EdgeValue, Error, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Write,
-};
+use entourage_model::{Change, EdgeValue, Error, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Write};
 
 use crate::{
     BatchOperation, Call, Service,
@@ -11,7 +9,7 @@ use crate::{
     service::unexpected,
 };
 
-/// What came of a follow or an unfollow.
+/// The outcome of a follow or an unfollow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeWritten {
     pub changed: bool,
@@ -24,7 +22,7 @@ pub struct EdgeWritten {
 }
 
 #[derive(Clone, Debug)]
-pub struct EachWritten {
+pub struct Pipelined {
     /// One for each operation, in their order.
     pub results: Vec<Result<EdgeWritten>>,
     /// The token of the last write, for [`Service::show_token`]; `None` when nothing was committed.
@@ -34,13 +32,13 @@ pub struct EachWritten {
 impl Service {
     /// Each is what a request of its own would have been: the caller may change its follower or not, the limits count
     /// what the ones before it did.
-    pub async fn write_each(&self, call: &Call, operations: Vec<BatchOperation>) -> EachWritten {
+    pub async fn pipeline(&self, call: &Call, operations: Vec<BatchOperation>) -> Pipelined {
         let mut last = None;
         let results = match self.write_all(call, &operations, &mut last).await {
             Ok(results) => results,
             Err(error) => operations.iter().map(|_| Err(error.clone())).collect(),
         };
-        EachWritten { results, token: last }
+        Pipelined { results, token: last }
     }
 
     /// A token as clients have it.
