@@ -176,7 +176,7 @@ impl Feeds {
     async fn inbox_size(&self) -> Result<Row> {
         self.service.clear_feeds(&Call::default(), None).await?;
         self.page(READER, 20).await?;
-        let standing = self.service.feed_standing(&Call::default())?;
+        let standing = self.service.feed_status(&Call::default())?;
         ensure!(standing.inboxes == 1, "one inbox");
         let row = Row::new("memory of an inbox of 1,000", "bytes", vec![standing.inbox_bytes as f64]);
         Ok(row.at_most(10_240.0).note("its own estimate: entries, their table, its place in a map"))

@@ -1,10 +1,9 @@
 //! Many follows and unfollows in one request: each atomic by itself, each with its own result.
 
-use entourage_model::{Error, Key, Operation, Overwrite, Reply, Result, Token, UserId, UserPatch, Version, Write};
-use entourage_store::StoreExt as _;
+use entourage_model::{Error, Key, Operation, Overwrite, Reply, Result, Token, UserId, UserPatch, Write};
 
 use crate::{
-    Call, Followed, Receipt, Service, Unfollowed,
+    Call, Followed, Receipt, Removed, Service,
     ids::{actor_not_found, user_not_found},
     service::unexpected,
 };
@@ -29,7 +28,7 @@ pub enum BatchOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchDone {
     Followed(Followed),
-    Unfollowed(Unfollowed),
+    Unfollowed(Removed),
 }
 
 #[derive(Clone, Debug)]
@@ -58,14 +57,8 @@ impl Service {
                 Error::invalid("too many operations in one request").at("/operations", format!("at most {BATCH_MAX}"))
             );
         }
-        let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
-        let whole = call.retry.as_ref().map(|retry| self.retry_key(call, retry, None));
-        let _running = whole.map(|key| self.running.enter(key.scope)).transpose()?;
-        // Before anything is done: the key belongs to this body and to no other.
-        if let Some(key) = whole {
-            let claim = Write { idempotency: Some(key), ..Write::from(Operation::Nothing) };
-            self.store.commit(claim).await?;
-        }
+        let floor = self.writer.floor(call)?;
+        let _claim = self.writer.claim(call).await?;
         let ends: Vec<&UserId> = operations.iter().flat_map(BatchOperation::ends).collect();
         let keys = self.own_keys(&ends).await?;
         if self.rules.auto_create {
@@ -81,7 +74,7 @@ impl Service {
                         BatchOperation::Unfollow { .. } => Operation::Unfollow { follower, target },
                     };
                     // Each has a record of its own: a retry repeats what was refused and replays the rest.
-                    let idempotency = call.retry.as_ref().map(|retry| self.retry_key(call, retry, Some(index)));
+                    let idempotency = self.writer.retry_key(call, Some(index));
                     Ok(Write { idempotency, floor, ..Write::from(operation) })
                 }
                 [None, _] => Err(actor_not_found()),
@@ -100,12 +93,11 @@ impl Service {
         writes: Vec<Write>,
         mut results: Vec<Option<Result<BatchDone>>>,
     ) -> Result<Batch> {
-        let outcomes = self.commit_each(call, &writes).await;
+        let mut outcomes = self.writer.write_each(call, &writes).await.into_iter();
         let mut last: Option<Token> = None;
         let mut replayed = false;
-        let mut outcomes = writes.iter().zip(outcomes);
         for (operation, slot) in operations.into_iter().zip(results.iter_mut()).filter(|(_, slot)| slot.is_none()) {
-            let Some((write, outcome)) = outcomes.next() else {
+            let Some(outcome) = outcomes.next() else {
                 return Err(Error::internal("the store left results of a batch out"));
             };
             let outcome = match outcome {
@@ -115,7 +107,7 @@ impl Service {
                     continue;
                 }
             };
-            let token = self.committed(&write.operation, &outcome);
+            let token = self.writer.token(&outcome);
             replayed |= outcome.replayed;
             let receipt =
                 Receipt { version: outcome.version, token: token.encode(&self.sealer), replayed: outcome.replayed };
@@ -151,14 +143,9 @@ impl Service {
             Write::from(Operation::PutUser { key, id: id.clone(), patch, overwrite })
         };
         let writes: Vec<Write> = wanted.into_iter().map(put).collect();
-        if writes.is_empty() {
-            return Ok(());
-        }
-        for (outcome, write) in self.store.commit_all(writes.clone()).await.into_iter().zip(&writes) {
-            // Whoever could not be made is missing, and what needs them says so.
-            if let Ok(outcome) = outcome {
-                self.committed(&write.operation, &outcome);
-            }
+        if !writes.is_empty() {
+            // A user that could not be made is missing, and what needs them says so.
+            self.writer.write_all(writes).await;
         }
         Ok(())
     }
@@ -170,7 +157,7 @@ fn done(operation: BatchOperation, reply: Reply, receipt: Receipt) -> Result<Bat
             Ok(BatchDone::Followed(Followed { follower, target, edge, created, receipt: Some(receipt) }))
         }
         (BatchOperation::Unfollow { .. }, Reply::Gone { changed }) => {
-            Ok(BatchDone::Unfollowed(Unfollowed { changed, receipt }))
+            Ok(BatchDone::Unfollowed(Removed { changed, receipt }))
         }
         (_, other) => Err(unexpected(&other)),
     }

@@ -3,7 +3,7 @@
 use entourage_model::{EdgeValue, Key, Kind, Operation, Plane, Reply, Result, Side, UserId};
 use entourage_store::Whose;
 
-use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, service::unexpected};
+use crate::{Call, Limit, Receipt, Removed, Service, UserPage, service::unexpected};
 
 /// A block or a mute that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +31,10 @@ impl Service {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
         let operation = Operation::Block { actor: actor_key, target: target_key };
-        Marked::new(actor, target, self.commit(call, operation).await?)
+        Marked::new(actor, target, self.writer.write(call, operation).await?)
     }
 
-    pub async fn unblock(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unfollowed> {
+    pub async fn unblock(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Removed> {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, false).await?;
         self.gone(call, Operation::Unblock { actor: actor_key, target: target_key }).await

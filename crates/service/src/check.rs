@@ -157,15 +157,15 @@ impl Service {
         if viewer.is_none() {
             return Ok(());
         }
-        let mut eyes = self.eyes(viewer);
-        eyes.learn(&users.into_values().collect::<Vec<_>>()).await?;
+        let mut visibility = self.visibility(viewer);
+        visibility.learn(&users.into_values().collect::<Vec<_>>()).await?;
         // A hit without a value is the viewer's own.
         let edge = |(pair, slot): (&(&UserId, &UserId), &Option<Option<EdgeValue>>)| {
             let (follower, target) = (self.keys.key(pair.0), self.keys.key(pair.1));
             Some(Edge { kind: Kind::Follow, follower, target, value: (*slot)?? })
         };
         let edges: Vec<Option<Edge>> = pairs.iter().zip(found.iter()).map(edge).collect();
-        let shown = eyes.shown(&edges.iter().flatten().copied().collect::<Vec<_>>()).await?;
+        let shown = visibility.shown(&edges.iter().flatten().copied().collect::<Vec<_>>()).await?;
         let hits = edges.iter().zip(found.iter_mut()).filter(|(edge, _)| edge.is_some());
         for ((_, slot), shown) in hits.zip(shown) {
             *slot = slot.take().filter(|_| shown);

@@ -8,8 +8,8 @@ use entourage_store::Whose;
 
 use crate::{
     Call, Limit, Service, UserPage, UserRow,
-    sieve::Question,
-    visibility::{Eyes, lists_hidden},
+    set_scan::SetQuery,
+    visibility::{Visibility, lists_hidden},
 };
 
 /// Which list is meant.
@@ -38,21 +38,21 @@ pub struct Counted {
 /// What has to be known of a list to read it.
 struct Plan<'a> {
     viewer: Option<Key>,
-    eyes: Eyes<'a>,
-    question: Question,
+    visibility: Visibility<'a>,
+    query: SetQuery,
     selection: Selection,
 }
 
 impl Plan<'_> {
     const fn scope(&self) -> CursorScope {
-        CursorScope { list: self.question.driver, selection: self.selection, viewer: self.viewer }
+        CursorScope { list: self.query.driver, selection: self.selection, viewer: self.viewer }
     }
 
     /// The other list drives.
     fn turn(&mut self) {
-        if let [(side, other)] = self.question.others.as_mut_slice() {
-            let driver = self.question.driver.user;
-            (self.question.driver, self.selection) = (side.list(*other), Selection::CommonWith(driver));
+        if let [(side, other)] = self.query.others.as_mut_slice() {
+            let driver = self.query.driver.user;
+            (self.query.driver, self.selection) = (side.list(*other), Selection::CommonWith(driver));
             *other = driver;
         }
     }
@@ -109,12 +109,12 @@ impl Service {
     pub async fn derived(&self, call: &Call, of: Derived<'_>, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
         let mut plan = self.plan(call, of).await?;
         let after = self.begin(&mut plan, of, cursor).await?;
-        let (list, scope) = (plan.question.driver, plan.scope());
-        let mut sieve = self.sieve(plan.viewer, plan.eyes, plan.question, after).await?;
+        let (list, scope) = (plan.query.driver, plan.scope());
+        let mut scan = self.set_scan(plan.viewer, plan.visibility, plan.query, after).await?;
         let mut rows: Vec<(Edge, UserRow)> = Vec::new();
         // One more than is shown tells whether there is more.
         while rows.len() <= limit.get()
-            && let Some(some) = sieve.rows(limit.get() + 1 - rows.len()).await?
+            && let Some(some) = scan.rows(limit.get() + 1 - rows.len()).await?
         {
             rows.extend(some);
         }
@@ -123,7 +123,7 @@ impl Service {
                 rows.truncate(limit.get());
                 rows.last().map(|(edge, _)| list.place(edge))
             }
-            false => sieve.after(),
+            false => scan.after(),
         };
         Ok(UserPage {
             rows: rows.into_iter().map(|(_, row)| row).collect(),
@@ -136,8 +136,8 @@ impl Service {
     pub async fn count_derived(&self, call: &Call, of: Derived<'_>) -> Result<Counted> {
         let mut plan = self.plan(call, of).await?;
         self.begin(&mut plan, of, None).await?;
-        let sieve = self.sieve(plan.viewer, plan.eyes, plan.question, None).await?;
-        let (number, is_exact) = sieve.count(usize::MAX).await?;
+        let scan = self.set_scan(plan.viewer, plan.visibility, plan.query, None).await?;
+        let (number, is_exact) = scan.count(usize::MAX).await?;
         Ok(Counted { number: number as u64, is_exact })
     }
 
@@ -156,9 +156,9 @@ impl Service {
                 (viewer, owners.to_vec())
             }
         };
-        let mut eyes = self.eyes(viewer);
+        let mut visibility = self.visibility(viewer);
         for owner in &owners {
-            if !eyes.are_lists_open(owner).await? {
+            if !visibility.are_lists_open(owner).await? {
                 return Err(lists_hidden());
             }
         }
@@ -183,7 +183,7 @@ impl Service {
             }
         };
         let is_in = selection != Selection::NotFollowingBack;
-        Ok(Plan { viewer, eyes, question: Question { driver, others: vec![others], is_in }, selection })
+        Ok(Plan { viewer, visibility, query: SetQuery { driver, others: vec![others], is_in }, selection })
     }
 
     /// Where reading begins. Of two lists of followers the shorter one drives, from the first page to the last.
@@ -200,7 +200,7 @@ impl Service {
             return Ok(decode(plan)?.map(|cursor| cursor.0));
         }
         let keys: Vec<Key> =
-            [plan.question.driver.user].into_iter().chain(plan.question.others.iter().map(|(_, key)| *key)).collect();
+            [plan.query.driver.user].into_iter().chain(plan.query.others.iter().map(|(_, key)| *key)).collect();
         let counts = self.store.get_all_counts(&keys).await?;
         // What everybody may know: who looks makes no difference.
         let length = |counts: &Option<Counts>| counts.map_or(0, |counts| counts.followers - counts.followers_quiet);

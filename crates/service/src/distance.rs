@@ -6,7 +6,7 @@ use entourage_model::{Edge, Key, List, Place, Result, UserId};
 
 use crate::{
     Call, Service,
-    visibility::{Eyes, VisibleList},
+    visibility::{Visibility, VisibleList},
 };
 
 /// How many rows of the one's following list and of the other's followers are looked at.
@@ -45,15 +45,15 @@ impl Service {
             return Ok(Distance::Steps(0));
         }
         let (from, to) = (from.key, to.key);
-        let mut eyes = self.eyes(viewer);
-        if self.has_evidence(&mut eyes, &[(from, to)]).await? {
+        let mut visibility = self.visibility(viewer);
+        if self.has_evidence(&mut visibility, &[(from, to)]).await? {
             return Ok(Distance::Steps(1));
         }
-        let first = self.end(&mut eyes, self.visible_list(viewer, List::following(from)).await?).await?;
+        let first = self.end(&mut visibility, self.visible_list(viewer, List::following(from)).await?).await?;
         if first.is_nobody() {
             return Ok(Distance::None);
         }
-        let last = self.end(&mut eyes, self.visible_list(viewer, List::followers(to)).await?).await?;
+        let last = self.end(&mut visibility, self.visible_list(viewer, List::followers(to)).await?).await?;
         if last.is_nobody() {
             return Ok(Distance::None);
         }
@@ -67,22 +67,22 @@ impl Service {
             (true, false) => first.keys.iter().map(|&key| (key, to)).collect(),
             (false, false) => return Ok(Distance::Unknown),
         };
-        if self.has_evidence(&mut eyes, &in_between).await? {
+        if self.has_evidence(&mut visibility, &in_between).await? {
             return Ok(Distance::Steps(2));
         }
         if !first.complete {
             let in_between: Vec<(Key, Key)> = last.keys.iter().map(|&key| (from, key)).collect();
-            if self.has_evidence(&mut eyes, &in_between).await? {
+            if self.has_evidence(&mut visibility, &in_between).await? {
                 return Ok(Distance::Steps(2));
             }
         }
-        self.third_step(&mut eyes, viewer, &first, &last, &meeting).await
+        self.third_step(&mut visibility, viewer, &first, &last, &meeting).await
     }
 
     /// Whether anybody at the one end follows anybody at the other.
     async fn third_step(
         &self,
-        eyes: &mut Eyes<'_>,
+        visibility: &mut Visibility<'_>,
         viewer: Option<Key>,
         first: &End,
         last: &End,
@@ -93,7 +93,7 @@ impl Service {
         if first.keys.len().saturating_mul(last.keys.len()) <= DISTANCE_EDGES_MAX {
             let pairs: Vec<(Key, Key)> =
                 first.keys.iter().flat_map(|&a| last.keys.iter().map(move |&b| (a, b))).collect();
-            let found = self.has_evidence(eyes, &pairs).await?;
+            let found = self.has_evidence(visibility, &pairs).await?;
             return Ok(if found { Distance::Steps(3) } else { otherwise });
         }
         let mut left = DISTANCE_EDGES_MAX;
@@ -104,7 +104,7 @@ impl Service {
                 let page = self.store.scan(list, after, CHUNK.min(left)).await?;
                 let hits: Vec<Edge> =
                     page.edges.iter().filter(|edge| meeting.contains(&edge.target)).copied().collect();
-                if eyes.evidence(&hits).await?.contains(&true) {
+                if visibility.evidence(&hits).await?.contains(&true) {
                     return Ok(Distance::Steps(3));
                 }
                 left -= page.edges.len().min(left);
@@ -121,17 +121,17 @@ impl Service {
     }
 
     /// Whether one of these pairs follows, as far as the viewer may know.
-    async fn has_evidence(&self, eyes: &mut Eyes<'_>, pairs: &[(Key, Key)]) -> Result<bool> {
+    async fn has_evidence(&self, visibility: &mut Visibility<'_>, pairs: &[(Key, Key)]) -> Result<bool> {
         for chunk in pairs.chunks(CHUNK) {
             let edges: Vec<Edge> = self.follow_edges(chunk).await?.into_iter().flatten().collect();
-            if eyes.evidence(&edges).await?.contains(&true) {
+            if visibility.evidence(&edges).await?.contains(&true) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    async fn end(&self, eyes: &mut Eyes<'_>, visible: VisibleList) -> Result<End> {
+    async fn end(&self, visibility: &mut Visibility<'_>, visible: VisibleList) -> Result<End> {
         let list = visible.list;
         let mut end = End { keys: Vec::new(), complete: false };
         let mut after = None;
@@ -139,7 +139,7 @@ impl Service {
         while seen < DISTANCE_ENDS_MAX {
             let page = self.scan_visible(&visible, after, CHUNK).await?;
             seen += page.edges.len();
-            let evidence = eyes.evidence(&page.edges).await?;
+            let evidence = visibility.evidence(&page.edges).await?;
             let keys = page.edges.iter().zip(evidence).filter(|(_, may_tell)| *may_tell);
             let keys: Vec<Key> = keys.map(|(edge, _)| list.other(edge)).collect();
             // Edges of somebody who was erased may still be on their way out.

@@ -18,7 +18,7 @@ pub struct Followed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfollowed {
+pub struct Removed {
     pub changed: bool,
     pub receipt: Receipt,
 }
@@ -35,7 +35,7 @@ impl Service {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, true).await?;
         let operation = self.follow_operation(follower_key, target_key, quiet.into());
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
                 Ok(Followed { follower, target, edge, created, receipt: Some(receipt) })
@@ -48,7 +48,7 @@ impl Service {
         Operation::Follow { follower, target, quiet, cap: self.rules.following_max }
     }
 
-    pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Unfollowed> {
+    pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Removed> {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.write_keys(follower, target, false).await?;
         self.gone(call, Operation::Unfollow { follower: follower_key, target: target_key }).await
@@ -66,9 +66,9 @@ impl Service {
         let edge = edges.into_iter().flatten().next().ok_or_else(none)?;
         let is_end = viewer.is_none_or(|viewer| viewer == from.key || viewer == to.key);
         let shown = [Edge { kind: Kind::Follow, follower: from.key, target: to.key, value: edge }];
-        let mut eyes = self.eyes(viewer);
-        eyes.learn(&[from, to]).await?;
-        if !(is_end || edge.state == State::Active) || !eyes.shown(&shown).await?.contains(&true) {
+        let mut visibility = self.visibility(viewer);
+        visibility.learn(&[from, to]).await?;
+        if !(is_end || edge.state == State::Active) || !visibility.shown(&shown).await?.contains(&true) {
             return Err(none());
         }
         Ok(Followed { follower: follower.clone(), target: target.clone(), edge, created: false, receipt: None })

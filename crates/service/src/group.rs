@@ -7,7 +7,7 @@ use entourage_model::{
 use entourage_store::{StoreExt as _, Whose};
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, Limit, Receipt, Service, Unfollowed, UserPage, UserRow, ids::actor_not_found, service::unexpected};
+use crate::{Call, Limit, Receipt, Removed, Service, UserPage, UserRow, ids::actor_not_found, service::unexpected};
 
 /// How many groups one user may have.
 pub const GROUPS_MAX: u32 = 100;
@@ -52,7 +52,7 @@ impl Service {
         let value = document(name)?;
         let owner = self.owner_key(owner).await?;
         let operation = Operation::AddRecord { space: Space::Group, owner, value, cap: Some(GROUPS_MAX) };
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Record { version: id, .. }, receipt) => {
                 Ok(GroupWritten { group: UserGroup { id, name: name.into() }, changed: true, receipt })
             }
@@ -81,7 +81,7 @@ impl Service {
             let value = Some(value.clone());
             let id = RecordId::of_version(id);
             let operation = Operation::PutRecord { space: Space::Group, owner, id, value, condition, cap: None };
-            renamed = self.commit(call, operation).await;
+            renamed = self.writer.write(call, operation).await;
             match &renamed {
                 Err(error) if error.code() == Code::RequestInProgress && found == Version::ZERO => {
                     return Err(group_not_found());
@@ -99,7 +99,7 @@ impl Service {
     }
 
     /// Members go with it, a bounded number with each commit; as no group of theirs is there nobody sees the rest.
-    pub async fn delete_group(&self, call: &Call, owner: &UserId, id: Version) -> Result<Unfollowed> {
+    pub async fn delete_group(&self, call: &Call, owner: &UserId, id: Version) -> Result<Removed> {
         call.may_change(owner)?;
         let owner = self.owner_key(owner).await?;
         let operation = Operation::PutRecord {
@@ -122,13 +122,13 @@ impl Service {
         call.may_change(owner)?;
         let (owner, member) = self.write_keys(owner, member, false).await?;
         let group = RecordId::of_version(id);
-        match self.commit(call, Operation::GroupMember { owner, group, member, present: true }).await? {
+        match self.writer.write(call, Operation::GroupMember { owner, group, member, present: true }).await? {
             (Reply::Record { created, .. }, receipt) => Ok(MemberAdded { created, receipt }),
             (other, _) => Err(unexpected(&other)),
         }
     }
 
-    pub async fn remove_member(&self, call: &Call, owner: &UserId, id: Version, member: &UserId) -> Result<Unfollowed> {
+    pub async fn remove_member(&self, call: &Call, owner: &UserId, id: Version, member: &UserId) -> Result<Removed> {
         call.may_change(owner)?;
         let (owner, member) = self.write_keys(owner, member, false).await?;
         let group = RecordId::of_version(id);

@@ -66,11 +66,11 @@ impl Service {
             return Ok(());
         }
         let (patch, overwrite) = (UserPatch::default(), Overwrite::Keep);
-        self.commit(&Call::default(), Operation::PutUser { key, id: id.clone(), patch, overwrite }).await?;
+        self.writer.write(&Call::default(), Operation::PutUser { key, id: id.clone(), patch, overwrite }).await?;
         Ok(())
     }
 
-    /// Whose eyes a read looks through: `None` is the service's view.
+    /// Whose visibility a read looks through: `None` is the service's view.
     pub(crate) async fn viewer(&self, call: &Call) -> Result<Option<Key>> {
         match &call.actor {
             Actor::Service => Ok(None),

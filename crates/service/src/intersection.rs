@@ -8,8 +8,8 @@ use entourage_store::Whose;
 use crate::{
     Call, Service,
     ids::user_not_found,
-    sieve::{DRIVING_ROWS_MAX, Question, Sieve},
-    visibility::{Eyes, lists_hidden},
+    set_scan::{DRIVING_ROWS_MAX, SetQuery, SetScan},
+    visibility::{Visibility, lists_hidden},
 };
 
 /// One of several lists: from which side, and whose.
@@ -29,21 +29,21 @@ pub struct Shared {
 /// Lists that the viewer may look at.
 struct Open<'a> {
     viewer: Option<Key>,
-    eyes: Eyes<'a>,
+    visibility: Visibility<'a>,
     lists: Vec<(Side, Key)>,
 }
 
 impl Service {
     /// Who is in all of these lists, in any order; what is beyond `max` is left out.
     pub async fn intersection(&self, call: &Call, lists: &[ListName], max: usize) -> Result<Vec<UserId>> {
-        let (mut sieve, _) = self.sieve_lists(call, lists).await?;
+        let (mut scan, _) = self.scan_lists(call, lists).await?;
         let mut found = Vec::new();
         while found.len() < max
-            && let Some(some) = sieve.rows(usize::MAX).await?
+            && let Some(some) = scan.rows(usize::MAX).await?
         {
             found.extend(some.into_iter().map(|(_, row)| row.id));
         }
-        if found.len() < max && sieve.after().is_some() {
+        if found.len() < max && scan.after().is_some() {
             return Err(too_many_rows());
         }
         found.truncate(max);
@@ -52,15 +52,15 @@ impl Service {
 
     /// As [`Self::intersection`], with their times.
     pub async fn timed_intersection(&self, call: &Call, lists: &[ListName], max: usize) -> Result<Vec<Shared>> {
-        let (mut sieve, named) = self.sieve_lists(call, lists).await?;
+        let (mut scan, named) = self.scan_lists(call, lists).await?;
         let mut found = Vec::new();
         while found.len() < max
-            && let Some(some) = sieve.rows(usize::MAX).await?
+            && let Some(some) = scan.rows(usize::MAX).await?
         {
             let mut shared: Vec<Shared> =
                 some.iter().map(|(_, row)| Shared { id: row.id.clone(), since: Vec::new() }).collect();
             for list in &named {
-                let pairs: Vec<_> = some.iter().map(|(key, _)| Question::pair(*list, sieve.member(key))).collect();
+                let pairs: Vec<_> = some.iter().map(|(key, _)| SetQuery::pair(*list, scan.member(key))).collect();
                 for (one, edge) in shared.iter_mut().zip(self.follow_edges(&pairs).await?) {
                     one.since.extend(edge.map(|edge| edge.value.position.millis()));
                 }
@@ -69,7 +69,7 @@ impl Service {
             shared.retain(|one| one.since.len() == named.len());
             found.extend(shared);
         }
-        if found.len() < max && sieve.after().is_some() {
+        if found.len() < max && scan.after().is_some() {
             return Err(too_many_rows());
         }
         found.truncate(max);
@@ -78,8 +78,8 @@ impl Service {
 
     /// How many are in all of them; no more than `max` are counted.
     pub async fn count_intersection(&self, call: &Call, lists: &[ListName], max: usize) -> Result<usize> {
-        let (sieve, _) = self.sieve_lists(call, lists).await?;
-        match sieve.count(max).await? {
+        let (scan, _) = self.scan_lists(call, lists).await?;
+        match scan.count(max).await? {
             (count, true) => Ok(count),
             _ => Err(too_many_rows()),
         }
@@ -87,15 +87,15 @@ impl Service {
 
     /// Which of these are in all lists.
     pub async fn are_in_all(&self, call: &Call, lists: &[ListName], members: &[UserId]) -> Result<Vec<bool>> {
-        let Open { viewer, mut eyes, lists } = self.open_lists(call, lists).await?;
+        let Open { viewer, mut visibility, lists } = self.open_lists(call, lists).await?;
         let there = self.present_keys(members).await?;
         let mut left: Vec<Key> = there.iter().flatten().copied().collect();
         for list in lists {
             for is_told in [true, false] {
-                let pairs: Vec<_> = left.iter().map(|member| Question::pair(list, *member)).collect();
+                let pairs: Vec<_> = left.iter().map(|member| SetQuery::pair(list, *member)).collect();
                 let passes = match is_told {
-                    true => self.told_follows(viewer, &pairs).await?.0,
-                    false => eyes.evidence_of(&pairs).await?,
+                    true => self.visible_follows(viewer, &pairs).await?.0,
+                    false => visibility.evidence_of(&pairs).await?,
                 };
                 let mut passes = passes.into_iter();
                 left.retain(|_| passes.next() == Some(true));
@@ -112,11 +112,11 @@ impl Service {
         let keys: Vec<Key> = names.iter().map(|(_, id)| self.keys.key(id)).collect();
         self.catch_up(call, Whose::Of(&keys)).await?;
         let viewer = self.viewer(call).await?;
-        let (mut eyes, mut owners) = (self.eyes(viewer), Vec::with_capacity(names.len()));
+        let (mut visibility, mut owners) = (self.visibility(viewer), Vec::with_capacity(names.len()));
         for (_, id) in names {
             let owner = self.find_user(id).await?;
             if let Some(owner) = &owner
-                && !eyes.are_lists_open(owner).await?
+                && !visibility.are_lists_open(owner).await?
             {
                 return Err(lists_hidden());
             }
@@ -124,12 +124,12 @@ impl Service {
         }
         let owners: Vec<User> = owners.into_iter().collect::<Option<_>>().ok_or_else(user_not_found)?;
         let lists = names.iter().zip(owners).map(|((side, _), owner)| (*side, owner.key)).collect();
-        Ok(Open { viewer, eyes, lists })
+        Ok(Open { viewer, visibility, lists })
     }
 
     /// The shortest list drives.
-    async fn sieve_lists(&self, call: &Call, names: &[ListName]) -> Result<(Sieve<'_>, Vec<(Side, Key)>)> {
-        let Open { viewer, eyes, lists } = self.open_lists(call, names).await?;
+    async fn scan_lists(&self, call: &Call, names: &[ListName]) -> Result<(SetScan<'_>, Vec<(Side, Key)>)> {
+        let Open { viewer, visibility, lists } = self.open_lists(call, names).await?;
         let keys: Vec<Key> = lists.iter().map(|(_, key)| *key).collect();
         let counts = self.store.get_all_counts(&keys).await?;
         let length = |((side, _), counts): (&(Side, Key), &Option<Counts>)| {
@@ -146,8 +146,8 @@ impl Service {
             return Err(Error::internal("no list to look at"));
         }
         let (side, key) = others.swap_remove(shortest);
-        let question = Question { driver: side.list(key), others, is_in: true };
-        Ok((self.sieve(viewer, eyes, question, None).await?, lists))
+        let query = SetQuery { driver: side.list(key), others, is_in: true };
+        Ok((self.set_scan(viewer, visibility, query, None).await?, lists))
     }
 }
 

@@ -144,14 +144,14 @@ impl Service {
         let ranks = self.current_ranks().await?;
         let below = |(_, rank): &(usize, Rank)| after.is_none_or(|after| *rank > after);
         let rest: Vec<(usize, Rank)> = (1..).zip(ranks).filter(below).collect();
-        let mut eyes = self.eyes(viewer);
+        let mut visibility = self.visibility(viewer);
         let mut rows: Vec<(Place, Ranked)> = Vec::new();
         for some in rest.chunks(limit.get() + 1) {
             let keys: Vec<Key> = some.iter().map(|(_, (_, key))| *key).collect();
-            eyes.ask_blocks(&keys).await?;
+            visibility.ask_blocks(&keys).await?;
             let users = self.store.get_users(&keys).await?;
             let row = |(&(rank, (Reverse(followers), key)), user): (&(usize, Rank), Option<User>)| {
-                let User { id, name, avatar_url, created, .. } = user.filter(|user| !eyes.is_apart(user.key))?;
+                let User { id, name, avatar_url, created, .. } = user.filter(|user| !visibility.is_apart(user.key))?;
                 let place = Place { position: Version::from_bits(followers), key };
                 Some((place, Ranked { rank, id, name, avatar_url, created_at: created.millis(), followers }))
             };

@@ -73,7 +73,7 @@ impl Service {
         self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(id).await?;
-        if !self.eyes(viewer).are_lists_open(&owner).await? {
+        if !self.visibility(viewer).are_lists_open(&owner).await? {
             return Err(lists_hidden());
         }
         self.page(list_of(owner.key), viewer, cursor, limit).await
@@ -100,11 +100,11 @@ impl Service {
         let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &scope)).transpose()?;
         let visible = self.visible_list(viewer, list).await?;
         let (mut after, mut total) = (after.map(|cursor| cursor.0), None);
-        let mut eyes = self.eyes(viewer);
+        let mut visibility = self.visibility(viewer);
         let mut rows: Vec<(Edge, UserRow)> = Vec::new();
         // One more than is shown tells whether there is more.
         while rows.len() <= limit.get() {
-            let page = self.scan_shown(&mut eyes, &visible, after, limit.get() + 1).await?;
+            let page = self.scan_shown(&mut visibility, &visible, after, limit.get() + 1).await?;
             total = total.or(Some(page.total));
             after = page.edges.last().map(|edge| list.place(edge));
             let now = self.clock.now();

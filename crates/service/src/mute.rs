@@ -2,7 +2,7 @@
 
 use entourage_model::{Error, Millis, Operation, Plane, Result, Side, UserId};
 
-use crate::{Call, Limit, Marked, Service, Unfollowed, UserPage};
+use crate::{Call, Limit, Marked, Removed, Service, UserPage};
 
 impl Service {
     /// Until `expires_at`, or for good. Muting again says anew how long.
@@ -17,15 +17,15 @@ impl Service {
         if expires_at.is_some_and(|at| at <= self.clock.now()) {
             let late =
                 || Error::invalid("a field of the body is not valid").at("/expires_at", "a time to come, or null");
-            return Marked::new(actor, target, self.replay(call).await?.ok_or_else(late)?);
+            return Marked::new(actor, target, self.writer.replay(call).await?.ok_or_else(late)?);
         }
         let (actor_key, target_key) = self.write_keys(actor, target, true).await?;
         self.end_if_over(actor_key, target_key).await?;
         let operation = Operation::Mute { actor: actor_key, target: target_key, expires_at };
-        Marked::new(actor, target, self.commit(call, operation).await?)
+        Marked::new(actor, target, self.writer.write(call, operation).await?)
     }
 
-    pub async fn unmute(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Unfollowed> {
+    pub async fn unmute(&self, call: &Call, actor: &UserId, target: &UserId) -> Result<Removed> {
         call.may_change(actor)?;
         let (actor_key, target_key) = self.write_keys(actor, target, false).await?;
         self.end_if_over(actor_key, target_key).await?;

@@ -7,7 +7,7 @@ use entourage_model::{
 };
 use entourage_store::{StoreExt as _, Whose};
 
-use crate::{Call, Limit, Receipt, Service, Unfollowed, service::unexpected, visibility::lists_hidden};
+use crate::{Call, Limit, Receipt, Removed, Service, service::unexpected, visibility::lists_hidden};
 
 /// How often one request asks again because somebody else wrote.
 const ROUNDS_MAX: usize = 4;
@@ -75,14 +75,14 @@ impl Service {
         let NewPost { body, external_id } = post.into();
         let author_id = call.actor.user()?.clone();
         check_body(body)?;
-        self.load_ways().await?;
+        self.load_modes().await?;
         let author = self.owner_key(&author_id).await?;
         let followers = self.followers_of(author).await?;
         let pushed = !self.pulls_new_post(author, followers).await?;
         let value = Post { external_id: external_id.clone(), ..Post::new(pushed, body) }.encode();
-        self.feed.expect(author, followers);
         for _ in 0..ROUNDS_MAX {
-            match self.commit(call, Operation::Post { author, value: value.clone() }).await? {
+            let operation = Operation::Post { author, value: value.clone() };
+            match self.writer.write_post(call, operation, followers).await? {
                 (Reply::Record { version: id, created: true, .. }, receipt) => {
                     let post = PostView { id, author: author_id, edited_at: None, body: body.into(), external_id };
                     return Ok(PostWritten { post, created: true, changed: true, receipt });
@@ -132,7 +132,7 @@ impl Service {
             let (space, owner) = (Space::Post, author.key);
             let id = RecordId::of_version(id);
             let operation = Operation::PutRecord { space, owner, id, value: Some(value), condition, cap: None };
-            match self.commit(call, operation).await {
+            match self.writer.write(call, operation).await {
                 // Somebody else wrote it meanwhile.
                 Err(error) if error.code() == Code::RequestInProgress => written = Err(error),
                 other => {
@@ -156,7 +156,8 @@ impl Service {
 
     /// What a repeated request did when it was made first; the post is gone since.
     async fn replaced_before(&self, call: &Call, id: Version, body: &str) -> Result<Option<PostWritten>> {
-        let Some((Reply::Record { version, changed, owner: Some(owner), .. }, receipt)) = self.replay(call).await?
+        let Some((Reply::Record { version, changed, owner: Some(owner), .. }, receipt)) =
+            self.writer.replay(call).await?
         else {
             return Ok(None);
         };
@@ -173,12 +174,12 @@ impl Service {
     }
 
     /// Gone at once from everywhere; the author's to do.
-    pub async fn delete_post(&self, call: &Call, id: Version) -> Result<Unfollowed> {
+    pub async fn delete_post(&self, call: &Call, id: Version) -> Result<Removed> {
         let (author, _) = match self.own_post(call, id).await {
             Err(error) if error.code() == Code::PostNotFound => {
                 // A retry of the request that deleted it is answered as that one was.
-                return match self.replay(call).await? {
-                    Some((Reply::Gone { changed }, receipt)) => Ok(Unfollowed { changed, receipt }),
+                return match self.writer.replay(call).await? {
+                    Some((Reply::Gone { changed }, receipt)) => Ok(Removed { changed, receipt }),
                     _ => Err(error),
                 };
             }
@@ -269,9 +270,9 @@ impl Service {
     /// A private account's posts are for those who follow it; a block hides everything.
     pub(crate) async fn shows_posts(&self, viewer: Option<Key>, author: &User) -> Result<bool> {
         let Some(viewer) = viewer.filter(|viewer| *viewer != author.key) else { return Ok(true) };
-        let mut eyes = self.eyes(Some(viewer));
-        eyes.ask_blocks(&[author.key]).await?;
-        if eyes.is_apart(author.key) {
+        let mut visibility = self.visibility(Some(viewer));
+        visibility.ask_blocks(&[author.key]).await?;
+        if visibility.is_apart(author.key) {
             return Ok(false);
         }
         Ok(!author.private || self.are_let_in(&[(viewer, author.key)]).await?.contains(&true))

@@ -52,7 +52,7 @@ impl Service {
         entourage_store::fail_point("window");
         let (viewer, list) = self.open_list(call, side, id).await?;
         let visible = self.visible_list(viewer, list).await?.in_order(window.order);
-        let mut eyes = self.eyes(viewer);
+        let mut visibility = self.visibility(viewer);
         let mut after = match window.order {
             Order::NewestFirst => window.newest.map(|newest| below(newest.plus(1))),
             Order::OldestFirst => window.oldest.and_then(above),
@@ -66,7 +66,7 @@ impl Service {
         'reading: loop {
             // One more than is taken tells whether there is more.
             let wanted = (window.take - rows.len()).saturating_add(skip).saturating_add(1);
-            let page = self.scan_shown(&mut eyes, &visible, after, wanted.min(CHUNK)).await?;
+            let page = self.scan_shown(&mut visibility, &visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
             // Who is being erased has no rank.
             for row in self.rows(list, &page.edges).await? {
@@ -93,7 +93,7 @@ impl Service {
         self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let viewer = self.viewer(call).await?;
         let owner = self.stored_user(id).await?;
-        if !self.eyes(viewer).are_lists_open(&owner).await? {
+        if !self.visibility(viewer).are_lists_open(&owner).await? {
             return Err(lists_hidden());
         }
         Ok((viewer, side.list(owner.key)))

@@ -66,10 +66,10 @@ impl Service {
         let follows = self.both_ways(Kind::Follow, of.key, others).await?;
         let blocks = self.both_ways(Kind::Block, of.key, others).await?;
         let mutes = self.both_ways(Kind::Mute, of.key, others).await?;
-        let mut eyes = self.eyes(viewer);
+        let mut visibility = self.visibility(viewer);
         let mut known: Vec<User> = others.iter().filter_map(|key| users.get(key)).cloned().collect();
         known.push(of.clone());
-        eyes.learn(&known).await?;
+        visibility.learn(&known).await?;
         let edge = |follower, target, value: Option<EdgeValue>| {
             let value = value.filter(|value| value.state == State::Active)?;
             Some(Edge { kind: Kind::Follow, follower, target, value })
@@ -81,7 +81,7 @@ impl Service {
             let mut shown = [None, None];
             for (slot, edge) in shown.iter_mut().zip([edge(of.key, other, out), edge(other, of.key, back)]) {
                 if let Some(edge) = edge {
-                    *slot = eyes.shown(&[edge]).await?.contains(&true).then_some(edge.value);
+                    *slot = visibility.shown(&[edge]).await?.contains(&true).then_some(edge.value);
                 }
             }
             let [out_shown, back_shown] = shown;

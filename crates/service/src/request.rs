@@ -2,7 +2,7 @@
 
 use entourage_model::{Operation, Plane, Reply, Result, Side, UserId};
 
-use crate::{Actor, Call, Followed, Limit, Service, Unfollowed, UserPage, service::unexpected};
+use crate::{Actor, Call, Followed, Limit, Removed, Service, UserPage, service::unexpected};
 
 impl Service {
     /// Who asks to follow this user, newest first: theirs and services' to know.
@@ -21,7 +21,7 @@ impl Service {
         call.may_change(target)?;
         let (target_key, follower_key) = self.write_keys(target, follower, false).await?;
         let operation = Operation::Accept { target: target_key, follower: follower_key };
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Edge { value: edge, created, .. }, receipt) => {
                 let (follower, target) = (follower.clone(), target.clone());
                 Ok(Followed { follower, target, edge, created, receipt: Some(receipt) })
@@ -30,23 +30,23 @@ impl Service {
         }
     }
 
-    pub async fn reject(&self, call: &Call, target: &UserId, follower: &UserId) -> Result<Unfollowed> {
+    pub async fn reject(&self, call: &Call, target: &UserId, follower: &UserId) -> Result<Removed> {
         call.may_change(target)?;
         let (target_key, follower_key) = self.write_keys(target, follower, false).await?;
         self.gone(call, Operation::Reject { target: target_key, follower: follower_key }).await
     }
 
     /// Takes a follower, or a request, away. A quiet follower goes too, and the target does not learn of it.
-    pub async fn remove_follower(&self, call: &Call, target: &UserId, follower: &UserId) -> Result<Unfollowed> {
+    pub async fn remove_follower(&self, call: &Call, target: &UserId, follower: &UserId) -> Result<Removed> {
         call.may_change(target)?;
         let (target_key, follower_key) = self.write_keys(target, follower, false).await?;
         let sees_quiet = call.actor == Actor::Service;
         self.gone(call, Operation::RemoveFollower { target: target_key, follower: follower_key, sees_quiet }).await
     }
 
-    pub(crate) async fn gone(&self, call: &Call, operation: Operation) -> Result<Unfollowed> {
-        match self.commit(call, operation).await? {
-            (Reply::Gone { changed }, receipt) => Ok(Unfollowed { changed, receipt }),
+    pub(crate) async fn gone(&self, call: &Call, operation: Operation) -> Result<Removed> {
+        match self.writer.write(call, operation).await? {
+            (Reply::Gone { changed }, receipt) => Ok(Removed { changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }
     }

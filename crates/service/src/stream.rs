@@ -6,7 +6,7 @@ use entourage_store::{StoreExt as _, Whose};
 use crate::{
     Call, EventPage, EventRow, Limit, Notification, NotificationKind, Service,
     notification::{day_start, parse_id},
-    tail::{Hint, Hints, Listening, Tail},
+    stream_hub::{Hint, Hints, Listening, StreamHub},
 };
 
 /// Where a reader of the event stream stands.
@@ -21,7 +21,7 @@ pub struct EventStream {
 
 /// What a stream of notifications says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum NotificationMessage {
     /// How many notifications have not been seen: said first, and when the user marks some as seen.
     Unseen(u64),
     /// Something new; its group as it is now.
@@ -35,7 +35,7 @@ pub struct NotificationStream {
     listening: Listening,
     /// What is being looked at: kept here, for whoever waits may give up and ask again.
     hints: Option<Hints>,
-    ready: Vec<Told>,
+    ready: Vec<NotificationMessage>,
     /// Everything up to here was told.
     told: Version,
 }
@@ -45,7 +45,7 @@ impl Service {
     pub async fn event_stream(&self, call: &Call, after: Option<&str>) -> Result<EventStream> {
         call.must_be_service()?;
         self.catch_up(call, Whose::NOBODY).await?;
-        let listening = Tail::listen(&self.tail, None).await;
+        let listening = StreamHub::listen(&self.hub, None).await;
         let now;
         let after = match after {
             Some(after) => after,
@@ -97,13 +97,13 @@ impl Service {
         self.catch_up(call, Whose::Of(&[self.keys.key(id)])).await?;
         let last = last.map(parse_id).transpose()?;
         let user = self.stored_user(id).await?;
-        let listening = Tail::listen(&self.tail, Some(user.key)).await;
+        let listening = StreamHub::listen(&self.hub, Some(user.key)).await;
         let seen = self.seen_up_to(user.key).await?;
         let mut ready = match last {
             Some(last) => self.told_since(&user, last, seen).await?,
             None => Vec::new(),
         };
-        ready.push(Told::Unseen(self.unseen(&user, seen).await?));
+        ready.push(NotificationMessage::Unseen(self.unseen(&user, seen).await?));
         // The first of them is said first.
         ready.reverse();
         let told = last.unwrap_or_else(|| Version::of_millis(self.clock.now()));
@@ -111,10 +111,10 @@ impl Service {
     }
 
     /// Waits for the next thing to tell; `None` when the server stops or the user is gone.
-    pub async fn next_told(&self, stream: &mut NotificationStream) -> Result<Option<Told>> {
+    pub async fn next_notification(&self, stream: &mut NotificationStream) -> Result<Option<NotificationMessage>> {
         loop {
             if let Some(told) = stream.ready.pop() {
-                if let Told::New(notification) = &told {
+                if let NotificationMessage::New(notification) = &told {
                     stream.told = stream.told.max(notification.newest);
                 }
                 return Ok(Some(told));
@@ -147,7 +147,7 @@ impl Service {
         }
     }
 
-    async fn worth_telling(&self, user: &User, hints: &Hints, told: Version) -> Result<Vec<Told>> {
+    async fn worth_telling(&self, user: &User, hints: &Hints, told: Version) -> Result<Vec<NotificationMessage>> {
         let seen = self.seen_up_to(user.key).await?;
         let mut ready = Vec::new();
         if hints.too_many {
@@ -159,12 +159,12 @@ impl Service {
                 if !groups.contains(&group) && self.is_news(user.key, hint).await? {
                     groups.push(group);
                     let found = self.notification_of(user, hint.kind, hint.version, seen).await?;
-                    ready.extend(found.map(|found| Told::New(Box::new(found))));
+                    ready.extend(found.map(|found| NotificationMessage::New(Box::new(found))));
                 }
             }
         }
         if hints.seen_changed || !ready.is_empty() {
-            ready.push(Told::Unseen(self.unseen(user, seen).await?));
+            ready.push(NotificationMessage::Unseen(self.unseen(user, seen).await?));
         }
         Ok(ready)
     }
@@ -183,12 +183,12 @@ impl Service {
     }
 
     /// Every group that has grown since, oldest first.
-    async fn told_since(&self, user: &User, since: Version, seen: Version) -> Result<Vec<Told>> {
+    async fn told_since(&self, user: &User, since: Version, seen: Version) -> Result<Vec<NotificationMessage>> {
         let mut found = Vec::new();
         for kind in NotificationKind::ALL {
             found.extend(self.notifications_since(user, kind, since, seen).await?);
         }
         found.sort_by_key(|notification| notification.newest);
-        Ok(found.into_iter().map(|notification| Told::New(Box::new(notification))).collect())
+        Ok(found.into_iter().map(|notification| NotificationMessage::New(Box::new(notification))).collect())
     }
 }

@@ -69,7 +69,7 @@ impl Service {
         let (key, asked) = (self.keys.key(&id), patch.clone());
         let operation = Operation::PutUser { key, id: id.clone(), patch, overwrite };
         let job = self.prepare_opening(&id, opens).await?;
-        let written = self.commit(call, operation).await;
+        let written = self.writer.write(call, operation).await;
         let opened = match &written {
             Ok((reply, receipt)) => Some(reply.changed() && !receipt.replayed),
             Err(error) if error.code().is_retryable() => None,
@@ -98,7 +98,7 @@ impl Service {
     pub async fn suspend(&self, call: &Call, id: UserId, suspended: bool) -> Result<Suspended> {
         call.must_be_admin()?;
         let key = self.own_keys(&[&id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
-        match self.commit(call, Operation::Suspend { key, suspended }).await? {
+        match self.writer.write(call, Operation::Suspend { key, suspended }).await? {
             (Reply::User { changed, .. }, receipt) => Ok(Suspended { id, changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }

@@ -42,7 +42,7 @@ pub(crate) fn lists_hidden() -> Error {
 }
 
 /// What one viewer may see. Asks in batches, and nothing twice within one request.
-pub(crate) struct Eyes<'a> {
+pub(crate) struct Visibility<'a> {
     service: &'a Service,
     viewer: Option<Key>,
     /// Whether a block stands between the viewer and this user, whoever made it.
@@ -52,8 +52,8 @@ pub(crate) struct Eyes<'a> {
 }
 
 impl Service {
-    pub(crate) fn eyes(&self, viewer: Option<Key>) -> Eyes<'_> {
-        Eyes { service: self, viewer, apart: HashMap::new(), open: HashMap::new() }
+    pub(crate) fn visibility(&self, viewer: Option<Key>) -> Visibility<'_> {
+        Visibility { service: self, viewer, apart: HashMap::new(), open: HashMap::new() }
     }
 
     /// Whether an active edge stands between each pair.
@@ -117,7 +117,7 @@ impl Service {
     /// row follows that is shown. Where hidden rows lie does not show.
     pub(crate) async fn scan_shown(
         &self,
-        eyes: &mut Eyes<'_>,
+        visibility: &mut Visibility<'_>,
         of: &VisibleList,
         mut after: Option<Place>,
         limit: usize,
@@ -130,7 +130,7 @@ impl Service {
             after = page.edges.last().map(|edge| of.list.place(edge));
             let Page { edges, more, total, quiet } = page;
             let shown = shown.get_or_insert(Page { total, quiet, ..Page::default() });
-            shown.edges.extend(eyes.rows(of.list, edges).await?);
+            shown.edges.extend(visibility.rows(of.list, edges).await?);
             shown.more = shown.edges.len() > limit;
             if shown.more || !more || after.is_none() {
                 shown.edges.truncate(limit);
@@ -150,7 +150,11 @@ impl Service {
 
     /// Whether an active follow stands between each pair that its being quiet does not hide from the viewer; and how
     /// many of them the store had to be asked for.
-    pub(crate) async fn told_follows(&self, viewer: Option<Key>, pairs: &[(Key, Key)]) -> Result<(Vec<bool>, usize)> {
+    pub(crate) async fn visible_follows(
+        &self,
+        viewer: Option<Key>,
+        pairs: &[(Key, Key)],
+    ) -> Result<(Vec<bool>, usize)> {
         let mut answers = vec![Answer::Unknown; pairs.len()];
         match viewer {
             None => self.store.peek_all(Kind::Follow, pairs, &mut answers),
@@ -198,7 +202,7 @@ impl Service {
     }
 }
 
-impl Eyes<'_> {
+impl Visibility<'_> {
     /// Whether the viewer may look at an account's lists.
     pub(crate) async fn are_lists_open(&mut self, owner: &User) -> Result<bool> {
         self.learn(std::slice::from_ref(owner)).await?;

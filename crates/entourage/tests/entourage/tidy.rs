@@ -17,6 +17,8 @@ const ENGINES: &[&str] = &["entourage_memory", "entourage_embedded", "entourage_
 /// Split, so that this file does not break its own rule.
 const UNFINISHED: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimplemented", "!"), concat!("todo", "!")];
+/// The only file that asks a store to commit.
+const WRITER: &str = "service/src/writer.rs";
 const NOT_OURS: &[&str] = &["target", ".git", "entourage-data", "data"];
 
 #[test]
@@ -80,6 +82,18 @@ fn the_product_links_no_test_kit() {
     for package in ["entourage-testkit", "proptest", "rcgen"] {
         assert!(!links(&product, package), "the product links {package}");
     }
+}
+
+#[test]
+fn only_the_writer_commits() {
+    let crates = root().join("crates");
+    let writer = crates.join(WRITER);
+    assert!(commits(&text(&writer)), "the rule no longer sees what it is about");
+    let folders = ["service/src", "server/src", "entourage/src"];
+    let files = folders.map(|folder| files_under(&crates.join(folder), "rs")).concat();
+    assert!(files.len() > 10);
+    let wrong = files.iter().filter(|path| **path != writer && commits(&text(path)));
+    nothing(wrong.map(|path| at(path, "commits; every write goes through the writer")));
 }
 
 #[test]
@@ -296,6 +310,12 @@ fn names_engines(source: &str) -> bool {
     ENGINES.iter().any(|engine| has_word(&source, engine))
 }
 
+/// Whether a store is asked to commit, however the call is spelled or broken over lines.
+fn commits(source: &str) -> bool {
+    let code: String = without_comments(source).split_whitespace().collect();
+    [".commit(", "::commit(", ".commit_all(", "::commit_all("].iter().any(|call| code.contains(call))
+}
+
 fn unfinished(source: &str) -> Vec<String> {
     let marked = |line: &&str| UNFINISHED.iter().any(|mark| line.contains(mark));
     source.lines().filter(marked).map(|line| line.trim().to_owned()).collect()
@@ -394,6 +414,21 @@ mod planted {
         assert!(names_engines("use entourage_embedded::Options;"));
         assert!(names_engines("let store = entourage_postgres::Store::connect(url);"));
         assert!(!names_engines("// entourage_memory is elsewhere\nuse entourage_store::Store;"));
+    }
+
+    #[test]
+    fn commits_around_the_writer_are_found() {
+        for line in [
+            "let outcome = self.store.commit(write).await?;",
+            "let outcomes = service\n    .store\n    .commit_all(writes)\n    .await;",
+            "StoreExt::commit(&*store, write).await",
+            "let all = Store::commit_all(&*store, writes);",
+        ] {
+            assert!(commits(line), "{line}");
+        }
+        let fine = "// store.commit(write) is the writer's\nmod commit;\nuse super::commit::{Settled, settle};\n\
+                    let commit = self.writer.write_all(writes);\nlet done = commit.await;";
+        assert!(!commits(fine));
     }
 
     #[test]

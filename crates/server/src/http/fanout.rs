@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
-use entourage_service::{FeedStanding, LaneStanding, Pin, Service};
+use entourage_service::{FeedStatus, LaneStatus, Pin, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,7 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn standing(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
-    let FeedStanding { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_standing(&request.call)?;
+    let FeedStatus { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_status(&request.call)?;
     let lanes = lanes.iter().map(lane).collect();
     json(StatusCode::OK, StandingJson { lanes, inboxes, inbox_bytes, pulled_authors, streams })
 }
@@ -149,6 +149,6 @@ pub(super) async fn forget(State(service): State<Arc<Service>>, request: ApiRequ
     json(StatusCode::OK, ForgottenJson { id: id.as_str(), forgotten: true })
 }
 
-fn lane(lane: &LaneStanding) -> LaneJson {
+fn lane(lane: &LaneStatus) -> LaneJson {
     LaneJson { name: lane.name, depth: lane.depth, lag_seconds: lane.lag.as_secs_f64() }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Result};
-use entourage_service::{Explained, FeedPage, FeedRow, FeedTold, Limit, Service};
+use entourage_service::{Explained, FeedMessage, FeedPage, FeedRow, Limit, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -166,10 +166,10 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequ
     }))
 }
 
-fn message(told: &FeedTold) -> Result<axum::response::sse::Event> {
+fn message(told: &FeedMessage) -> Result<axum::response::sse::Event> {
     Ok(match told {
-        FeedTold::Post { cursor, row: found } => sse::message(Some(cursor), Some("post"), &row(found)?),
-        FeedTold::Resync { cursor } => sse::message(Some(cursor), Some("resync"), &ResyncJson {}),
+        FeedMessage::Post { cursor, row: found } => sse::message(Some(cursor), Some("post"), &row(found)?),
+        FeedMessage::Resync { cursor } => sse::message(Some(cursor), Some("resync"), &ResyncJson {}),
     })
 }
 

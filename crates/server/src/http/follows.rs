@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, State as EdgeState};
-use entourage_service::{Followed, Service, Unfollowed};
+use entourage_service::{Followed, Removed, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -161,10 +161,10 @@ pub(super) fn follow_reply(done: &Followed) -> (StatusCode, FollowJson<'_>) {
     (status, body)
 }
 
-pub(super) fn unfollowed(done: &Unfollowed) -> Answer {
+pub(super) fn unfollowed(done: &Removed) -> Answer {
     written(StatusCode::OK, unfollow_reply(done), &done.receipt)
 }
 
-pub(super) fn unfollow_reply(done: &Unfollowed) -> UnfollowJson {
+pub(super) fn unfollow_reply(done: &Removed) -> UnfollowJson {
     UnfollowJson { following: false, changed: done.changed }
 }

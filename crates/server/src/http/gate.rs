@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use entourage_model::{Code, Error, Result};
-use entourage_service::{Actor, Call, Caller, Credential, Service, Standing};
+use entourage_service::{Actor, Call, Caller, Credential, QuotaStatus, Service};
 
 use super::{
     openapi::{Access, Policy},
@@ -100,7 +100,7 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             response = Failure(not_audited()).into_response();
         }
     }
-    show_standing(&mut response, &gate.service.standing(&caller).await);
+    show_quotas(&mut response, &gate.service.quotas(&caller).await);
     response
 }
 
@@ -238,10 +238,10 @@ impl Drop for Entry<'_> {
 }
 
 /// As in the IETF draft on RateLimit fields, and in the older `X-RateLimit` form.
-fn show_standing(response: &mut Response, standings: &[Standing]) {
-    let Some(first) = standings.first() else { return };
+fn show_quotas(response: &mut Response, quotas: &[QuotaStatus]) {
+    let Some(first) = quotas.first() else { return };
     let seconds = |time: std::time::Duration| time.as_millis().div_ceil(1_000);
-    let list = |item: &dyn Fn(&Standing) -> String| standings.iter().map(item).collect::<Vec<_>>().join(", ");
+    let list = |item: &dyn Fn(&QuotaStatus) -> String| quotas.iter().map(item).collect::<Vec<_>>().join(", ");
     let fields = [
         (RATE_LIMIT_POLICY, list(&|s| format!("\"{}\";q={};w={}", s.name, s.limit, seconds(s.window)))),
         (RATE_LIMIT, list(&|s| format!("\"{}\";r={};t={}", s.name, s.remaining, seconds(s.reset)))),

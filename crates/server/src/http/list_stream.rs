@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use entourage_model::{Code, Error, Result};
-use entourage_service::{Service, UserRow, WholeList};
+use entourage_service::{ListStream, Service, UserRow};
 use hyper::body::{Body as HttpBody, Frame};
 
 use super::{
@@ -32,14 +32,14 @@ pub(super) fn is_asked_for(request: &ApiRequest, query: &ListQuery) -> Result<bo
     Ok(is_asked_for)
 }
 
-pub(super) fn answer(stream_guard: StreamGuard, service: Arc<Service>, list: WholeList) -> Response {
+pub(super) fn answer(stream_guard: StreamGuard, service: Arc<Service>, list: ListStream) -> Response {
     let next = Some(read(Arc::clone(&service), list));
     let mut response = Response::new(Body::new(Lines { stream_guard, service, next }));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     response
 }
 
-type Read = Pin<Box<dyn Future<Output = (WholeList, Result<Option<Vec<UserRow>>>)> + Send>>;
+type Read = Pin<Box<dyn Future<Output = (ListStream, Result<Option<Vec<UserRow>>>)> + Send>>;
 
 /// Holds one chunk of the list at most. A read error or an invalid credential aborts the response, so that no client
 /// takes a part for the whole.
@@ -49,7 +49,7 @@ struct Lines {
     next: Option<Read>,
 }
 
-fn read(service: Arc<Service>, mut list: WholeList) -> Read {
+fn read(service: Arc<Service>, mut list: ListStream) -> Read {
     Box::pin(async move {
         let rows = service.next_rows(&mut list).await;
         (list, rows)

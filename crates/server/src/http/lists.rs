@@ -99,7 +99,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([id], query) = request.list()?;
     if list_stream::is_asked_for(&request, &query)? {
-        let list = service.whole_followers(&request.call, id).await?;
+        let list = service.stream_followers(&request.call, id).await?;
         return Ok(list_stream::answer(request.uncounted_stream(), service, list));
     }
     let found = service.followers(&request.call, id, query.cursor(), query.limit()?).await?;
@@ -109,7 +109,7 @@ pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiR
 pub(super) async fn following(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([id], query) = request.list()?;
     if list_stream::is_asked_for(&request, &query)? {
-        let list = service.whole_following(&request.call, id).await?;
+        let list = service.stream_following(&request.call, id).await?;
         return Ok(list_stream::answer(request.uncounted_stream(), service, list));
     }
     let found = service.following(&request.call, id, query.cursor(), query.limit()?).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
 use entourage_model::Code;
-use entourage_service::{Notification, NotificationKind, Service, Told};
+use entourage_service::{Notification, NotificationKind, NotificationMessage, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -152,16 +152,16 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequ
     Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
-            let told = service.next_told(&mut stream).await;
+            let told = service.next_notification(&mut stream).await;
             (stream, told.map(|told| told.map(|told| [message(&told)].into())))
         }
     }))
 }
 
-fn message(told: &Told) -> axum::response::sse::Event {
+fn message(told: &NotificationMessage) -> axum::response::sse::Event {
     match told {
-        Told::Unseen(unseen) => sse::message(None, Some("unseen"), &UnseenJson { unseen: *unseen }),
-        Told::New(found) => sse::message(Some(&found.id()), Some("notification"), &notification(found)),
+        NotificationMessage::Unseen(unseen) => sse::message(None, Some("unseen"), &UnseenJson { unseen: *unseen }),
+        NotificationMessage::New(found) => sse::message(Some(&found.id()), Some("notification"), &notification(found)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The audit: in the background everybody's lists are compared with their counts, and both directions with each other.
 //! It reports and repairs nothing: the healer hears of edges, and a recount is asked for.
 
-mod look;
+mod compare;
 mod pace;
 
 use std::{
@@ -14,7 +14,7 @@ use entourage_store::{Recounted, Report, Sweep};
 use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
-use self::look::Doubt;
+use self::compare::Doubt;
 pub(crate) use self::pace::Pace;
 use crate::{Call, Service, ids::user_not_found};
 
@@ -111,7 +111,7 @@ impl Service {
     /// One pass after another, each within the interval if it can be.
     pub(crate) async fn run_audits(&self) {
         let Some(interval) = self.rules.audit_interval else { return };
-        let mut closed = self.tail.closed();
+        let mut closed = self.hub.closed();
         let mut pace = Pace::within(interval);
         let audits = async {
             tokio::time::sleep(interval / FIRST_AFTER).await;
@@ -149,7 +149,7 @@ impl Service {
 
     async fn audit_user(&self, user: &User, report: &mut AuditReport, pace: &mut Pace) -> Result<()> {
         report.users += 1;
-        let (mut doubts, edges) = self.look(user.key, pace).await?;
+        let (mut doubts, edges) = self.compare_user(user.key, pace).await?;
         report.edges += edges;
         let doubted = !doubts.is_empty();
         for _ in 1..LOOKS {
@@ -157,7 +157,7 @@ impl Service {
                 break;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
-            let (again, _) = self.look(user.key, pace).await?;
+            let (again, _) = self.compare_user(user.key, pace).await?;
             doubts = doubts.intersection(&again).cloned().collect::<BTreeSet<Doubt>>();
         }
         // Who was erased meanwhile has nothing that could be wrong.

@@ -97,7 +97,7 @@ impl Service {
         keys: &[Key],
         is_resumed: bool,
     ) -> Result<Vec<Write>> {
-        self.load_ways().await?;
+        self.load_modes().await?;
         let mut followers: HashMap<usize, u64> = HashMap::new();
         for follow in &graph.follows {
             *followers.entry(follow.target).or_default() += 1;
@@ -123,7 +123,7 @@ impl Service {
 
     async fn commit_chunks(&self, writes: Vec<Write>) -> Result<()> {
         for chunk in writes.chunks(CHUNK) {
-            for result in self.store.commit_all(chunk.to_vec()).await {
+            for result in self.writer.write_all(chunk.to_vec()).await {
                 match result {
                     Ok(_) => {}
                     // What an earlier load had done, and somebody blocked since.

@@ -23,7 +23,7 @@ const OFFSET_EVENTS: u64 = 10_000;
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 const OFFSET: &[u8] = b"offset";
 /// How long a read waits for a write of another server that its token names.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 const MEASURE: Duration = Duration::from_secs(1);
 /// So many measures between two sweeps: a sweep looks at every inbox.
 const SWEEP_EVERY: u64 = 10;
@@ -55,7 +55,7 @@ impl Service {
     }
 
     async fn run_consumer(&self) {
-        let mut closed = self.tail.closed();
+        let mut closed = self.hub.closed();
         let mut position = None;
         self.feed.is_running.send_replace(true);
         *self.feed.caught_up.lock() = Some(Instant::now());
@@ -79,7 +79,7 @@ impl Service {
     }
 
     async fn run_sweeps(&self) {
-        let mut closed = self.tail.closed();
+        let mut closed = self.hub.closed();
         for round in 0_u64.. {
             tokio::select! {
                 () = tokio::time::sleep(MEASURE) => {}
@@ -104,7 +104,7 @@ impl Service {
             None => {
                 // What others write from here on is heard of; what was kept before may lack some of it.
                 let now = self.store.last_events().await?;
-                self.read_ways().await?;
+                self.read_modes().await?;
                 let at = if self.feed.is_alone {
                     self.resume_deliveries().await?;
                     self.first_position(now).await?
@@ -211,7 +211,7 @@ impl Service {
         tracing::warn!("feeds were behind the log's retention; inboxes are built anew");
         position.at = self.store.last_events().await?;
         position.is_unsaved = true;
-        self.read_ways().await?;
+        self.read_modes().await?;
         self.feed.timelines.forget(None);
         self.feed.inboxes.clear(None).await?;
         self.feed.live.resync_all(&position.at);
@@ -262,7 +262,7 @@ impl Service {
             }
             EventBody::Record { space: Space::Fanout, id, .. } => {
                 if let Some(author) = id.key() {
-                    self.reload_way(author, event.version).await?;
+                    self.reload_mode(author, event.version).await?;
                 }
             }
             EventBody::User { key, after: None, .. } => {
@@ -296,7 +296,7 @@ impl Service {
         if !pushed {
             return Ok(false);
         }
-        let (followers, mut closed) = (self.followers_of(author).await?, self.tail.closed());
+        let (followers, mut closed) = (self.followers_of(author).await?, self.hub.closed());
         // The log keeps what does not fit here.
         while self.feed.queue.is_full() && !*closed.borrow_and_update() {
             tokio::time::sleep(FULL_PAUSE).await;
@@ -308,7 +308,7 @@ impl Service {
 
     /// A read that carries a token of another server's write waits until that is known here, or says that it is not.
     pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
-        let Some(token) = self.token(call)? else { return Ok(()) };
+        let Some(token) = self.writer.read_token(call)? else { return Ok(()) };
         let mut covered = self.feed.covered.subscribe();
         // Of other lineages the store has said that nothing of them is lost.
         let has = |covered: &Watermark, wanted: &Watermark| {
@@ -322,7 +322,7 @@ impl Service {
             return Ok(());
         }
         self.feed.posted.notify_one();
-        match tokio::time::timeout(PATIENCE, covered.wait_for(is_covered)).await {
+        match tokio::time::timeout(CATCH_UP_TIMEOUT, covered.wait_for(is_covered)).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(Error::new(Code::Stale, "this server's feeds have not seen the write that the token comes from")),
         }

@@ -93,7 +93,7 @@ impl Service {
             // Said by its own commit, wherever it stands by now.
             Some(Verdict::Shown) if !pushed => Because::Pulled,
             Some(Verdict::Shown) if is_inside => Because::Pushed,
-            Some(Verdict::Shown) if self.feed.ways.is_pulled(author.key) => Because::Pulled,
+            Some(Verdict::Shown) if self.feed.modes.is_pulled(author.key) => Because::Pulled,
             Some(Verdict::Shown) if queued_behind.is_some() => Because::Queued,
             Some(Verdict::Shown) if floor.is_some_and(|floor| post <= floor) => Because::BelowFloor,
             // It is filled in with the next read.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use entourage_model::{Condition, Counts, Error, Key, List, Operation, Place, RecordId, Result, Space, Version, Write};
+use entourage_model::{Condition, Counts, Error, Key, List, Operation, Place, RecordId, Result, Space, Version};
 use entourage_store::{Covered, StoreExt as _, Whose};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ struct Mark {
 impl Service {
     /// Delivers what waits in one lane until the server stops.
     pub(super) async fn run_lane(&self, lane: Lane) {
-        let mut closed = self.tail.closed();
+        let mut closed = self.hub.closed();
         loop {
             tokio::select! {
                 () = self.feed.queue.woken(lane) => {}
@@ -149,7 +149,7 @@ impl Service {
             condition: Condition::Any,
             cap: None,
         };
-        self.store.commit(Write::from(operation)).await.map(|_| ())
+        self.writer.write_one(operation).await.map(drop)
     }
 
     /// Goes on with what a stop interrupted.

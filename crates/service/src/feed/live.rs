@@ -28,7 +28,7 @@ const TOLD_AT_ONCE: usize = 16;
 
 /// What a stream says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FeedTold {
+pub enum FeedMessage {
     /// A post, and where to go on after it.
     Post { cursor: String, row: Box<FeedRow> },
     /// Something was left out: read the feed anew, and go on from here.
@@ -142,7 +142,7 @@ pub struct FeedStream {
     missed: Option<(EventPositions, EventPositions)>,
     /// Posts that were not yet looked up.
     waiting: VecDeque<(EventPositions, Entry)>,
-    ready: VecDeque<FeedTold>,
+    ready: VecDeque<FeedMessage>,
 }
 
 /// A new post of an event. What a file brought is no news.
@@ -170,8 +170,8 @@ impl Service {
         let listener = Arc::new(Listener { begins_after, waiting: Mutex::default(), filled: Notify::new() });
         self.feed.live.listeners.lock().entry(user.key).or_default().push(Arc::clone(&listener));
         let listening =
-            Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.tail.closed() };
-        let (mut is_reading, mut closed) = (self.feed.is_reading.subscribe(), self.tail.closed());
+            Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.hub.closed() };
+        let (mut is_reading, mut closed) = (self.feed.is_reading.subscribe(), self.hub.closed());
         tokio::select! {
             _ = is_reading.wait_for(|is_reading| *is_reading) => {}
             _ = closed.wait_for(|closed| *closed) => {}
@@ -184,7 +184,7 @@ impl Service {
         let mut stream = FeedStream { user, created, listening, told: now.clone(), missed, waiting, ready };
         match last {
             Some(last) if now.beyond(&last) > RESUME_EVENTS_MAX => {
-                stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(now) });
+                stream.ready.push_back(FeedMessage::Resync { cursor: self.viewer_cursor(now) });
             }
             Some(last) if !last.has_all_of(&now) => stream.missed = Some((last, now)),
             _ => {}
@@ -196,7 +196,7 @@ impl Service {
     async fn read_missed(&self, stream: &mut FeedStream, mut from: EventPositions, to: EventPositions) -> Result<()> {
         let events = match self.store.events_between(&from, &to, MISSED_AT_ONCE).await {
             Err(error) if error.code() == Code::EventsExpired => {
-                stream.ready.push_back(FeedTold::Resync { cursor: self.viewer_cursor(to) });
+                stream.ready.push_back(FeedMessage::Resync { cursor: self.viewer_cursor(to) });
                 return Ok(());
             }
             other => other?,
@@ -210,7 +210,7 @@ impl Service {
     }
 
     /// Those of the posts that the reader's feed has now.
-    async fn rows_to_tell(&self, reader: Key, posts: Vec<(EventPositions, Entry)>) -> Result<VecDeque<FeedTold>> {
+    async fn rows_to_tell(&self, reader: Key, posts: Vec<(EventPositions, Entry)>) -> Result<VecDeque<FeedMessage>> {
         let entries: Vec<Entry> = posts.iter().map(|(_, entry)| *entry).collect();
         let mut judged = HashMap::new();
         self.judge(reader, &entries, &mut judged).await?;
@@ -219,13 +219,13 @@ impl Service {
         let entries: Vec<Entry> = shown.iter().map(|(_, entry)| *entry).collect();
         let rows = self.feed_posts(&entries).await?;
         let told = shown.into_iter().zip(rows).filter_map(|((read_to, _), row)| {
-            Some(FeedTold::Post { cursor: self.viewer_cursor(read_to), row: Box::new(row?) })
+            Some(FeedMessage::Post { cursor: self.viewer_cursor(read_to), row: Box::new(row?) })
         });
         Ok(told.collect())
     }
 
     /// Waits for the next post; `None` when the server stops or the user is gone.
-    pub async fn next_feed(&self, stream: &mut FeedStream) -> Result<Option<FeedTold>> {
+    pub async fn next_feed(&self, stream: &mut FeedStream) -> Result<Option<FeedMessage>> {
         loop {
             if let Some(told) = stream.ready.pop_front() {
                 return Ok(Some(told));
@@ -254,7 +254,7 @@ impl Service {
                     true => stream.told.advance_to(&left_out),
                     false => stream.told = left_out,
                 }
-                return Ok(Some(FeedTold::Resync { cursor: self.viewer_cursor(stream.told.clone()) }));
+                return Ok(Some(FeedMessage::Resync { cursor: self.viewer_cursor(stream.told.clone()) }));
             }
             for Posted { partition, read_to, entry } in posts {
                 let is_told = stream.told.has(partition, read_to.offset(partition));

@@ -9,12 +9,12 @@ mod inbox;
 mod inboxes;
 mod live;
 mod merge;
+mod push_pull;
 mod queue;
 mod range;
 mod read;
 mod timelines;
 mod upkeep;
-mod ways;
 
 use std::{
     sync::{
@@ -27,7 +27,6 @@ use std::{
 use entourage_model::{
     Change, Key, Kind, Millis, Outcome, Post, RecordChange, Result, Sequence, Space, State, Watermark,
 };
-use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -35,20 +34,18 @@ pub use self::{
     explain::{Because, Explained},
     inbox::Entry,
     inboxes::{Inboxes, Slice, Ticket},
-    live::{FeedStream, FeedTold},
+    live::{FeedMessage, FeedStream},
+    push_pull::Pin,
     range::{FeedPost, FeedWindowed},
     read::{FeedPage, FeedRow},
-    upkeep::{FeedStanding, LaneStanding},
-    ways::Pin,
+    upkeep::{FeedStatus, LaneStatus},
 };
-use self::{inboxes::InMemory, live::Live, queue::Queue, timelines::Timelines, ways::Ways};
+use self::{inboxes::InMemory, live::Live, push_pull::Modes, queue::Queue, timelines::Timelines};
 
 /// How many authors' newest posts are in memory.
 const AUTHORS_KEPT: usize = 200_000;
 /// For how long what is in memory counts without news of what others wrote.
 const TRUSTED_FOR: Duration = Duration::from_secs(2);
-/// Of how many authors the number of followers is remembered.
-const EXPECTED_MAX: usize = 100_000;
 
 /// What an operator can set about feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +79,13 @@ impl Default for FeedRules {
 pub(crate) struct Feed {
     inboxes: Arc<dyn Inboxes>,
     timelines: Timelines,
-    ways: Ways,
+    modes: Modes,
     queue: Queue,
     live: Live,
     /// There is a post to look for in the log.
     posted: Notify,
     /// Where in the log the first post is that was written here and not read there yet.
     unread: Mutex<Option<Sequence>>,
-    /// How many followers those have who posted lately.
-    expected: Mutex<HashMap<Key, u64>>,
     /// Whether somebody means to read the log.
     is_running: watch::Sender<bool>,
     /// Whether the log is read: what is written from then on is told.
@@ -111,12 +106,11 @@ impl Feed {
         Self {
             inboxes: Arc::new(InMemory::new(rules.inbox_cap, rules.inbox_budget_bytes)),
             timelines: Timelines::new(AUTHORS_KEPT),
-            ways: Ways::default(),
+            modes: Modes::default(),
             queue: Queue::default(),
             live: Live::default(),
             posted: Notify::new(),
             unread: Mutex::new(None),
-            expected: Mutex::default(),
             is_running: watch::Sender::new(false),
             is_reading: watch::Sender::new(false),
             caught_up: Mutex::new(None),
@@ -153,8 +147,9 @@ impl Feed {
         Self { inboxes, ..self }
     }
 
-    /// Every outcome of this process passes here before anybody hears of it.
-    pub(crate) fn saw(&self, outcome: &Outcome) {
+    /// Called with every outcome of this process before its caller has it. `audience` is how many followers the author of
+    /// a post has, where somebody has counted them.
+    pub(crate) fn saw(&self, outcome: &Outcome, audience: Option<u64>) {
         for change in &outcome.changes {
             match change {
                 Change::Edge(edge) => {
@@ -163,10 +158,10 @@ impl Feed {
                         self.inboxes.follows(edge.follower, edge.target);
                     }
                 }
-                Change::Record(record) if record.space == Space::Post => self.saw_post(outcome, record),
+                Change::Record(record) if record.space == Space::Post => self.saw_post(outcome, record, audience),
                 Change::Record(record) if record.space == Space::Fanout && record.after.is_none() => {
                     if let Some(author) = record.id.key() {
-                        self.ways.set(author, outcome.version, None);
+                        self.modes.set(author, outcome.version, None);
                     }
                 }
                 Change::User(user) if user.after.is_none() => self.timelines.forget(Some(user.key)),
@@ -175,21 +170,12 @@ impl Feed {
         }
     }
 
-    /// Somebody with so many followers is about to post.
-    pub(crate) fn expect(&self, author: Key, followers: u64) {
-        let mut expected = self.expected.lock();
-        if expected.len() >= EXPECTED_MAX {
-            expected.clear();
-        }
-        expected.insert(author, followers);
-    }
-
     /// Somebody asks for something.
     pub(crate) fn seen(&self, reader: Key, now: Millis) {
         self.inboxes.seen(reader, now);
     }
 
-    fn saw_post(&self, outcome: &Outcome, record: &RecordChange) {
+    fn saw_post(&self, outcome: &Outcome, record: &RecordChange, audience: Option<u64>) {
         let Some(post) = record.id.version() else { return };
         match (&record.before, &record.after) {
             (None, Some(value)) if Post::is_imported(value) => {
@@ -200,8 +186,8 @@ impl Feed {
                 self.timelines.posted(record.owner, post);
                 let before = Sequence(outcome.watermark.sequence().0.saturating_sub(outcome.changes.len() as u64));
                 if Post::decode(value).is_ok_and(|post| post.pushed) {
-                    // Whoever is not expected is taken for a large one, behind whom no small one waits.
-                    let followers = self.expected.lock().get(&record.owner).copied().unwrap_or(u64::MAX);
+                    // An author without a count is taken for a large one: no small one waits behind it.
+                    let followers = audience.unwrap_or(u64::MAX);
                     self.queue.put(record.owner, post, followers, self.is_alone.then_some(before));
                 }
                 let mut unread = self.unread.lock();

@@ -1,11 +1,14 @@
 //! Posts on their way into inboxes: by author, in lanes by the author's size, so that small ones never wait behind
-//! large ones. What is here is part of every feed it belongs to, delivered or not.
+//! large ones. What is here is part of every feed it belongs to, delivered or not. A read looks at the authors it is
+//! about and at no others.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use entourage_model::{Key, Millis, Place, Sequence, Version, Watermark};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use super::Entry;
 
 /// How many posts wait at most. Whoever posts while so many do is pulled instead.
 const POSTS_MAX: usize = 50_000;
@@ -54,8 +57,8 @@ pub(super) struct Delivery {
 #[derive(Debug)]
 struct Author {
     lane: Lane,
-    waiting: Vec<Version>,
-    running: Vec<Version>,
+    waiting: BTreeSet<Version>,
+    running: BTreeSet<Version>,
     /// What was begun: the first delivery goes on with it.
     begun: Option<Begun>,
 }
@@ -107,11 +110,11 @@ impl Queue {
         let is_queued = state.authors.contains_key(&author);
         let known = state.authors.entry(author).or_insert_with(|| Author {
             lane,
-            waiting: Vec::new(),
-            running: Vec::new(),
+            waiting: BTreeSet::new(),
+            running: BTreeSet::new(),
             begun: None,
         });
-        known.waiting.push(post);
+        known.waiting.insert(post);
         let lane = known.lane;
         if !is_queued {
             state.lanes[lane as usize].push_back(author);
@@ -151,9 +154,12 @@ impl Queue {
                 known.waiting.retain(|post| !begun.posts.contains(post));
                 begun
             }
-            None => Begun { posts: std::mem::take(&mut known.waiting), after: None, up_to: None },
+            None => {
+                let posts = std::mem::take(&mut known.waiting).into_iter().collect();
+                Begun { posts, after: None, up_to: None }
+            }
         };
-        known.running.clone_from(&posts);
+        known.running = posts.iter().copied().collect();
         Some(Delivery { author, posts, after, up_to })
     }
 
@@ -162,7 +168,7 @@ impl Queue {
         let mut state = self.state.lock();
         let Some(mut known) = state.authors.remove(&author) else { return };
         state.posts = state.posts.saturating_sub(known.running.len());
-        for post in known.running.drain(..) {
+        for post in std::mem::take(&mut known.running) {
             state.told_after.remove(&post);
             state.finished.insert(post, now);
             state.finished_in_order.push_back(post);
@@ -179,8 +185,7 @@ impl Queue {
     pub(super) fn put_back(&self, author: Key) {
         let mut state = self.state.lock();
         let Some(mut known) = state.authors.remove(&author) else { return };
-        let running = std::mem::take(&mut known.running);
-        known.waiting.splice(0..0, running);
+        known.waiting.append(&mut known.running);
         state.requeue(author, known);
     }
 
@@ -188,11 +193,25 @@ impl Queue {
         self.wake[lane as usize].notified().await;
     }
 
-    /// Everything that is not known to have arrived, by author.
-    pub(super) fn waiting(&self) -> HashMap<Key, Vec<Version>> {
+    /// The authors whose posts are on their way, unless they are more than `max`.
+    pub(super) fn authors(&self, max: usize) -> Option<Vec<Key>> {
         let state = self.state.lock();
-        let all = |author: &Author| author.running.iter().chain(&author.waiting).copied().collect();
-        state.authors.iter().map(|(key, author)| (*key, all(author))).collect()
+        (state.authors.len() <= max).then(|| state.authors.keys().copied().collect())
+    }
+
+    pub(super) fn has_posts_of(&self, author: Key) -> bool {
+        self.state.lock().authors.contains_key(&author)
+    }
+
+    /// The posts of these authors below an id that are not known to have arrived.
+    pub(super) fn posts_of(&self, authors: &[Key], below: Version) -> Vec<Entry> {
+        let state = self.state.lock();
+        let known = authors.iter().filter_map(|author| Some((*author, state.authors.get(author)?)));
+        let posts = known.flat_map(|(author, known)| {
+            let posts = known.running.range(..below).chain(known.waiting.range(..below));
+            posts.map(move |post| Entry { post: *post, author })
+        });
+        posts.collect()
     }
 
     /// Every post that the log tells of up to here has arrived; `None` when all have.
@@ -264,6 +283,23 @@ mod tests {
         delivery.into_iter().flat_map(|delivery| delivery.posts).map(Version::bits).collect()
     }
 
+    fn waiting(queue: &Queue, authors: &[Key]) -> Vec<u64> {
+        queue.posts_of(authors, Version::MAX).iter().map(|entry| entry.post.bits()).collect()
+    }
+
+    #[test]
+    fn posts_are_found_by_their_author() {
+        let queue = Queue::default();
+        for number in 1..=30 {
+            queue.put(Key(number % 3), version(number as u64), 10, None);
+        }
+        assert_eq!(waiting(&queue, &[Key(1)]), [1, 4, 7, 10, 13, 16, 19, 22, 25, 28]);
+        let below = queue.posts_of(&[Key(2), Key(9)], version(8));
+        assert_eq!(below, [2, 5].map(|post| Entry { post: version(post), author: Key(2) }));
+        assert_eq!(queue.authors(2), None);
+        assert_eq!(queue.authors(3).map(|authors| authors.len()), Some(3));
+    }
+
     #[test]
     fn posts_of_one_author_travel_together_and_each_once() {
         let queue = Queue::default();
@@ -272,7 +308,7 @@ mod tests {
         assert_eq!(posts(queue.take(Lane::Small)), [1, 2]);
         assert!(queue.put(AUTHOR, version(3), 10, None));
         assert_eq!(queue.take(Lane::Small), None, "one delivery of an author at a time");
-        assert_eq!(queue.waiting()[&AUTHOR], [1, 2, 3].map(version));
+        assert_eq!(waiting(&queue, &[AUTHOR]), [1, 2, 3]);
         queue.finish(AUTHOR, Millis::from_since_2000(9));
         assert_eq!(queue.finished_at(version(2)), Some(Millis::from_since_2000(9)));
         assert!(!queue.put(AUTHOR, version(1), 10, None), "what has arrived does not travel again");
@@ -280,7 +316,7 @@ mod tests {
         queue.put_back(AUTHOR);
         assert_eq!(posts(queue.take(Lane::Small)), [3]);
         queue.finish(AUTHOR, Millis::default());
-        assert!(queue.waiting().is_empty());
+        assert!(!queue.has_posts_of(AUTHOR) && waiting(&queue, &[AUTHOR]).is_empty());
     }
 
     #[test]

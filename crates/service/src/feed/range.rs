@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use entourage_model::{Code, ExternalId, Millis, Result, UserId, Version};
 
-use super::read::{Circle, PATIENCE};
+use super::read::{Circle, PAGE_TIMEOUT};
 use crate::{Call, Service, Window};
 
 /// How many posts are looked up at once.
@@ -34,7 +34,7 @@ impl Service {
     pub async fn feed_window(&self, call: &Call, id: &UserId, window: Window) -> Result<FeedWindowed> {
         let reader = self.reader(call, id).await?;
         let below = window.newest.map_or(Version::MAX, |newest| Version::of_millis(newest.plus(1)));
-        let mut walk = self.walk(reader.key, &Circle::Everybody, below, Instant::now() + PATIENCE).await?;
+        let mut walk = self.walk(reader.key, &Circle::Everybody, below, Instant::now() + PAGE_TIMEOUT).await?;
         let (mut skip, mut posts, mut more) = (window.skip, Vec::new(), false);
         'reading: loop {
             // One more than is taken tells whether there is more.

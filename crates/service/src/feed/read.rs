@@ -20,9 +20,11 @@ const CHUNK: usize = 1_000;
 /// More authors than these are not asked for one page; it is a partial one then.
 const AUTHORS_MAX: usize = 20_000;
 /// How long one page takes at most before it is a partial one.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many entries of an inbox are read at first.
 const HEAD: usize = 64;
+/// So many authors are asked for one by one rather than looked for in the list of a reader who follows fewer.
+const FEW: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedRow {
@@ -95,7 +97,7 @@ impl Service {
         call.may_change(id)?;
         self.catch_up(call, Whose::NOBODY).await?;
         self.catch_up_feed(call).await?;
-        self.load_ways().await?;
+        self.load_modes().await?;
         if self.rules.auto_create {
             let key = self.own_keys(&[id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
             self.create_missing(key, id).await?;
@@ -137,7 +139,7 @@ impl Service {
         wanted: usize,
     ) -> Result<FeedRows> {
         let began = Instant::now();
-        let mut walk = self.walk(reader, circle, below, began + PATIENCE).await?;
+        let mut walk = self.walk(reader, circle, below, began + PAGE_TIMEOUT).await?;
         let rows = self.walk_rows(&mut walk, wanted).await?;
         metrics::histogram!("entourage_feed_page_seconds").record(began.elapsed().as_secs_f64());
         Ok(FeedRows { rows, is_partial: walk.merge.is_partial, went_on_from: walk.went_on_from })
@@ -343,8 +345,8 @@ impl Service {
         let (floor, judged) = (Version::ZERO, HashMap::new());
         let (generation, went_on_from) = (None, None);
         let mut walk = Walk { reader, merge, floor, last: below, deadline, generation, judged, went_on_from };
-        let followed = self.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
-        let is_pulled = self.rules.feed.pull_above_following.is_some_and(|bound| followed > bound);
+        let following = self.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
+        let is_pulled = self.rules.feed.pull_above_following.is_some_and(|bound| following > bound);
         match circle {
             Circle::Members(members) => {
                 let mut authors: Vec<Key> = members.iter().copied().collect();
@@ -356,7 +358,7 @@ impl Service {
                 self.feed.inboxes.clear(Some(reader)).await?;
                 self.pull_everybody(&mut walk).await?;
             }
-            Circle::Everybody => self.open_inbox(&mut walk).await?,
+            Circle::Everybody => self.open_inbox(&mut walk, following).await?,
         }
         Ok(walk)
     }
@@ -404,10 +406,10 @@ impl Service {
         Ok(false)
     }
 
-    async fn open_inbox(&self, walk: &mut Walk) -> Result<()> {
+    async fn open_inbox(&self, walk: &mut Walk, following: u64) -> Result<()> {
         let (reader, now) = (walk.reader, self.clock.now());
         // Before the inbox: what leaves the queue after this look is in the inbox when that is read.
-        let waiting = self.feed.queue.waiting();
+        let waiting = self.waiting_for(reader, following, walk.last).await?;
         let mut slice = self.feed.inboxes.read(reader, walk.last, HEAD).await?;
         if slice.is_none() {
             metrics::counter!("entourage_inboxes_rebuilt_total").increment(1);
@@ -435,25 +437,33 @@ impl Service {
         self.keep_shown(reader, &mut authors).await?;
         authors.extend(self.rules.feed.own_posts.then_some(reader));
         self.add_authors(&mut walk.merge, &authors, Some(walk.deadline)).await?;
-        let followed = self.follows_among(reader, waiting.keys().copied().collect()).await?;
-        let waiting = followed.iter().flat_map(|author| {
-            let posts = waiting.get(author).into_iter().flatten();
-            posts.map(|post| Entry { post: *post, author: *author })
-        });
-        walk.merge.add_entries(waiting.collect());
+        walk.merge.add_entries(waiting);
         Ok(())
+    }
+
+    /// Posts on their way to the reader, who follows about so many. What waits for others costs nothing.
+    async fn waiting_for(&self, reader: Key, following: u64, below: Version) -> Result<Vec<Entry>> {
+        let queue = &self.feed.queue;
+        let few = queue.authors(FEW.max(following as usize));
+        let authors = self.follows_in(reader, few, |author| queue.has_posts_of(author)).await?;
+        Ok(queue.posts_of(&authors, below))
     }
 
     /// Those with pulled posts among whom the reader follows.
     pub(super) async fn pulled_of(&self, reader: Key) -> Result<Vec<Key>> {
-        let pulled = self.feed.ways.pulled();
-        if pulled.len() <= CHUNK {
-            return self.follows_among(reader, pulled).await;
+        let modes = &self.feed.modes;
+        self.follows_in(reader, modes.pulled(CHUNK), |author| modes.is_pulled(author)).await
+    }
+
+    /// Whom the reader follows of a set of authors, looked up from the shorter side: `few` is all of them where they are
+    /// few, and `has` says whether somebody is one of them.
+    async fn follows_in(&self, reader: Key, few: Option<Vec<Key>>, has: impl Fn(Key) -> bool) -> Result<Vec<Key>> {
+        if let Some(authors) = few {
+            return self.follows_among(reader, authors).await;
         }
-        // From the shorter side.
         let mut authors = Vec::new();
         self.followed(reader, &mut authors).await?;
-        authors.retain(|author| self.feed.ways.is_pulled(*author));
+        authors.retain(|author| has(*author));
         Ok(authors)
     }
 

@@ -8,11 +8,11 @@ use super::queue::Lane;
 use crate::{Call, Service};
 
 /// How long a rebuild that was asked for may take.
-const REBUILD_PATIENCE: Duration = Duration::from_secs(10);
+const REBUILD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a lane of the fan-out stands.
+/// The state of one lane of the fan-out.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LaneStanding {
+pub struct LaneStatus {
     pub name: &'static str,
     /// Posts that wait or are being delivered.
     pub depth: u64,
@@ -21,8 +21,8 @@ pub struct LaneStanding {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct FeedStanding {
-    pub lanes: Vec<LaneStanding>,
+pub struct FeedStatus {
+    pub lanes: Vec<LaneStatus>,
     pub inboxes: u64,
     pub inbox_bytes: u64,
     /// Authors whose posts are, or were, pulled.
@@ -31,25 +31,25 @@ pub struct FeedStanding {
 }
 
 impl Service {
-    /// How fan-out and inboxes stand.
-    pub fn feed_standing(&self, call: &Call) -> Result<FeedStanding> {
+    /// The state of fan-out and inboxes.
+    pub fn feed_status(&self, call: &Call) -> Result<FeedStatus> {
         call.must_be_admin()?;
         let (inboxes, inbox_bytes) = self.feed.inboxes.size();
-        Ok(FeedStanding {
+        Ok(FeedStatus {
             lanes: self.lanes(),
             inboxes,
             inbox_bytes,
-            pulled_authors: self.feed.ways.pulled_count() as u64,
+            pulled_authors: self.feed.modes.pulled_count() as u64,
             streams: self.feed.live.streams() as u64,
         })
     }
 
-    fn lanes(&self) -> Vec<LaneStanding> {
+    fn lanes(&self) -> Vec<LaneStatus> {
         let now = self.clock.now().since_2000();
         let lane = |lane: Lane| {
             let (depth, oldest) = self.feed.queue.depth(lane);
             let lag = oldest.map_or(0, |oldest| now.saturating_sub(oldest.millis().since_2000()));
-            LaneStanding { name: lane.as_str(), depth, lag: Duration::from_millis(lag) }
+            LaneStatus { name: lane.as_str(), depth, lag: Duration::from_millis(lag) }
         };
         Lane::ALL.map(lane).into()
     }
@@ -71,11 +71,11 @@ impl Service {
     /// Makes a user's inbox anew from posts and edges.
     pub async fn rebuild_feed(&self, call: &Call, id: &UserId) -> Result<()> {
         call.must_be_admin()?;
-        self.load_ways().await?;
+        self.load_modes().await?;
         let reader = self.stored_user(id).await?.key;
         self.feed.inboxes.clear(Some(reader)).await?;
         self.feed.timelines.forget(None);
-        self.rebuild(reader, Instant::now() + REBUILD_PATIENCE).await
+        self.rebuild(reader, Instant::now() + REBUILD_TIMEOUT).await
     }
 
     /// Forgets a user's inbox, or everybody's; whoever reads next has it built anew.

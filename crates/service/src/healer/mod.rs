@@ -79,7 +79,7 @@ impl Service {
     }
 
     async fn heal_user(&self, maintenance: &dyn Maintenance, user: &User, done: &mut EdgesHealed) -> Result<()> {
-        let (doubts, edges) = self.look(user.key, &mut Pace::unlimited()).await?;
+        let (doubts, edges) = self.compare_user(user.key, &mut Pace::unlimited()).await?;
         let doubted: Vec<EdgeName> = doubts.iter().filter_map(|doubt| doubt.edge()).collect();
         let Healed { mended, unclear, .. } = self.mend(maintenance, &doubted).await?;
         done.users += 1;
@@ -94,7 +94,7 @@ impl Service {
         let Some(maintenance) = self.maintenance.as_deref().filter(|maintenance| maintenance.has_mirrors()) else {
             return;
         };
-        let mut closed = self.tail.closed();
+        let mut closed = self.hub.closed();
         let mut watch = Watch::default();
         let rounds = async {
             loop {
@@ -158,6 +158,6 @@ fn say(healed: &Healed) {
     }
     let unnamed = healed.mended.len().saturating_sub(NAMED_MAX) + healed.unclear.len().saturating_sub(NAMED_MAX);
     if unnamed > 0 {
-        tracing::warn!(edges = unnamed, "and so it was with others");
+        tracing::warn!(edges = unnamed, "more edges differed than are named here");
     }
 }

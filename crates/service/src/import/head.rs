@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use super::{
     Format,
-    lines::{Line, Lines, Stand},
+    lines::{FilePosition, Line, Lines},
 };
 
 const MARKS: [u8; 2] = [b'#', b'%'];
@@ -25,7 +25,7 @@ pub(super) struct HeadLine {
     text: Vec<u8>,
     is_whole: bool,
     /// Behind it.
-    pub(super) stand: Stand,
+    pub(super) stand: FilePosition,
 }
 
 impl HeadLine {

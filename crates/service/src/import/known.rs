@@ -12,7 +12,7 @@ use crate::Service;
 const KNOWN_MAX: usize = 2_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Presence {
     Exists,
     Unknown,
     /// The key is another id's.
@@ -23,11 +23,11 @@ pub(super) enum Standing {
 pub(super) struct Known(HashMap<Key, u64>);
 
 impl Known {
-    pub(super) fn standing(&self, person: &Person) -> Standing {
+    pub(super) fn presence(&self, person: &Person) -> Presence {
         match self.0.get(&person.key) {
-            None => Standing::Unknown,
-            Some(mark) if *mark == person.mark() => Standing::Exists,
-            Some(_) => Standing::Taken,
+            None => Presence::Unknown,
+            Some(mark) if *mark == person.mark() => Presence::Exists,
+            Some(_) => Presence::Taken,
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Line<'a> {
 
 /// Where reading stands: after a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stand {
+pub(super) struct FilePosition {
     /// Bytes of the text, after unpacking.
     pub(super) offset: u64,
     /// The number of the last line that was read; the first is 1.
@@ -28,16 +28,16 @@ pub(super) struct Lines<R> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    stand: Stand,
+    stand: FilePosition,
 }
 
 impl<R: Read> Lines<R> {
     /// `input` stands at `stand`.
-    pub(super) fn new(input: R, stand: Stand) -> Self {
+    pub(super) fn new(input: R, stand: FilePosition) -> Self {
         Self { input, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, stand }
     }
 
-    pub(super) fn stand(&self) -> Stand {
+    pub(super) fn stand(&self) -> FilePosition {
         self.stand
     }
 
@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    fn all(text: &[u8], step: usize) -> Vec<(bool, Vec<u8>, Stand)> {
-        let mut lines = Lines::new(Drops(text, step), Stand::default());
+    fn all(text: &[u8], step: usize) -> Vec<(bool, Vec<u8>, FilePosition)> {
+        let mut lines = Lines::new(Drops(text, step), FilePosition::default());
         let mut found = Vec::new();
         while let Some(line) = lines.read().unwrap() {
             let (whole, text) = match line {
@@ -172,7 +172,7 @@ mod tests {
         let found: Vec<_> =
             whole.iter().map(|(is_whole, text, _)| (*is_whole, std::str::from_utf8(text).unwrap())).collect();
         assert_eq!(found, wanted);
-        assert_eq!(whole.last().unwrap().2, Stand { offset: text.len() as u64, line: 7 });
+        assert_eq!(whole.last().unwrap().2, FilePosition { offset: text.len() as u64, line: 7 });
         for step in [1_000, 65_535, 65_536, 65_537, 524_288] {
             assert_eq!(all(text.as_bytes(), step), whole, "{step}");
         }

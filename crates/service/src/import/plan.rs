@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     groups::Groups,
-    known::{Known, Standing},
+    known::{Known, Presence},
     limits,
     person::Person,
     read::Chunk,
@@ -79,7 +79,7 @@ impl Planner {
         draft.steps.reserve(chunk.rows.len() * 2);
         self.resumed.pass(chunk.rows.len() as u64);
         for (index, row) in chunk.rows.iter().enumerate() {
-            let taken = row.entry.people().any(|person| self.known.standing(person) == Standing::Taken);
+            let taken = row.entry.people().any(|person| self.known.presence(person) == Presence::Taken);
             let refused = match () {
                 () if row.entry.is_to_self() => Some(row.entry.self_reason()),
                 () if taken => Some(Reason::Refused(Code::IdTaken)),
@@ -111,7 +111,7 @@ impl Planner {
             if self.create_users && self.resumed.take_added(person.key) {
                 self.known.add(person);
                 draft.done.users_added += 1;
-            } else if self.create_users && self.known.standing(person) == Standing::Unknown {
+            } else if self.create_users && self.known.presence(person) == Presence::Unknown {
                 self.known.add(person);
                 draft.steps.push(Step::AddUser);
                 draft.writes.push(put(person, &UserPatch::default(), Overwrite::Keep));

@@ -15,7 +15,7 @@ use super::{
     Form, Source,
     dialect::Dialect,
     head::Head,
-    lines::{Line, Lines, Stand},
+    lines::{FilePosition, Line, Lines},
     parse::Parser,
     row::{Entry, Reason, Reject, Row},
     time::Times,
@@ -38,13 +38,13 @@ pub(super) struct Chunk {
     /// Lines with content.
     pub(super) lines: u64,
     /// After its last line.
-    pub(super) end: Stand,
+    pub(super) end: FilePosition,
 }
 
 impl Chunk {
     fn new() -> Self {
         let text = Vec::with_capacity(CHUNK_ROWS * 32);
-        Self { rows: Vec::with_capacity(CHUNK_ROWS), rejects: Vec::new(), text, lines: 0, end: Stand::default() }
+        Self { rows: Vec::with_capacity(CHUNK_ROWS), rejects: Vec::new(), text, lines: 0, end: FilePosition::default() }
     }
 
     fn is_full(&self) -> bool {
@@ -138,7 +138,7 @@ impl Chunks {
 pub(super) struct Reading {
     pub(super) source: Source,
     pub(super) form: Form,
-    pub(super) from: Stand,
+    pub(super) from: FilePosition,
     pub(super) keys: KeyHasher,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) read: Arc<AtomicU64>,
@@ -155,7 +155,7 @@ impl Reading {
 
     fn read_all(&self, chunks: &mpsc::Sender<Result<Chunk>>) -> Result<()> {
         let failed = |error: io::Error| unreadable(&self.source, &error);
-        let mut lines = Lines::new(self.source.open(&self.read).map_err(failed)?, Stand::default());
+        let mut lines = Lines::new(self.source.open(&self.read).map_err(failed)?, FilePosition::default());
         let Some(head) = Head::read(&mut lines, self.form.format).map_err(failed)? else { return Ok(()) };
         let dialect = Dialect::of(&head, &self.form)
             .map_err(|error| Error::new(error.code(), format!("{}: {}", self.source.name(), error.detail())))?;
@@ -169,7 +169,7 @@ impl Reading {
             text.skip_to(self.from.offset).map_err(failed)?;
             lines = Lines::new(text, self.from);
         } else {
-            let is_open = |stand: &Stand| stand.offset > self.from.offset;
+            let is_open = |stand: &FilePosition| stand.offset > self.from.offset;
             for line in head.lines.iter().skip(usize::from(dialect.skips_first)).filter(|line| is_open(&line.stand)) {
                 chunk.take(line.line(), line.stand.line, &mut parser, undirected);
             }

@@ -14,14 +14,14 @@ use entourage_model::{
     Clock, Condition, Error, EventPositions, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret,
     Space,
 };
-use entourage_store::{CommitOrder, Store, StoreExt as _};
+use entourage_store::{CommitOrder, StoreExt as _};
 
 use super::{
     Form, ProgressFile, Rejects, Source, Tally,
     commit::{Settled, settle},
     groups::Groups,
     known::Known,
-    lines::Stand,
+    lines::FilePosition,
     plan::{Plan, Planner},
     read::{Chunk, Chunks, Reading},
     resume::Resumed,
@@ -30,8 +30,8 @@ use super::{
 };
 use crate::Service;
 
-/// Chunks on their way into the store.
-const ON_THEIR_WAY: usize = 4;
+/// Chunks that the store works on at once.
+const CHUNKS_IN_FLIGHT: usize = 4;
 const NOTE_EVERY: Duration = Duration::from_millis(500);
 
 /// What to import, and how.
@@ -68,7 +68,7 @@ impl Imported {
     }
 }
 
-type OnItsWay<'a> = (Plan, Pin<Box<dyn Future<Output = Vec<Result<Outcome>>> + Send + 'a>>);
+type PendingChunk = (Plan, Pin<Box<dyn Future<Output = Vec<Result<Outcome>>> + Send>>);
 
 impl Import {
     /// Reads and checks every line, and asks no store for anything.
@@ -81,7 +81,7 @@ impl Import {
         let keys = KeyHasher::new(&Secret::from_bytes([0; 32]));
         let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
         for source in &self.sources {
-            let mut chunks = self.read(source, Stand::default(), keys.clone(), clock);
+            let mut chunks = self.read(source, FilePosition::default(), keys.clone(), clock);
             account.files.push(Tally::default());
             while let Some(chunk) = chunks.next().await? {
                 account.count_unasked(source, chunk)?;
@@ -106,17 +106,17 @@ impl Import {
                 work.account.bytes_before += source.bytes().unwrap_or(0);
                 continue;
             }
-            let from = if index == work.start.0 { work.start.1 } else { Stand::default() };
+            let from = if index == work.start.0 { work.start.1 } else { FilePosition::default() };
             work.account.files.resize(index + 1, Tally::default());
             let mut chunks = self.read(source, from, service.keys.clone(), &service.clock);
-            let mut waiting: VecDeque<OnItsWay<'_>> = VecDeque::new();
+            let mut waiting: VecDeque<PendingChunk> = VecDeque::new();
             loop {
                 let chunk = chunks.next().await?;
                 let at_end = chunk.is_none();
                 if let Some(chunk) = chunk {
-                    waiting.push_back(work.send(&service.store, chunk).await?);
+                    waiting.push_back(work.send(chunk).await?);
                 }
-                while waiting.len() >= work.on_their_way || (at_end && !waiting.is_empty()) {
+                while waiting.len() >= work.in_flight || (at_end && !waiting.is_empty()) {
                     let Some((plan, commit)) = waiting.pop_front() else { break };
                     let results = commit.await;
                     work.settle(index, plan, results, at_end && waiting.is_empty()).await?;
@@ -130,18 +130,18 @@ impl Import {
         }
         let id = work.note.as_deref().map(ProgressFile::id).transpose()?;
         let imported = work.account.finish()?;
-        tell_the_end(service, id, &imported).await?;
+        record_completion(service, id, &imported).await?;
         Ok(imported)
     }
 
-    fn read(&self, source: &Source, from: Stand, keys: KeyHasher, clock: &Arc<dyn Clock>) -> Chunks {
+    fn read(&self, source: &Source, from: FilePosition, keys: KeyHasher, clock: &Arc<dyn Clock>) -> Chunks {
         let (source, form, clock) = (source.clone(), self.form.clone(), Arc::clone(clock));
         Chunks::of(Reading { source, form, from, keys, clock, read: Arc::default() })
     }
 }
 
 /// One event that everything is there. An import that was cut off behind it tells the same again, which is none.
-async fn tell_the_end(service: &Service, id: Option<RecordId>, imported: &Imported) -> Result<()> {
+async fn record_completion(service: &Service, id: Option<RecordId>, imported: &Imported) -> Result<()> {
     let (space, owner, value) = (Space::Import, Key::SERVER, imported.total().to_record()?);
     let operation = match id {
         Some(id) => {
@@ -150,8 +150,7 @@ async fn tell_the_end(service: &Service, id: Option<RecordId>, imported: &Import
         }
         None => Operation::AddRecord { space, owner, value, cap: None },
     };
-    service.store.commit(operation.into()).await?;
-    Ok(())
+    service.writer.write_one(operation).await.map(drop)
 }
 
 /// An import under way.
@@ -164,8 +163,8 @@ struct Work<'a> {
     /// The newest event that belongs to a settled chunk.
     read_to: EventPositions,
     /// The file to begin with, and where in it.
-    start: (usize, Stand),
-    on_their_way: usize,
+    start: (usize, FilePosition),
+    in_flight: usize,
 }
 
 impl<'a> Work<'a> {
@@ -176,7 +175,7 @@ impl<'a> Work<'a> {
         rejects: Option<&'a mut Rejects>,
     ) -> Result<Self> {
         let store = &*service.store;
-        let (mut resumed, mut start) = (Resumed::default(), (0, Stand::default()));
+        let (mut resumed, mut start) = (Resumed::default(), (0, FilePosition::default()));
         let mut read_to = EventPositions::start(store.lineage(), store.guarantees().partitions);
         let mut account = Account { rejects, files: Vec::new(), bytes_before: 0 };
         if let Some(note) = note.as_deref_mut() {
@@ -184,7 +183,7 @@ impl<'a> Work<'a> {
             if note.is_resumed {
                 resumed = Resumed::since(store, progress.positions()).await?;
                 read_to = resumed.last.clone().unwrap_or(read_to);
-                start = (progress.file, Stand { offset: progress.offset, line: progress.line });
+                start = (progress.file, FilePosition { offset: progress.offset, line: progress.line });
                 account.files.clone_from(&progress.tallies);
             } else {
                 read_to = store.last_events().await?;
@@ -193,8 +192,8 @@ impl<'a> Work<'a> {
             }
         }
         // Where a store takes one write after the other, or the cap looks at what is stored, order needs waiting.
-        let on_their_way = match store.guarantees().order {
-            CommitOrder::Known if import.following_max.is_none() => ON_THEIR_WAY,
+        let in_flight = match store.guarantees().order {
+            CommitOrder::Known if import.following_max.is_none() => CHUNKS_IN_FLIGHT,
             _ => 1,
         };
         let planner = Planner {
@@ -206,12 +205,12 @@ impl<'a> Work<'a> {
             now: note.as_deref().map_or(import.now, ProgressFile::now),
             resumed,
         };
-        Ok(Self { import, planner, account, note, noted: Instant::now(), read_to, start, on_their_way })
+        Ok(Self { import, planner, account, note, noted: Instant::now(), read_to, start, in_flight })
     }
 
-    async fn send<'s>(&mut self, store: &'s Arc<dyn Store>, chunk: Chunk) -> Result<OnItsWay<'s>> {
+    async fn send(&mut self, chunk: Chunk) -> Result<PendingChunk> {
         let (plan, writes) = self.planner.plan(chunk).await?;
-        let mut commit = store.commit_all(writes);
+        let mut commit = Box::pin(self.planner.service.writer.write_all(writes));
         // Polled once, it has its place in the store's queue: chunks keep the order of the file.
         let done = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
         Ok(match done {
@@ -229,8 +228,6 @@ impl<'a> Work<'a> {
             self.read_to.advance(0, last.unwrap_or_default());
         }
         let (end, is_caught_up) = (plan.chunk.end, plan.is_caught_up);
-        // Whoever reads feeds here finds what was imported, whom they follow now and what those wrote.
-        results.iter().flatten().for_each(|outcome| self.planner.service.feed.saw(outcome));
         if let Some(source) = self.import.sources.get(file) {
             let Settled { opened, .. } = self.account.settle(source, plan, results)?;
             for account in opened {
@@ -287,7 +284,13 @@ impl Account<'_> {
         rejected.iter().try_for_each(|reject| rejects.write(&name, reject)).map_err(unwritable)
     }
 
-    fn note(&mut self, note: &mut ProgressFile, file: usize, end: Stand, read_to: &EventPositions) -> Result<()> {
+    fn note(
+        &mut self,
+        note: &mut ProgressFile,
+        file: usize,
+        end: FilePosition,
+        read_to: &EventPositions,
+    ) -> Result<()> {
         if let Some(rejects) = &mut self.rejects {
             note.progress.rejects_bytes = rejects.flush().map_err(unwritable)?;
         }

@@ -68,7 +68,7 @@ impl Service {
         let Some(job) = job else { return };
         if opened == Some(false)
             && let Ok(unneeded) = self.stored_job(job).await
-            && self.commit(&Call::default(), unneeded.removal()).await.is_ok()
+            && self.writer.write(&Call::default(), unneeded.removal()).await.is_ok()
         {
             return;
         }
@@ -110,7 +110,7 @@ impl Service {
             Write { tally: tally.clone(), ..Write::from(operation) }
         };
         let mut accepted = 0;
-        for outcome in self.commit_of_job(edges.iter().rev().map(accept).collect()).await {
+        for outcome in self.writer.write_all(edges.iter().rev().map(accept).collect()).await {
             match outcome {
                 Ok(outcome) => accepted += u64::from(outcome.reply.changed()),
                 // The request was taken back, or the account is gone.

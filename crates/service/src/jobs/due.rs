@@ -22,7 +22,7 @@ impl Service {
         let edges = self.store.get_edges(Kind::Mute, &[(actor, target)]).await?;
         let now = self.clock.now();
         if edges.iter().flatten().any(|edge: &EdgeValue| edge.is_over(now)) {
-            self.commit(&Call::default(), Operation::ExpireMute { actor, target, now }).await?;
+            self.writer.write(&Call::default(), Operation::ExpireMute { actor, target, now }).await?;
         }
         Ok(())
     }
@@ -36,12 +36,8 @@ impl Service {
             return Ok(false);
         }
         let expire = |(_, (_, actor, target)): &End| Operation::ExpireMute { actor: *actor, target: *target, now };
-        let writes: Vec<Write> = due.iter().map(|end| Write::from(expire(end))).collect();
-        for (write, outcome) in writes.iter().zip(self.store.commit_all(writes.clone()).await) {
-            let outcome = outcome?;
-            self.hearing()(&outcome);
-            self.committed(&write.operation, &outcome);
-        }
+        let writes = due.iter().map(|end| Write::from(expire(end))).collect();
+        self.writer.write_all(writes).await.into_iter().try_for_each(|outcome| outcome.map(drop))?;
         self.drop_stale_ends(due).await?;
         Ok(true)
     }
@@ -69,7 +65,7 @@ impl Service {
         // Most went with their mutes.
         let left = self.store.get_records(Space::Job, &ids).await?;
         for ((owner, id), _) in ids.into_iter().zip(left).filter(|(_, left)| left.is_some()) {
-            self.commit(&Call::default(), removal(owner, id)).await?;
+            self.writer.write(&Call::default(), removal(owner, id)).await?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ impl Service {
         self.drop_gone_members().await?;
         self.drop_all_stale_ends().await?;
         // With them goes every event that needs them.
-        self.let_go_of_ids(None).await?;
+        self.release_ids(None).await?;
         maintenance.erase_now().await
     }
 
@@ -71,12 +71,12 @@ impl Service {
                     continue;
                 }
                 let gone = Operation::GroupMember { owner, group: group.clone(), member, present: false };
-                match self.commit(&Call::default(), gone).await {
+                match self.writer.write(&Call::default(), gone).await {
                     // Left by a group that was removed, or its owner was erased meanwhile.
                     Err(error) if error.code() == Code::GroupNotFound => {
                         let (space, condition) = (Space::Group, Condition::Any);
                         let rest = Operation::PutRecord { space, owner, id: group, value: None, condition, cap: None };
-                        self.commit(&Call::default(), rest).await?;
+                        self.writer.write(&Call::default(), rest).await?;
                     }
                     Err(error) if error.code() == Code::ActorNotFound => return Ok(()),
                     other => drop(other?),
@@ -87,7 +87,7 @@ impl Service {
 
     /// What a repeated request started when it was made first; the user is gone since.
     async fn started_before(&self, call: &Call) -> Result<Option<(Version, Receipt)>> {
-        match self.replay(call).await? {
+        match self.writer.replay(call).await? {
             Some((Reply::Record { version, .. }, receipt)) => Ok(Some((version, receipt))),
             Some((other, _)) => Err(unexpected(&other)),
             None => Ok(None),
@@ -97,7 +97,7 @@ impl Service {
     async fn erase_subject(&self, job: &Stored) -> Result<Option<Receipt>> {
         let Some(subject) = job.subject else { return Ok(None) };
         let operation = Operation::Erase { key: subject.key, created: Some(subject.created) };
-        Ok(Some(self.commit(&Call::default(), operation).await?.1))
+        Ok(Some(self.writer.write(&Call::default(), operation).await?.1))
     }
 
     pub(super) async fn erase_chunk(&self, job: &mut Stored) -> Result<(Step, u64)> {
@@ -107,8 +107,7 @@ impl Service {
         }
         let operation = Operation::EraseEdges { key: subject.key, limit: CHUNK_MAX };
         let write = Write { tally: Some(tally_id(job.id)?), ..Write::from(operation) };
-        let outcomes = self.commit_of_job(vec![write]).await;
-        match outcomes.into_iter().next().ok_or_else(|| Error::internal("the store left a result out"))??.reply {
+        match self.writer.write_one(write).await?.reply {
             Reply::EdgesErased { removed, left } => {
                 if left {
                     return Ok((Step::More, removed.into()));

@@ -11,8 +11,8 @@ use crate::Service;
 const LOOK_EVERY_MILLIS: u64 = 60_000;
 
 impl Service {
-    /// Lets go of ids that no event needs any more, now and then.
-    pub(super) async fn let_go_of_old_ids(&self) -> Result<()> {
+    /// Releases ids that no event needs any more, now and then.
+    pub(super) async fn release_old_ids(&self) -> Result<()> {
         let (now, last) = (self.clock.now().since_2000(), self.jobs.ids_looked_at.load(Ordering::Relaxed));
         // A clock that was set back must not stop this until it has caught up.
         if now.abs_diff(last) < LOOK_EVERY_MILLIS {
@@ -24,11 +24,11 @@ impl Service {
         }
         // All events that are kept are newer than one that is gone, and none is newer than the end of time.
         let oldest = self.oldest_event().await?.unwrap_or(Version::MAX);
-        self.let_go_of_ids(Some(oldest)).await
+        self.release_ids(Some(oldest)).await
     }
 
     /// Those last needed by events from before `oldest`, or all. An erasure that goes on keeps its id.
-    pub(super) async fn let_go_of_ids(&self, oldest: Option<Version>) -> Result<()> {
+    pub(super) async fn release_ids(&self, oldest: Option<Version>) -> Result<()> {
         let mut after: Option<Record> = None;
         loop {
             let from = after.as_ref().map(|record| record.id.as_bytes());
@@ -41,7 +41,7 @@ impl Service {
                 Write::from(Operation::PutRecord { space, owner, id, value: None, condition, cap: None })
             };
             let writes = page.into_iter().filter(is_due).map(removal).collect();
-            for outcome in self.store.commit_all(writes).await {
+            for outcome in self.writer.write_all(writes).await {
                 match outcome {
                     // Not finished, erased once more, or another server was faster.
                     Err(error) if error.code() == Code::RequestInProgress => {}

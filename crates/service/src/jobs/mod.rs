@@ -159,7 +159,7 @@ impl Service {
         let value = stored::fresh(kind, user, before)?;
         let owner = self.store.guarantees().buckets.of(user.key);
         let operation = Operation::AddRecord { space: Space::Job, owner, value, cap: None };
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Record { version, .. }, receipt) => Ok((version, receipt)),
             (other, _) => Err(unexpected(&other)),
         }

@@ -1,9 +1,7 @@
 //! The work itself: one chunk of every job at a time, so that a large one keeps no small one waiting. Every step can
 //! be repeated, by whoever starts after a crash or by another server of the same store.
 
-use entourage_model::{
-    Code, Condition, Error, Key, Operation, Outcome, Record, RecordId, Result, Space, Version, Write, tally,
-};
+use entourage_model::{Code, Condition, Error, Key, Operation, Record, RecordId, Result, Space, Version, tally};
 
 use super::{
     JobKind, JobState,
@@ -29,7 +27,7 @@ impl Service {
     /// again while it says so has done all of it.
     pub async fn work(&self) -> Result<bool> {
         let mut worked = self.end_mutes().await?;
-        self.let_go_of_old_ids().await?;
+        self.release_old_ids().await?;
         let running = self.unfinished_jobs().await?;
         metrics::gauge!("entourage_jobs_running").set(running.len() as f64);
         let mut failed = None;
@@ -69,25 +67,13 @@ impl Service {
             metrics::counter!("entourage_jobs_finished_total", "kind" => kind, "state" => job.state.as_str())
                 .increment(1);
         }
-        match self.commit(&Call::default(), job.update()?).await {
+        match self.writer.write(&Call::default(), job.update()?).await {
             // Another server of this store has done the same.
             Err(error) if error.code() == Code::RequestInProgress => Ok(true),
             Err(error) => Err(error),
             Ok(_) if is_over => self.drop_tally(job.id).await.map(|()| true),
             Ok(_) => Ok(true),
         }
-    }
-
-    /// Commits what a job does, each by itself; whatever becomes of it, the rest of this process hears of it.
-    pub(super) async fn commit_of_job(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        let outcomes = self.store.commit_all(writes.clone()).await;
-        for (write, outcome) in writes.iter().zip(&outcomes) {
-            if let Ok(outcome) = outcome {
-                self.hearing()(outcome);
-                self.committed(&write.operation, outcome);
-            }
-        }
-        outcomes
     }
 
     /// How many edges a job that runs has changed.
@@ -108,7 +94,7 @@ impl Service {
         for (owner, Record { id, .. }) in self.tallies_of(job).await? {
             let (space, condition) = (Space::Job, Condition::Any);
             let operation = Operation::PutRecord { space, owner, id, value: None, condition, cap: None };
-            self.commit(&Call::default(), operation).await?;
+            self.writer.write(&Call::default(), operation).await?;
         }
         Ok(())
     }
@@ -137,7 +123,7 @@ impl Service {
     async fn forget(&self, job: &Stored) -> Result<()> {
         // Left where the server stopped at the very end of the job.
         self.drop_tally(job.id).await?;
-        match self.commit(&Call::default(), job.removal()).await {
+        match self.writer.write(&Call::default(), job.removal()).await {
             Err(error) if error.code() == Code::RequestInProgress => Ok::<(), Error>(()),
             other => other.map(drop),
         }

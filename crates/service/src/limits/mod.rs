@@ -2,9 +2,9 @@
 //! the commit and are the store's; requests and new follows of a target are counted here, for this process alone, and
 //! begin anew with it.
 
-mod known;
-mod measures;
+mod metrics;
 mod quota;
+mod quota_cache;
 mod time;
 mod write;
 
@@ -13,9 +13,9 @@ use std::{sync::Arc, time::Duration};
 use entourage_model::{Clock, Code, Error, FollowLimits, FollowsLeft, Key, Outcome, Result, Uptime, UserId};
 use entourage_store::Store;
 
-pub use self::quota::Standing;
+pub use self::quota::QuotaStatus;
 pub(crate) use self::write::{Hold, Limited};
-use self::{known::Known, measures::Refusals, quota::Quota, time::Time};
+use self::{metrics::Refusals, quota::Quota, quota_cache::QuotaCache, time::Time};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -60,7 +60,7 @@ impl Default for Limits {
 pub(crate) struct Limiter {
     limits: Limits,
     time: Time,
-    known: Known,
+    cache: QuotaCache,
     targets: Option<Quota<Key>>,
     requests: Option<Quota<UserId>>,
     refusals: Refusals,
@@ -72,7 +72,7 @@ impl Limiter {
         Self {
             limits,
             time: Time::new(clock, uptime),
-            known: Known::new(uptime),
+            cache: QuotaCache::new(uptime),
             targets: Quota::new("target", targets, MINUTE, targets, uptime),
             requests: Quota::new("requests", requests, MINUTE, requests, uptime),
             refusals: Refusals::default(),
@@ -85,16 +85,16 @@ impl Limiter {
         requests.take(user).map_err(|wait| too_fast("too many requests", wait))
     }
 
-    pub(crate) fn request_standing(&self, user: &UserId) -> Option<Standing> {
-        self.requests.as_ref().map(|requests| requests.standing(user))
+    pub(crate) fn request_quota(&self, user: &UserId) -> Option<QuotaStatus> {
+        self.requests.as_ref().map(|requests| requests.status(user))
     }
 
     /// By what the store has of the follower; `None` where there is no limit, or nobody knows.
-    pub(crate) async fn follow_standing(&self, store: &dyn Store, follower: Key) -> Option<Standing> {
+    pub(crate) async fn follow_quota(&self, store: &dyn Store, follower: Key) -> Option<QuotaStatus> {
         let limits = self.follow_limits(false).filter(|limits| limits.per_hour > 0)?;
-        let quota = self.known.quota(store, follower).await?;
+        let quota = self.cache.quota(store, follower).await?;
         let FollowsLeft { limit, window, remaining, reset } = quota.left(&limits)?;
-        Some(Standing { name: "follows", limit, window, remaining, reset })
+        Some(QuotaStatus { name: "follows", limit, window, remaining, reset })
     }
 
     /// What a commit is told of the limits; `None` when there are none.
@@ -110,7 +110,7 @@ impl Limiter {
 
     /// Every outcome of this process passes here, however it was asked for and whoever is still there to hear of it.
     pub(crate) fn saw(&self, outcome: &Outcome) {
-        self.known.saw(outcome);
+        self.cache.saw(outcome);
     }
 }
 

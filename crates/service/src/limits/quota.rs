@@ -20,14 +20,14 @@ use governor::{
 };
 use parking_lot::Mutex;
 
-use super::{Limits, Uptime, measures::Measures};
+use super::{Limits, Uptime, metrics::QuotaMetrics};
 
 /// Below this many keys nobody looks for those that can go.
 const SWEEP_MIN: usize = 1_024;
 
 /// What a key has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct QuotaStatus {
     /// What the quota is about, as headers name it.
     pub name: &'static str,
     /// What can be used at once when nothing was used for `window`.
@@ -50,7 +50,7 @@ pub(super) struct Quota<K: Hash + Eq + Clone> {
     sweep_at: AtomicUsize,
     /// The same cells as the limiter has.
     cells: Cells<K>,
-    measures: Measures,
+    metrics: QuotaMetrics,
 }
 
 impl<K: Hash + Eq + Clone> Quota<K> {
@@ -68,8 +68,8 @@ impl<K: Hash + Eq + Clone> Quota<K> {
         let (cells, start) = (Cells::default(), uptime.elapsed());
         let limiter = RateLimiter::new(quota, cells.clone(), Passing(Arc::clone(uptime)));
         let (held, sweep_at) = (Mutex::default(), AtomicUsize::new(SWEEP_MIN));
-        let (uptime, measures) = (Arc::clone(uptime), Measures::new(name));
-        Some(Self { name, limit: limit.get(), period, start, uptime, limiter, held, sweep_at, cells, measures })
+        let (uptime, metrics) = (Arc::clone(uptime), QuotaMetrics::new(name));
+        Some(Self { name, limit: limit.get(), period, start, uptime, limiter, held, sweep_at, cells, metrics })
     }
 
     /// Takes one, or says how long to wait for it.
@@ -77,7 +77,7 @@ impl<K: Hash + Eq + Clone> Quota<K> {
         let taken = self.limiter.check_key(&Ask::Take(key.clone()));
         self.sweep();
         taken.map(drop).map_err(|not_until| {
-            self.measures.refused();
+            self.metrics.refused();
             not_until.wait_time_from(Passing(Arc::clone(&self.uptime)).now())
         })
     }
@@ -96,7 +96,7 @@ impl<K: Hash + Eq + Clone> Quota<K> {
             // Everything there ever is, is held: some of it may come back at once.
             Err(_) => self.period,
         };
-        self.measures.refused();
+        self.metrics.refused();
         Err(wait)
     }
 
@@ -116,14 +116,14 @@ impl<K: Hash + Eq + Clone> Quota<K> {
         self.sweep();
     }
 
-    pub(super) fn standing(&self, key: &K) -> Standing {
+    pub(super) fn status(&self, key: &K) -> QuotaStatus {
         // The look says what would be left after it.
         let after = self.limiter.check_key(&Ask::Look(key.clone()));
         let remaining = after.map_or(0, |state| state.remaining_burst_capacity() + 1);
         let arrival = self.cells.0.lock().get(key).copied().unwrap_or(0);
         let passed = self.uptime.elapsed().saturating_sub(self.start);
         let reset = Duration::from_nanos(arrival).saturating_sub(passed);
-        Standing { name: self.name, limit: self.limit, window: self.period * self.limit, remaining, reset }
+        QuotaStatus { name: self.name, limit: self.limit, window: self.period * self.limit, remaining, reset }
     }
 
     /// Forgets keys that have everything left, each time there are twice as many as after the last time.
@@ -134,7 +134,7 @@ impl<K: Hash + Eq + Clone> Quota<K> {
             keys = self.limiter.len();
             self.sweep_at.store((keys * 2).max(SWEEP_MIN), Ordering::Relaxed);
         }
-        self.measures.keeps(keys);
+        self.metrics.keeps(keys);
     }
 }
 
@@ -218,21 +218,21 @@ mod tests {
     fn a_burst_goes_through_and_one_comes_back_at_a_time() {
         let (clock, quota) = quota(60, 3);
         let quota = quota.unwrap();
-        assert_eq!(quota.standing(&1).remaining, 3);
+        assert_eq!(quota.status(&1).remaining, 3);
         for left in [2, 1, 0] {
             quota.take(&1).unwrap();
-            assert_eq!(quota.standing(&1).remaining, left);
+            assert_eq!(quota.status(&1).remaining, left);
         }
         assert_eq!(quota.take(&1), Err(Duration::from_secs(1)));
         assert_eq!(quota.take(&2), Ok(()));
-        assert_eq!(quota.standing(&1).reset, Duration::from_secs(3));
+        assert_eq!(quota.status(&1).reset, Duration::from_secs(3));
         clock.advance(999);
         assert_eq!(quota.take(&1), Err(Duration::from_millis(1)));
         clock.advance(1);
         quota.take(&1).unwrap();
         assert!(quota.take(&1).is_err());
         clock.advance(3_000);
-        assert_eq!(quota.standing(&1), Standing { remaining: 3, reset: Duration::ZERO, ..quota.standing(&1) });
+        assert_eq!(quota.status(&1), QuotaStatus { remaining: 3, reset: Duration::ZERO, ..quota.status(&1) });
     }
 
     #[test]

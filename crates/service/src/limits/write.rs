@@ -1,4 +1,4 @@
-//! One write within the limits, from before its commit to after it. Every door that commits goes through here.
+//! One write within the limits, from before its commit to after it.
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ impl Limiter {
 pub(crate) enum Hold {
     /// Nothing was held, or it was used.
     Done,
-    /// It came to nothing, so that there is room for another one.
-    GivenBack,
+    /// No new edge came of it, so that there is room for another one.
+    Released,
     /// There was no room for it.
     Refused,
 }
@@ -54,7 +54,7 @@ impl Limited {
     pub(crate) fn end_with_hold(self, result: Result<Outcome>) -> (Result<Outcome>, Hold) {
         let hold = match &self {
             Self::Over(..) if is_full(&result) => Hold::Refused,
-            Self::Follow(_, Some(_)) if !is_new(&result) => Hold::GivenBack,
+            Self::Follow(_, Some(_)) if !is_new(&result) => Hold::Released,
             _ => Hold::Done,
         };
         (self.end(result), hold)

@@ -53,7 +53,7 @@ impl Service {
         let value = before.max(up_to).bits().to_be_bytes();
         let value = Some(Box::from(value.as_slice()));
         let operation = Operation::PutRecord { space: Space::Seen, owner, id, value, condition, cap: None };
-        match self.commit(call, operation).await? {
+        match self.writer.write(call, operation).await? {
             (Reply::Record { changed, .. }, receipt) => Ok(NotificationsSeen { changed, receipt }),
             (other, _) => Err(unexpected(&other)),
         }

@@ -1,14 +1,22 @@
-//! A large author who posts all the time does not keep a small one's posts waiting.
+//! What others do does not slow a feed down: a large author who posts all the time does not keep a small one's posts
+//! waiting, and posts of strangers on their way cost a reader nothing.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
+use async_trait::async_trait;
 use entourage_memory as memory;
-use entourage_model::{Key, Operation, Overwrite, Secret, UserId, UserPatch, Write};
+use entourage_model::{
+    EdgeValue, Key, Kind, List, Operation, Overwrite, Page, Place, Result, Secret, UserId, UserPatch, Write,
+};
 use entourage_service::{Actor, Because, Call, Limit, Limits, Rules, Service};
-use entourage_store::{Identity, Store, SystemClock};
+use entourage_store::{Answer, Identity, Store, SystemClock};
+use entourage_testkit::conformance::hooked::{Hooked, Hooks};
 
 /// As many as an author may have who is pushed.
 const FOLLOWERS: i64 = 99_999;
@@ -18,6 +26,9 @@ const SMALL: i64 = 1_000_001;
 const FRIENDS: i64 = 50;
 const CHUNK: usize = 10_000;
 const PROMISED: Duration = Duration::from_secs(1);
+const STRANGERS: i64 = 30_000;
+/// Whom the reader of the second test follows.
+const FOLLOWED: i64 = 10;
 
 fn put(id: i64) -> Write {
     let (key, id, patch) = (Key(id), UserId::from(id), UserPatch::default());
@@ -98,4 +109,62 @@ async fn a_small_author_does_not_wait_behind_a_large_one() {
     }
     service.end_streams();
     background.await.unwrap();
+}
+
+/// Counts the edges that are looked at.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+#[async_trait]
+impl Hooks for Counting {
+    fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
+        self.0.fetch_add(pairs.len(), Ordering::SeqCst);
+        inner.peek_all(kind, pairs, answers);
+    }
+
+    async fn get_edges(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
+        self.0.fetch_add(pairs.len(), Ordering::SeqCst);
+        inner.get_edges(kind, pairs).await
+    }
+
+    async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        let page = inner.scan(list, after, limit).await?;
+        self.0.fetch_add(page.edges.len(), Ordering::SeqCst);
+        Ok(page)
+    }
+}
+
+#[tokio::test]
+async fn posts_of_strangers_on_their_way_cost_a_reader_nothing() {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let store = memory::Store::new(identity, Arc::new(SystemClock));
+    let store = Arc::new(Hooked::new(Arc::new(store), Counting::default()));
+    let reader = STRANGERS;
+    commit(&*store, (0..=STRANGERS).map(put)).await;
+    commit(&*store, (0..FOLLOWED).map(|author| follow(reader, author))).await;
+    let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
+    // Nobody delivers: everything stays on its way.
+    let service = Service::new(Arc::clone(&store) as _, rules);
+    let post = async |author: i64| {
+        let call = Call { actor: Actor::User(UserId::from(author)), ..Call::default() };
+        service.create_post(&call, "{}").await.unwrap();
+    };
+    let looked_at = async |expected: i64| {
+        let before = store.hooks.0.load(Ordering::SeqCst);
+        let page = service.feed(&Call::default(), &UserId::from(reader), None, Limit::DEFAULT).await.unwrap();
+        assert_eq!(page.rows.len() as i64, expected);
+        store.hooks.0.load(Ordering::SeqCst) - before
+    };
+    // The first read makes the inbox, so that what is posted then is found in the queue alone.
+    looked_at(0).await;
+    for author in 0..FOLLOWED {
+        post(author).await;
+    }
+    let idle = looked_at(FOLLOWED).await;
+    for author in FOLLOWED..STRANGERS {
+        post(author).await;
+    }
+    let busy = looked_at(FOLLOWED).await;
+    println!("a read looks at {idle} edges, and at {busy} while {STRANGERS} posts are on their way");
+    assert!(busy <= 2 * idle, "{busy} edges instead of {idle}");
 }

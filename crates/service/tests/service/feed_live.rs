@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use entourage_memory as memory;
 use entourage_model::{Code, Secret, UserId, UserPatch, Version};
-use entourage_service::{Actor, Call, FeedStream, FeedTold, Limits, Rules, Service};
+use entourage_service::{Actor, Call, FeedMessage, FeedStream, Limits, Rules, Service};
 use entourage_store::{Identity, Store, SystemClock};
 use tokio::task::JoinHandle;
 
@@ -45,7 +45,7 @@ impl World {
         self.service.feed_stream(&Call::default(), &id(1), last).await.unwrap()
     }
 
-    async fn next(&self, stream: &mut FeedStream) -> FeedTold {
+    async fn next(&self, stream: &mut FeedStream) -> FeedMessage {
         let told = tokio::time::timeout(Duration::from_secs(10), self.service.next_feed(stream)).await;
         told.expect("something is told").unwrap().expect("the server runs")
     }
@@ -53,8 +53,8 @@ impl World {
     /// The post that is told next, and where to go on.
     async fn told(&self, stream: &mut FeedStream) -> (Version, String) {
         match self.next(stream).await {
-            FeedTold::Post { cursor, row } => (row.post.id, cursor),
-            FeedTold::Resync { .. } => panic!("nothing was left out"),
+            FeedMessage::Post { cursor, row } => (row.post.id, cursor),
+            FeedMessage::Resync { .. } => panic!("nothing was left out"),
         }
     }
 
@@ -133,7 +133,7 @@ async fn who_comes_back_late_reads_anew_and_goes_on_from_there() {
         world.post(4).await;
     }
     let mut stream = world.stream(Some(&cursor)).await;
-    let FeedTold::Resync { cursor } = world.next(&mut stream).await else { panic!("told to read anew") };
+    let FeedMessage::Resync { cursor } = world.next(&mut stream).await else { panic!("told to read anew") };
     drop(stream);
     let missed = world.post(3).await;
     let mut stream = world.stream(Some(&cursor)).await;
@@ -155,9 +155,9 @@ async fn who_reads_too_slowly_reads_anew() {
     let mut resyncs = 0;
     loop {
         match world.next(&mut stream).await {
-            FeedTold::Resync { .. } => resyncs += 1,
-            FeedTold::Post { row, .. } if row.post.id == last => break,
-            FeedTold::Post { .. } => {}
+            FeedMessage::Resync { .. } => resyncs += 1,
+            FeedMessage::Post { row, .. } if row.post.id == last => break,
+            FeedMessage::Post { .. } => {}
         }
         let live = world.post(3).await;
         if resyncs > 0 {
@@ -167,8 +167,8 @@ async fn who_reads_too_slowly_reads_anew() {
         }
     }
     assert_eq!(resyncs, 1);
-    assert_eq!(world.service.feed_standing(&Call::default()).unwrap().streams, 2);
+    assert_eq!(world.service.feed_status(&Call::default()).unwrap().streams, 2);
     drop((stream, other));
-    assert_eq!(world.service.feed_standing(&Call::default()).unwrap().streams, 0);
+    assert_eq!(world.service.feed_status(&Call::default()).unwrap().streams, 0);
     world.end().await;
 }

@@ -113,7 +113,7 @@ async fn forty_flips_in_one_request_are_forty() {
             }
             // As a pipeline of Redis commands.
             _ => {
-                let done = service.write_each(&Call::default(), operations.clone()).await;
+                let done = service.pipeline(&Call::default(), operations.clone()).await;
                 done.results.into_iter().map(|result| result.map(|_| ())).collect()
             }
         };

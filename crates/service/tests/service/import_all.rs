@@ -211,7 +211,7 @@ async fn posts_from_a_file_are_in_feeds_in_their_place_and_are_no_news() {
     assert_eq!(found[1].millis().to_rfc3339(), between);
     assert_eq!(found[3].millis().to_rfc3339(), "2001-01-01T00:00:00.000Z");
     // Nothing waits to be delivered, and what is written next is above all of them.
-    assert!(service.feed_standing(&call).unwrap().lanes.iter().all(|lane| lane.depth <= 2));
+    assert!(service.feed_status(&call).unwrap().lanes.iter().all(|lane| lane.depth <= 2));
     let next = service.create_post(&acting("bob"), "{}").await.unwrap().post.id;
     assert_eq!(feed().await[0], next);
 }

@@ -105,7 +105,7 @@ async fn zero_switches_a_limit_off_with_its_burst() {
     for limits in [Limits { follows_per_hour: 0, ..Limits::default() }, Limits::NONE] {
         let world = World::new(limits).await;
         assert_eq!(world.burst("a", 0..300).await, (300, None));
-        assert!(world.service.standing(&end_user("a")).await.iter().all(|standing| standing.name == "requests"));
+        assert!(world.service.quotas(&end_user("a")).await.iter().all(|quota| quota.name == "requests"));
     }
     let world = World::new(Limits::NONE).await;
     for _ in 0..2_000 {
@@ -126,15 +126,15 @@ async fn only_new_edges_count() {
         assert_eq!(world.follow(&by("a"), "a", "a").await.unwrap_err().0, Code::SelfFollow);
         assert_eq!(world.follow(&by("a"), "a", "nobody").await.unwrap_err().0, Code::UserNotFound);
     }
-    assert_eq!(world.service.standing(&end_user("a")).await[1].remaining, 1);
+    assert_eq!(world.service.quotas(&end_user("a")).await[1].remaining, 1);
     assert_eq!(world.follow(&by("a"), "a", 2).await, Ok(true));
     assert_eq!(world.follow(&by("a"), "a", 3).await.unwrap_err().0, Code::RateLimited);
     // What needs no new edge is not limited, and what is wrong otherwise says so.
     assert_eq!(world.follow(&by("a"), "a", 2).await, Ok(false));
     assert_eq!(world.follow(&by("a"), "a", "nobody").await.unwrap_err().0, Code::UserNotFound);
-    let standing = world.service.standing(&end_user("a")).await[1];
-    assert_eq!((standing.name, standing.limit, standing.remaining), ("follows", 2, 0));
-    assert_eq!((standing.window, standing.reset), (seconds(36), seconds(36)));
+    let quota = world.service.quotas(&end_user("a")).await[1];
+    assert_eq!((quota.name, quota.limit, quota.remaining), ("follows", 2, 0));
+    assert_eq!((quota.window, quota.reset), (seconds(36), seconds(36)));
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn a_target_has_a_quota_of_its_own() {
         assert_eq!((code, wait), (Code::RateLimited, seconds(60) / quota));
         assert_eq!(world.follow(&Call::default(), "100", "b").await, Ok(true));
         // The refused one has lost nothing of the follower's own quota.
-        assert_eq!(world.service.standing(&end_user("100")).await[1].remaining, 99);
+        assert_eq!(world.service.quotas(&end_user("100")).await[1].remaining, 99);
         world.passing.advance(60_000);
         assert_eq!(world.follow(&Call::default(), "100", "a").await, Ok(true));
     }
@@ -210,7 +210,7 @@ async fn end_users_have_a_quota_of_requests_and_others_do_not() {
         let user = end_user("a");
         for left in (0..quota).rev() {
             world.service.count_request(&user).unwrap();
-            assert_eq!(world.service.standing(&user).await[0].remaining, left);
+            assert_eq!(world.service.quotas(&user).await[0].remaining, left);
         }
         let error = world.service.count_request(&user).unwrap_err();
         assert_eq!(error.code(), Code::RateLimited);
@@ -318,7 +318,7 @@ async fn follows_that_are_there_take_no_room_from_new_ones_of_the_same_batch() {
         // Room for two: those that are there come first, and somebody who is not there.
         let operations = vec![follow(1), follow(2), follow(3), follow(999), follow(10), follow(11), follow(12)];
         let found = if each {
-            let written = world.service.write_each(&Call::default(), operations).await;
+            let written = world.service.pipeline(&Call::default(), operations).await;
             written.results.into_iter().map(|result| result.err().map(|error| error.code())).collect::<Vec<_>>()
         } else {
             let batch = world.service.batch(&Call::default(), operations).await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use entourage_embedded as embedded;
 use entourage_memory as memory;
 use entourage_model::{Code, Key, ManualClock, Operation, Overwrite, Secret, UserId, UserPatch, Write};
-use entourage_service::{Actor, Call, GROUP_ROWS_MAX, Limit, NotificationKind, Service, Told};
+use entourage_service::{Actor, Call, GROUP_ROWS_MAX, Limit, NotificationKind, NotificationMessage, Service};
 use entourage_store::{Identity, Store, disk::RealDisk};
 
 use self::notification_kit::{Twist, clock, pages, run, service};
@@ -207,8 +207,8 @@ async fn a_day_of_more_than_is_counted_says_so_and_hides_no_other_day() {
 }
 
 /// What a stream says, each within five seconds.
-async fn told(world: &World, stream: &mut entourage_service::NotificationStream) -> Option<Told> {
-    let next = world.service.next_told(stream);
+async fn told(world: &World, stream: &mut entourage_service::NotificationStream) -> Option<NotificationMessage> {
+    let next = world.service.next_notification(stream);
     tokio::time::timeout(std::time::Duration::from_secs(5), next).await.expect("something is told").unwrap()
 }
 
@@ -219,7 +219,7 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     let running = tokio::spawn(async move { running.run().await });
     let call = Call { actor: Actor::User(id(0)), admin: false, ..Call::default() };
     let mut stream = world.service.notification_stream(&call, &id(0), None).await.unwrap();
-    assert_eq!(told(&world, &mut stream).await, Some(Told::Unseen(0)));
+    assert_eq!(told(&world, &mut stream).await, Some(NotificationMessage::Unseen(0)));
     let muted = Operation::Mute { actor: Key(0), target: Key(3), expires_at: None };
     world.commit([muted].into_iter()).await;
     // A quiet one, one that is muted, one that is for somebody else; then one that counts, again and again.
@@ -227,32 +227,34 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     world.follow(3, 0).await;
     world.follow(1, 2).await;
     world.follow(1, 0).await;
-    let Some(Told::New(first)) = told(&world, &mut stream).await else { panic!("the first follow") };
+    let Some(NotificationMessage::New(first)) = told(&world, &mut stream).await else { panic!("the first follow") };
     assert_eq!((first.kind, first.count, &first.actors[0].id), (NotificationKind::Follow, 1, &id(1)));
-    assert_eq!(told(&world, &mut stream).await, Some(Told::Unseen(1)));
+    assert_eq!(told(&world, &mut stream).await, Some(NotificationMessage::Unseen(1)));
     world.unfollow(1, 0).await;
     world.follow(1, 0).await;
     world.follow(4, 0).await;
-    let Some(Told::New(second)) = told(&world, &mut stream).await else { panic!("the next pair") };
+    let Some(NotificationMessage::New(second)) = told(&world, &mut stream).await else { panic!("the next pair") };
     assert_eq!((second.count, &second.actors[0].id), (2, &id(4)));
-    assert_eq!(told(&world, &mut stream).await, Some(Told::Unseen(1)));
+    assert_eq!(told(&world, &mut stream).await, Some(NotificationMessage::Unseen(1)));
     world.see(0, None).await;
-    assert_eq!(told(&world, &mut stream).await, Some(Told::Unseen(0)));
+    assert_eq!(told(&world, &mut stream).await, Some(NotificationMessage::Unseen(0)));
     // The other way round: the private one accepts.
     world.follow(0, 5).await;
     world.clock.advance(1);
     world.service.accept(&Call::default(), &id(5), &id(0)).await.unwrap();
-    let Some(Told::New(accepted)) = told(&world, &mut stream).await else { panic!("the request was accepted") };
+    let Some(NotificationMessage::New(accepted)) = told(&world, &mut stream).await else {
+        panic!("the request was accepted")
+    };
     assert_eq!((accepted.kind, &accepted.actors[0].id), (NotificationKind::RequestAccepted, &id(5)));
-    assert_eq!(told(&world, &mut stream).await, Some(Told::Unseen(1)));
+    assert_eq!(told(&world, &mut stream).await, Some(NotificationMessage::Unseen(1)));
     // A pair that came again meanwhile is no news to whoever connects again, either.
     world.unfollow(4, 0).await;
     world.follow(4, 0).await;
     // Whoever had the second one is told the last one only.
     let last = second.id();
     let mut resumed = world.service.notification_stream(&call, &id(0), Some(&last)).await.unwrap();
-    assert_eq!(told(&world, &mut resumed).await, Some(Told::New(accepted)));
-    assert_eq!(told(&world, &mut resumed).await, Some(Told::Unseen(1)));
+    assert_eq!(told(&world, &mut resumed).await, Some(NotificationMessage::New(accepted)));
+    assert_eq!(told(&world, &mut resumed).await, Some(NotificationMessage::Unseen(1)));
     let error = world.service.notification_stream(&call, &id(0), Some("x")).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidCursor);
     world.service.end_streams();

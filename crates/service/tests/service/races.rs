@@ -1,12 +1,17 @@
 //! Requests that meet: whatever the order, the rules hold at the end.
 
-use std::sync::Arc;
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
+use async_trait::async_trait;
 use entourage_embedded as embedded;
-use entourage_model::{Code, UserId, UserPatch};
+use entourage_memory as memory;
+use entourage_model::{Code, Outcome, Result, Secret, UserId, UserPatch, Write};
 use entourage_service::{BatchDone, BatchOperation, Call, Limit, Limits, Rules, Service};
-use entourage_store::{Store, SystemClock};
-use entourage_testkit::crash_disk::CrashDisk;
+use entourage_store::{Identity, Store, StoreExt as _, SystemClock};
+use entourage_testkit::{
+    conformance::hooked::{Hooked, Hooks},
+    crash_disk::CrashDisk,
+};
 use tokio::sync::Barrier;
 
 const ROUNDS: usize = 40;
@@ -18,7 +23,10 @@ fn id(text: &str) -> UserId {
 async fn service(following_max: Option<u64>, people: &[&str]) -> Arc<Service> {
     let disk = Arc::new(CrashDisk::new());
     let store = embedded::Store::open(disk, "the test disk", embedded::Options::default(), Arc::new(SystemClock));
-    let store: Arc<dyn Store> = Arc::new(store.unwrap());
+    over(Arc::new(store.unwrap()), following_max, people).await
+}
+
+async fn over(store: Arc<dyn Store>, following_max: Option<u64>, people: &[&str]) -> Arc<Service> {
     let service = Service::new(store, Rules { following_max, limits: Limits::NONE, ..Rules::default() });
     for person in people {
         let private = Some(person.starts_with("private"));
@@ -154,4 +162,57 @@ async fn the_leaderboard_never_forgets_a_follow_that_was_acked_before() {
     assert!(seen.iter().all(|followers| *followers >= 1));
     let board = service.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap();
     assert_eq!(board.rows.iter().map(|row| row.followers).collect::<Vec<_>>(), [50]);
+}
+
+/// How many follow the idol, by the list and by the leaderboard.
+async fn list_and_leaderboard(service: &Service) -> (u64, u64) {
+    let call = Call::default();
+    let list = service.followers(&call, &id("idol"), None, Limit::DEFAULT).await.unwrap();
+    let board = service.leaderboard(&call, None, Limit::DEFAULT).await.unwrap();
+    (list.total.unwrap(), board.rows.first().map_or(0, |row| row.followers))
+}
+
+/// Answers a commit with the second poll, and not with the first.
+struct Unhurried;
+
+#[async_trait]
+impl Hooks for Unhurried {
+    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
+        let outcome = inner.commit(write).await;
+        tokio::task::yield_now().await;
+        outcome
+    }
+}
+
+#[tokio::test]
+async fn list_and_leaderboard_agree_on_a_follow_whose_caller_is_gone_after_the_first_poll() {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let store = memory::Store::new(identity, Arc::new(SystemClock));
+    let store = Arc::new(Hooked::new(Arc::new(store), Unhurried));
+    let service = over(store, None, &["1", "2", "3", "4", "idol"]).await;
+    let call = Call::default();
+    service.follow(&call, &id("1"), &id("idol"), false).await.unwrap();
+    assert_eq!(list_and_leaderboard(&service).await, (1, 1));
+    let follow = |follower: &str| {
+        vec![BatchOperation::Follow { follower: id(follower), target: id("idol"), quiet: Some(false) }]
+    };
+    let (fan, idol) = (id("2"), id("idol"));
+    let ways: [Pin<Box<dyn Future<Output = ()>>>; 3] = [
+        Box::pin(async { drop(service.follow(&call, &fan, &idol, false).await) }),
+        Box::pin(async { drop(service.batch(&call, follow("3")).await) }),
+        Box::pin(async { drop(service.pipeline(&call, follow("4")).await) }),
+    ];
+    for (mut way, expected) in ways.into_iter().zip(2..) {
+        let is_done = poll_fn(|context| Poll::Ready(way.as_mut().poll(context).is_ready())).await;
+        assert!(!is_done, "the store is to be asked and has not answered yet");
+        drop(way);
+        let agree = async {
+            while list_and_leaderboard(&service).await != (expected, expected) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(10), agree).await.is_err() {
+            assert_eq!(list_and_leaderboard(&service).await, (expected, expected));
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use entourage_model::{Code, Event, EventPositions, UserId, UserPatch, Version};
-use entourage_service::{Actor, Call, EventRow, FeedTold, Limit, Limits, Rules, Service, Told};
+use entourage_service::{Actor, Call, EventRow, FeedMessage, Limit, Limits, NotificationMessage, Rules, Service};
 use entourage_store::{Store, StoreExt as _};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -147,14 +147,16 @@ async fn a_stream_of_notifications_tells_when_the_list_has_the_follower() {
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
     let mut stream = service.notification_stream(&Call::default(), &id(2), None).await.unwrap();
-    assert_eq!(service.next_told(&mut stream).await.unwrap(), Some(Told::Unseen(0)));
+    assert_eq!(service.next_notification(&mut stream).await.unwrap(), Some(NotificationMessage::Unseen(0)));
     gate.set(false);
     follow(&service, 1, 2).await;
-    let quiet = tokio::time::timeout(Duration::from_millis(100), async { service.next_told(&mut stream).await }).await;
+    let quiet =
+        tokio::time::timeout(Duration::from_millis(100), async { service.next_notification(&mut stream).await }).await;
     assert!(quiet.is_err(), "{quiet:?}");
     gate.set(true);
-    match tokio::time::timeout(Duration::from_secs(10), service.next_told(&mut stream)).await.unwrap().unwrap() {
-        Some(Told::New(told)) => assert_eq!(told.count, 1),
+    match tokio::time::timeout(Duration::from_secs(10), service.next_notification(&mut stream)).await.unwrap().unwrap()
+    {
+        Some(NotificationMessage::New(told)) => assert_eq!(told.count, 1),
         other => panic!("{other:?}"),
     }
     service.end_streams();
@@ -306,7 +308,7 @@ async fn a_live_feed_has_every_post_of_every_home_once_over_reconnects() {
     while told.len() < 19 * 15 {
         let next = tokio::time::timeout(Duration::from_secs(10), service.next_feed(&mut stream)).await;
         let next = next.unwrap_or_else(|_| panic!("nothing more after {} posts", told.len())).unwrap();
-        let Some(FeedTold::Post { cursor, row }) = next else { panic!("nothing was left out: {next:?}") };
+        let Some(FeedMessage::Post { cursor, row }) = next else { panic!("nothing was left out: {next:?}") };
         told.push(row.post.id);
         let before = by_author.insert(row.post.author.clone(), row.post.id);
         assert!(before.is_none_or(|before| before < row.post.id), "an author's posts come in their order");

@@ -121,7 +121,7 @@ impl Session {
             at += 1;
         }
         let call = Call { challenge, ..self.call.clone() };
-        let written = self.service().write_each(&call, vec![BatchOperation::Follow { follower, target, quiet }]).await;
+        let written = self.service().pipeline(&call, vec![BatchOperation::Follow { follower, target, quiet }]).await;
         self.last_token = written.token.or(self.last_token.take());
         say_followed(&Results::new(written.results).next()?, out);
         Ok(())

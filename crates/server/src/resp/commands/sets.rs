@@ -1,7 +1,7 @@
 //! Keys whose members are users: `SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS SSCAN`.
 
 use entourage_model::{Error, Result, Side, UserId};
-use entourage_service::{BatchOperation, Limit, ListName, Mark, Service, Window};
+use entourage_service::{BatchOperation, Limit, ListName, ScanCursor, Service, Window};
 
 use super::{integer, or_missing, text};
 use crate::resp::{
@@ -289,7 +289,7 @@ impl Session {
         // 0 is the beginning and the end.
         let from = match text(args.get(2)).parse().ok() {
             Some(0) => None,
-            cursor => Some(cursor.and_then(Mark::from_number).ok_or(Fail::from("ERR invalid cursor"))?),
+            cursor => Some(cursor.and_then(ScanCursor::from_number).ok_or(Fail::from("ERR invalid cursor"))?),
         };
         let (mut pattern, mut about) = (None, SCAN_COUNT);
         let mut at = 3;
@@ -319,12 +319,12 @@ impl Session {
     }
 
     /// Some members, and the next cursor. Other sets than lists come in one piece, like a small set in Redis.
-    async fn piece_of(&self, of: Members, from: Option<Mark>, about: usize) -> Done<(Vec<UserId>, i64)> {
+    async fn piece_of(&self, of: Members, from: Option<ScanCursor>, about: usize) -> Done<(Vec<UserId>, i64)> {
         let Members::List((side, id)) = of else {
             let ids = self.all_of(of).await?;
             return Ok((if from.is_none() { ids } else { Vec::new() }, 0));
         };
-        let piece = self.service().piece(&self.call, side, &id, from, about).await?;
+        let piece = self.service().scan_page(&self.call, side, &id, from, about).await?;
         let next = piece.next.map_or(0, |mark| mark.number() as i64);
         Ok((piece.rows.into_iter().map(|row| row.id).collect(), next))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entourage_model::{Clock, EdgeValue, ManualClock, Millis, Result, State, UserId, UserPatch, Version};
 use entourage_service::{
-    Actor, BatchDone, BatchOperation, Call, Derived, Distance, Limit, Limits, Relationship, Rules, Service, Unfollowed,
+    Actor, BatchDone, BatchOperation, Call, Derived, Distance, Limit, Limits, Relationship, Removed, Rules, Service,
     UserPage,
 };
 use entourage_store::{Store, SystemClock};
@@ -254,7 +254,7 @@ fn stands(status: &str, edge: &EdgeValue) -> String {
     format!("{status} {}{}", edge.state.as_str(), if edge.quiet { " quiet" } else { "" })
 }
 
-fn gone(done: &Unfollowed) -> String {
+fn gone(done: &Removed) -> String {
     format!("200 changed {}", done.changed)
 }
 

@@ -1,4 +1,4 @@
-//! What is measured of limits.
+//! Metrics of limits.
 
 use entourage_model::{Code, Outcome, Result};
 use metrics::{Counter, Gauge, counter, gauge};
@@ -6,12 +6,12 @@ use metrics::{Counter, Gauge, counter, gauge};
 const REFUSALS: &str = "entourage_limiter_refusals_total";
 
 /// Of one limit that this process remembers.
-pub(super) struct Measures {
+pub(super) struct QuotaMetrics {
     refusals: Counter,
     keys: Gauge,
 }
 
-impl Measures {
+impl QuotaMetrics {
     pub(super) fn new(limit: &'static str) -> Self {
         Self {
             refusals: counter!(REFUSALS, "limit" => limit),

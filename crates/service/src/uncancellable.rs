@@ -1,4 +1,4 @@
-//! Work that goes on when whoever waits for it goes away.
+//! Work that runs to its end although its caller is gone.
 
 use std::{
     pin::Pin,
@@ -7,15 +7,15 @@ use std::{
 
 use tokio::runtime::Handle;
 
-/// Runs where it is waited for; a task of its own takes over what is given up half-way.
-pub(crate) struct ToTheEnd<F>
+/// Runs in the task that awaits it. If that is dropped half-way, a task of its own takes over.
+pub(crate) struct Uncancellable<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
     work: Option<Pin<Box<F>>>,
 }
 
-impl<F> ToTheEnd<F>
+impl<F> Uncancellable<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -24,14 +24,14 @@ where
     }
 }
 
-impl<F> Future for ToTheEnd<F>
+impl<F> Future for Uncancellable<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // Taken out, so that work which panics is not gone on with.
+        // Taken out, so that work which panicked is never polled again.
         let Some(mut work) = self.work.take() else { return Poll::Pending };
         let polled = work.as_mut().poll(context);
         if polled.is_pending() {
@@ -41,12 +41,12 @@ where
     }
 }
 
-impl<F> Drop for ToTheEnd<F>
+impl<F> Drop for Uncancellable<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
     fn drop(&mut self) {
-        // Without a runtime the whole process is at its end.
+        // Without a runtime the process is ending.
         if let Some(work) = self.work.take()
             && let Ok(runtime) = Handle::try_current()
         {
@@ -71,15 +71,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_waits_has_what_came_of_it() {
-        assert_eq!(ToTheEnd::new(async { 7 }).await, 7);
+    async fn the_caller_gets_the_outcome() {
+        assert_eq!(Uncancellable::new(async { 7 }).await, 7);
     }
 
     #[tokio::test]
-    async fn what_is_given_up_half_way_goes_on() {
+    async fn dropped_work_goes_on() {
         let (begin, begun) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let work = ToTheEnd::new(async move {
+        let work = Uncancellable::new(async move {
             let begun: u32 = begun.await.unwrap();
             end.send(begun + 1).unwrap();
         });
@@ -89,10 +89,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_panics_is_not_gone_on_with() {
+    async fn work_that_panicked_is_not_polled_again() {
         let polls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&polls);
-        let mut work = ToTheEnd::new(std::future::poll_fn(move |_| -> Poll<()> {
+        let mut work = Uncancellable::new(std::future::poll_fn(move |_| -> Poll<()> {
             counted.fetch_add(1, Ordering::SeqCst);
             panic!("work went wrong");
         }));

@@ -1,9 +1,7 @@
 //! Follows and unfollows of one caller that were sent without waiting for each other: decided in their order, made
 //! durable together.
 
-use entourage_model::{
-    Change, EdgeValue, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Version, Write,
-};
+use entourage_model::{Change, EdgeValue, Error, Key, Operation, Outcome, Reply, Result, State, Token, UserId, Write};
 
 use crate::{
     BatchOperation, Call, Service,
@@ -11,7 +9,7 @@ use crate::{
     service::unexpected,
 };
 
-/// What came of a follow or an unfollow.
+/// The outcome of a follow or an unfollow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeWritten {
     pub changed: bool,
@@ -24,7 +22,7 @@ pub struct EdgeWritten {
 }
 
 #[derive(Clone, Debug)]
-pub struct EachWritten {
+pub struct Pipelined {
     /// One for each operation, in their order.
     pub results: Vec<Result<EdgeWritten>>,
     /// The token of the last write, for [`Service::show_token`]; `None` when nothing was committed.
@@ -34,13 +32,13 @@ pub struct EachWritten {
 impl Service {
     /// Each is what a request of its own would have been: the caller may change its follower or not, the limits count
     /// what the ones before it did.
-    pub async fn write_each(&self, call: &Call, operations: Vec<BatchOperation>) -> EachWritten {
+    pub async fn pipeline(&self, call: &Call, operations: Vec<BatchOperation>) -> Pipelined {
         let mut last = None;
         let results = match self.write_all(call, &operations, &mut last).await {
             Ok(results) => results,
             Err(error) => operations.iter().map(|_| Err(error.clone())).collect(),
         };
-        EachWritten { results, token: last }
+        Pipelined { results, token: last }
     }
 
     /// A token as clients have it.
@@ -54,7 +52,7 @@ impl Service {
         operations: &[BatchOperation],
         last: &mut Option<Token>,
     ) -> Result<Vec<Result<EdgeWritten>>> {
-        let floor = self.token(call)?.map_or(Version::ZERO, |token| token.version());
+        let floor = self.writer.floor(call)?;
         let ends: Vec<&UserId> = operations.iter().flat_map(BatchOperation::ends).collect();
         let keys = self.own_keys(&ends).await?;
         if self.rules.auto_create {
@@ -80,16 +78,15 @@ impl Service {
             });
             results.push(operation.map(|operation| writes.push(Write { floor, ..Write::from(operation) })));
         }
-        let outcomes = self.commit_each(call, &writes).await;
-        let mut outcomes = writes.iter().zip(outcomes);
+        let mut outcomes = self.writer.write_each(call, &writes).await.into_iter();
         let mut written = Vec::with_capacity(operations.len());
         for result in results {
             written.push(result.and_then(|()| {
-                let Some((write, outcome)) = outcomes.next() else {
-                    return Err(entourage_model::Error::internal("the store left results of a batch out"));
+                let Some(outcome) = outcomes.next() else {
+                    return Err(Error::internal("the store left results of a batch out"));
                 };
                 let outcome = outcome?;
-                let token = self.committed(&write.operation, &outcome);
+                let token = self.writer.token(&outcome);
                 *last = Some(match last.take() {
                     Some(last) => last.merge(token)?,
                     None => token,

@@ -13,13 +13,13 @@ const FRESH: Duration = Duration::from_secs(1);
 const ANSWERED_IN: Duration = Duration::from_millis(200);
 const KEPT_MAX: usize = 16_384;
 
-pub(super) struct Known {
+pub(super) struct QuotaCache {
     uptime: Arc<dyn Uptime>,
     /// `None`: the store did not say.
     quotas: Mutex<HashMap<Key, (Duration, Option<Quota>)>>,
 }
 
-impl Known {
+impl QuotaCache {
     pub(super) fn new(uptime: &Arc<dyn Uptime>) -> Self {
         Self { uptime: Arc::clone(uptime), quotas: Mutex::default() }
     }

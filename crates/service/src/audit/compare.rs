@@ -82,18 +82,18 @@ const fn name(plane: Plane, side: Side) -> &'static str {
 
 impl Service {
     /// All doubts about one user, and how many edges their own lists have.
-    pub(crate) async fn look(&self, user: Key, pace: &mut Pace) -> Result<(BTreeSet<Doubt>, u64)> {
+    pub(crate) async fn compare_user(&self, user: Key, pace: &mut Pace) -> Result<(BTreeSet<Doubt>, u64)> {
         let (mut doubts, mut edges) = (BTreeSet::new(), 0);
         for plane in Plane::ALL {
             for side in Side::BOTH {
-                let found = self.look_at(List::new(user, plane, side), &mut doubts, pace).await?;
+                let found = self.compare_list(List::new(user, plane, side), &mut doubts, pace).await?;
                 edges += if side == Side::Following { found } else { 0 };
             }
         }
         Ok((doubts, edges))
     }
 
-    async fn look_at(&self, list: List, doubts: &mut BTreeSet<Doubt>, pace: &mut Pace) -> Result<u64> {
+    async fn compare_list(&self, list: List, doubts: &mut BTreeSet<Doubt>, pace: &mut Pace) -> Result<u64> {
         let name = name(list.plane, list.side);
         let (mut after, mut walked) = (None, Walked::default());
         loop {

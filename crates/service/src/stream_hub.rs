@@ -61,7 +61,7 @@ impl Inbox {
 }
 
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct StreamHub {
     /// Whether somebody listens: then commits wake the reader.
     wanted: AtomicBool,
     wake: Notify,
@@ -77,7 +77,7 @@ struct Listeners {
     inboxes: HashMap<Key, Vec<Arc<Inbox>>>,
 }
 
-impl Default for Tail {
+impl Default for StreamHub {
     fn default() -> Self {
         Self {
             wanted: AtomicBool::new(false),
@@ -92,7 +92,7 @@ impl Default for Tail {
 /// Held by a stream for as long as it listens.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    tail: Arc<Tail>,
+    hub: Arc<StreamHub>,
     inbox: Option<(Key, Arc<Inbox>)>,
     pub(crate) read_to: watch::Receiver<Option<EventPositions>>,
     pub(crate) closed: watch::Receiver<bool>,
@@ -106,7 +106,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let mut listeners = self.tail.listeners.lock();
+        let mut listeners = self.hub.listeners.lock();
         listeners.streams -= 1;
         let Some((key, own)) = &self.inbox else { return };
         if let Some(inboxes) = listeners.inboxes.get_mut(key) {
@@ -118,7 +118,7 @@ impl Drop for Listening {
     }
 }
 
-impl Tail {
+impl StreamHub {
     /// After every commit: nothing at all while nobody listens.
     pub(crate) fn wake(&self) {
         if self.wanted.load(Ordering::SeqCst) {
@@ -135,20 +135,20 @@ impl Tail {
     }
 
     /// Returns when the reader reads: whatever is committed from then on is heard of.
-    pub(crate) async fn listen(tail: &Arc<Self>, user: Option<Key>) -> Listening {
+    pub(crate) async fn listen(hub: &Arc<Self>, user: Option<Key>) -> Listening {
         let inbox = user.map(|user| (user, Arc::<Inbox>::default()));
         let (mut read_to, closed) = {
-            let mut listeners = tail.listeners.lock();
+            let mut listeners = hub.listeners.lock();
             listeners.streams += 1;
             if let Some((user, inbox)) = &inbox {
                 listeners.inboxes.entry(*user).or_default().push(Arc::clone(inbox));
             }
-            (tail.read_to.subscribe(), tail.closed())
+            (hub.read_to.subscribe(), hub.closed())
         };
-        let listening = Listening { tail: Arc::clone(tail), inbox, read_to: read_to.clone(), closed };
-        tail.wanted.store(true, Ordering::SeqCst);
-        tail.wake.notify_one();
-        let mut closing = tail.closed();
+        let listening = Listening { hub: Arc::clone(hub), inbox, read_to: read_to.clone(), closed };
+        hub.wanted.store(true, Ordering::SeqCst);
+        hub.wake.notify_one();
+        let mut closing = hub.closed();
         tokio::select! {
             _ = read_to.wait_for(Option::is_some) => {}
             _ = closing.wait_for(|closed| *closed) => {}
@@ -212,9 +212,9 @@ fn hint(event: &Event) -> Option<(Key, Hint)> {
 
 impl Service {
     /// Reads the log while somebody listens.
-    pub(crate) async fn run_tail(&self) {
-        let tail = &self.tail;
-        let mut closed = tail.closed();
+    pub(crate) async fn run_hub(&self) {
+        let hub = &self.hub;
+        let mut closed = hub.closed();
         let mut at = None;
         loop {
             // Without listeners there is nothing to poll for.
@@ -225,18 +225,18 @@ impl Service {
                 }
             };
             tokio::select! {
-                () = tail.wake.notified() => {}
+                () = hub.wake.notified() => {}
                 () = pause => {}
                 _ = closed.wait_for(|closed| *closed) => return,
             }
-            if tail.is_idle() {
+            if hub.is_idle() {
                 at = None;
                 continue;
             }
             if let Err(error) = self.read_on(&mut at).await {
                 tracing::warn!(code = error.code().as_str(), "streams wait for the log: {}", error.detail());
                 tokio::time::sleep(POLL).await;
-                tail.wake.notify_one();
+                hub.wake.notify_one();
             }
         }
     }
@@ -248,7 +248,7 @@ impl Service {
             None => {
                 let last = self.store.last_events().await?;
                 *at = Some(last.clone());
-                self.tail.read_to.send_replace(at.clone());
+                self.hub.read_to.send_replace(at.clone());
                 last
             }
         };
@@ -256,8 +256,8 @@ impl Service {
             let events = match self.store.events_since(&from, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     *at = None;
-                    self.tail.tell_everybody_to_look();
-                    self.tail.wake.notify_one();
+                    self.hub.tell_everybody_to_look();
+                    self.hub.wake.notify_one();
                     return Ok(());
                 }
                 other => other?,
@@ -266,9 +266,9 @@ impl Service {
                 return Ok(());
             }
             events.iter().for_each(|(partition, event)| from.advance(*partition, event.sequence));
-            self.tail.tell(&events);
+            self.hub.tell(&events);
             *at = Some(from.clone());
-            self.tail.read_to.send_replace(at.clone());
+            self.hub.read_to.send_replace(at.clone());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A list in pieces that a number marks: they end where a millisecond ends, or, where very many rows have the same one,
-//! where a part of them ends.
+//! A list in pages with a number as cursor, as SCAN wants it: pages end where a millisecond ends, or, where very many
+//! rows have the same one, where a part of them ends.
 
 use entourage_model::{Edge, Error, Key, Millis, Result, Side, UserId};
 use tokio::task::yield_now;
@@ -7,12 +7,12 @@ use tokio::task::yield_now;
 use crate::{
     Call, Service, UserRow,
     range::{CHUNK, below},
-    visibility::{Eyes, VisibleList},
+    visibility::{Visibility, VisibleList},
 };
 
 /// Up to how many rows of one millisecond come together.
 const MILLISECOND_ROWS_MAX: usize = 10_000;
-/// Up to how many of them are looked at for a piece: each piece looks at all.
+/// Up to how many of them are looked at for a page: each page looks at all.
 const CROWD_ROWS_MAX: usize = 1_000_000;
 /// How many parts the rows of a crowded millisecond are in.
 const PARTS: u16 = 1 << PART_BITS;
@@ -20,29 +20,29 @@ const PART_BITS: u32 = 11;
 /// For a millisecond and one.
 const TIME_BITS: u32 = 42;
 
-/// A piece of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct ScanPage {
     pub rows: Vec<UserRow>,
     /// Where the list goes on; `None` at its end.
-    pub next: Option<Mark>,
+    pub next: Option<ScanCursor>,
 }
 
 /// Where a list goes on. It says nothing of any row, so that whichever goes meanwhile nobody else is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ScanCursor {
     millis: Millis,
     /// The first part of this millisecond that is not read; 0 when nothing of it is left.
     part: u16,
 }
 
-impl Mark {
+impl ScanCursor {
     /// Never 0, and below 2^53: not every client has more bits.
     pub const fn number(self) -> u64 {
         ((self.part as u64) << TIME_BITS) | (self.millis.since_2000() + 1)
     }
 
-    /// `None` for what no mark has as its number.
+    /// `None` for what no cursor has as its number.
     pub fn from_number(number: u64) -> Option<Self> {
         let millis = (number & ((1 << TIME_BITS) - 1)).checked_sub(1)?;
         let part = u16::try_from(number >> TIME_BITS).ok().filter(|part| *part < PARTS)?;
@@ -56,63 +56,72 @@ const fn part_of(key: Key) -> u16 {
 }
 
 impl Service {
-    /// About so many rows from the mark on, newest first; all rows of one millisecond come together unless they are too
-    /// many. Who is in the list from the first piece to the last is in one of them.
-    pub async fn piece(&self, call: &Call, side: Side, id: &UserId, from: Option<Mark>, about: usize) -> Result<Piece> {
+    /// About so many rows from the cursor on, newest first; all rows of one millisecond come together unless they are too
+    /// many. Who is in the list from the first page to the last is in one of them.
+    pub async fn scan_page(
+        &self,
+        call: &Call,
+        side: Side,
+        id: &UserId,
+        from: Option<ScanCursor>,
+        about: usize,
+    ) -> Result<ScanPage> {
         let (viewer, list) = self.open_list(call, side, id).await?;
         let visible = self.visible_list(viewer, list).await?;
-        let mut eyes = self.eyes(viewer);
+        let mut visibility = self.visibility(viewer);
         let (edges, next) = match from {
-            Some(Mark { millis, part }) if part > 0 => self.parts(&mut eyes, &visible, millis, part, about).await?,
-            from => self.milliseconds(&mut eyes, &visible, from.map(|mark| mark.millis), about).await?,
+            Some(ScanCursor { millis, part }) if part > 0 => {
+                self.parts(&mut visibility, &visible, millis, part, about).await?
+            }
+            from => self.milliseconds(&mut visibility, &visible, from.map(|cursor| cursor.millis), about).await?,
         };
-        Ok(Piece { rows: self.rows(list, &edges).await?, next })
+        Ok(ScanPage { rows: self.rows(list, &edges).await?, next })
     }
 
     /// Whole milliseconds before this one.
     async fn milliseconds(
         &self,
-        eyes: &mut Eyes<'_>,
+        visibility: &mut Visibility<'_>,
         visible: &VisibleList,
         before: Option<Millis>,
         about: usize,
-    ) -> Result<(Vec<Edge>, Option<Mark>)> {
+    ) -> Result<(Vec<Edge>, Option<ScanCursor>)> {
         let list = visible.list;
         let mut after = before.map(below);
         let mut edges: Vec<Edge> = Vec::new();
         loop {
             yield_now().await;
             let wanted = if edges.len() < about { about - edges.len() + 1 } else { CHUNK };
-            let page = self.scan_shown(eyes, visible, after, wanted.min(CHUNK)).await?;
+            let page = self.scan_shown(visibility, visible, after, wanted.min(CHUNK)).await?;
             after = page.edges.last().map(|edge| list.place(edge));
             for edge in page.edges {
                 let last = edges.last().map(|last| last.value.position.millis());
                 if edges.len() >= about && last != Some(edge.value.position.millis()) {
-                    return Ok((edges, last.map(|millis| Mark { millis, part: 0 })));
+                    return Ok((edges, last.map(|millis| ScanCursor { millis, part: 0 })));
                 }
                 edges.push(edge);
             }
             let Some(last) = after.filter(|_| page.more) else { return Ok((edges, None)) };
             if edges.len() > about + MILLISECOND_ROWS_MAX {
-                // It begins a piece of its own.
+                // It begins a page of its own.
                 let crowded = last.position.millis();
                 edges.retain(|edge| edge.value.position.millis() != crowded);
-                let Some(last) = edges.last() else { return self.parts(eyes, visible, crowded, 0, about).await };
-                let next = Mark { millis: last.value.position.millis(), part: 0 };
+                let Some(last) = edges.last() else { return self.parts(visibility, visible, crowded, 0, about).await };
+                let next = ScanCursor { millis: last.value.position.millis(), part: 0 };
                 return Ok((edges, Some(next)));
             }
         }
     }
 
-    /// Whole parts of one millisecond, from this one on. Each piece looks at all of its rows.
+    /// Whole parts of one millisecond, from this one on. Each page looks at all of its rows.
     async fn parts(
         &self,
-        eyes: &mut Eyes<'_>,
+        visibility: &mut Visibility<'_>,
         visible: &VisibleList,
         millis: Millis,
         from: u16,
         about: usize,
-    ) -> Result<(Vec<Edge>, Option<Mark>)> {
+    ) -> Result<(Vec<Edge>, Option<ScanCursor>)> {
         let list = visible.list;
         let wanted = about.max(CHUNK);
         let mut after = Some(below(millis.plus(1)));
@@ -121,7 +130,7 @@ impl Service {
         let has_older = loop {
             // A store in memory never waits by itself, and others want to be served meanwhile.
             yield_now().await;
-            let page = self.scan_shown(eyes, visible, after, CHUNK).await?;
+            let page = self.scan_shown(visibility, visible, after, CHUNK).await?;
             looked += page.edges.len();
             if looked > CROWD_ROWS_MAX + CHUNK {
                 return Err(Error::invalid(
@@ -141,8 +150,8 @@ impl Service {
             }
         };
         let next = match cut(&mut kept, wanted, end) {
-            PARTS => has_older.then_some(Mark { millis, part: 0 }),
-            part => Some(Mark { millis, part }),
+            PARTS => has_older.then_some(ScanCursor { millis, part: 0 }),
+            part => Some(ScanCursor { millis, part }),
         };
         Ok((kept.into_iter().map(|(_, edge)| edge).collect(), next))
     }
@@ -164,16 +173,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_its_number() {
+    fn a_cursor_is_its_number() {
         for since_2000 in [0, 1, 845_000_000_000, (1 << 41) - 1] {
             for part in [0, 1, PARTS - 1] {
-                let mark = Mark { millis: Millis::from_since_2000(since_2000), part };
-                assert!((1..1 << 53).contains(&mark.number()), "{mark:?}");
-                assert_eq!(Mark::from_number(mark.number()), Some(mark));
+                let cursor = ScanCursor { millis: Millis::from_since_2000(since_2000), part };
+                assert!((1..1 << 53).contains(&cursor.number()), "{cursor:?}");
+                assert_eq!(ScanCursor::from_number(cursor.number()), Some(cursor));
             }
         }
         for number in [0, 1 << TIME_BITS, 1 << 53, u64::MAX] {
-            assert_eq!(Mark::from_number(number), None, "{number}");
+            assert_eq!(ScanCursor::from_number(number), None, "{number}");
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::task::yield_now;
 
 use crate::{
     Service, UserRow,
-    visibility::{Eyes, VisibleList},
+    visibility::{Visibility, VisibleList},
 };
 
 /// How many rows of the driving list one request looks at.
@@ -22,14 +22,14 @@ const FEW_CANDIDATES: usize = 500;
 
 /// What is asked of the rows of a list.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct SetQuery {
     pub(crate) driver: List,
     pub(crate) others: Vec<(Side, Key)>,
     /// Whether rows have to be in the others, or must not be.
     pub(crate) is_in: bool,
 }
 
-impl Question {
+impl SetQuery {
     /// The pair that has an edge if this one is in that list.
     pub(crate) const fn pair((side, owner): (Side, Key), member: Key) -> (Key, Key) {
         match side {
@@ -39,10 +39,10 @@ impl Question {
     }
 }
 
-pub(crate) struct Sieve<'a> {
+pub(crate) struct SetScan<'a> {
     service: &'a Service,
     viewer: Option<Key>,
-    eyes: Eyes<'a>,
+    visibility: Visibility<'a>,
     driver: VisibleList,
     others: Vec<(Side, Key)>,
     is_in: bool,
@@ -57,14 +57,14 @@ pub(crate) struct Sieve<'a> {
 
 impl Service {
     /// Goes through a list from behind this place on. Whether the viewer may look at these lists was found out before.
-    pub(crate) async fn sieve<'a>(
+    pub(crate) async fn set_scan<'a>(
         &'a self,
         viewer: Option<Key>,
-        eyes: Eyes<'a>,
-        question: Question,
+        visibility: Visibility<'a>,
+        query: SetQuery,
         after: Option<Place>,
-    ) -> Result<Sieve<'a>> {
-        let Question { driver, others, is_in } = question;
+    ) -> Result<SetScan<'a>> {
+        let SetQuery { driver, others, is_in } = query;
         let mut common = Vec::new();
         let other = others.iter().find(|(side, _)| *side == Side::Following && driver.side == Side::Following && is_in);
         let is_known =
@@ -79,10 +79,10 @@ impl Service {
         }
         let driver = self.visible_list(viewer, driver).await?;
         let candidates = is_known.then(|| common.into_iter().collect());
-        Ok(Sieve {
+        Ok(SetScan {
             service: self,
             viewer,
-            eyes,
+            visibility,
             driver,
             others,
             is_in,
@@ -95,7 +95,7 @@ impl Service {
     }
 }
 
-impl Sieve<'_> {
+impl SetScan<'_> {
     /// Where it goes on; `None` at the end of the list.
     pub(crate) fn after(&self) -> Option<Place> {
         self.after.filter(|_| !self.ended)
@@ -159,29 +159,29 @@ impl Sieve<'_> {
         // Most rows fall here, before anything is found out about them.
         let others = if self.is_in { self.others.clone() } else { Vec::new() };
         for other in others {
-            let pairs: Vec<_> = edges.iter().map(|edge| Question::pair(other, list.other(edge))).collect();
-            keep(&mut edges, self.told(&pairs).await?);
+            let pairs: Vec<_> = edges.iter().map(|edge| SetQuery::pair(other, list.other(edge))).collect();
+            keep(&mut edges, self.visible(&pairs).await?);
         }
-        edges = self.eyes.rows(list, edges).await?;
-        let evidence = self.eyes.evidence(&edges).await?;
+        edges = self.visibility.rows(list, edges).await?;
+        let evidence = self.visibility.evidence(&edges).await?;
         keep(&mut edges, evidence);
         for other in self.others.clone() {
-            let pairs: Vec<_> = edges.iter().map(|edge| Question::pair(other, list.other(edge))).collect();
-            let told = if self.is_in { vec![true; pairs.len()] } else { self.told(&pairs).await? };
-            let mut told_pairs = pairs;
-            let mut each = told.iter();
-            told_pairs.retain(|_| each.next() == Some(&true));
-            let mut evidence = self.eyes.evidence_of(&told_pairs).await?.into_iter();
-            let passes = told.into_iter().map(|told| (told && evidence.next() == Some(true)) == self.is_in);
+            let pairs: Vec<_> = edges.iter().map(|edge| SetQuery::pair(other, list.other(edge))).collect();
+            let visible = if self.is_in { vec![true; pairs.len()] } else { self.visible(&pairs).await? };
+            let mut visible_pairs = pairs;
+            let mut each = visible.iter();
+            visible_pairs.retain(|_| each.next() == Some(&true));
+            let mut evidence = self.visibility.evidence_of(&visible_pairs).await?.into_iter();
+            let passes = visible.into_iter().map(|visible| (visible && evidence.next() == Some(true)) == self.is_in);
             keep(&mut edges, passes.collect());
         }
         Ok(edges)
     }
 
-    async fn told(&mut self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
-        let (told, asked) = self.service.told_follows(self.viewer, pairs).await?;
+    async fn visible(&mut self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
+        let (visible, asked) = self.service.visible_follows(self.viewer, pairs).await?;
         self.work += asked * ASKED_ROW_WORK;
-        Ok(told)
+        Ok(visible)
     }
 }
 
