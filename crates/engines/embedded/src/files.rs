@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use entourage_model::Key;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use xxhash_rust::xxh3::Xxh3;
@@ -20,9 +19,7 @@ use super::{
     fault::Fault,
     finder::Finders,
     lists::BlockRef,
-    profile::Profile,
     shelf::{self, Named, ShelfKey},
-    users,
 };
 use entourage_store::disk::{Disk, DiskFile, read_exact_at};
 
@@ -195,10 +192,6 @@ impl BlockFiles {
         decode(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))
     }
 
-    pub(super) fn read_users(&self, group: u32, block: BlockRef) -> Result<Vec<(Key, Profile)>, Fault> {
-        self.read_with(group.into(), block, |seed, bytes| users::decode_group(bytes, seed, block.count))
-    }
-
     pub(super) fn read_documents(&self, key: ShelfKey, block: BlockRef) -> Result<Vec<Named>, Fault> {
         self.read_with(key.hash(), block, |seed, bytes| shelf::decode(seed, bytes, block.count as usize))
     }
@@ -293,7 +286,7 @@ impl BlockWriter {
 
 #[cfg(test)]
 mod tests {
-    use entourage_model::{Clock, ManualClock, Millis, Operation, Overwrite, UserId, UserPatch};
+    use entourage_model::{Clock, Key, ManualClock, Millis, Operation, Overwrite, UserId, UserPatch};
 
     use super::{
         super::{Options, Store, random_identity, restore},
