@@ -22,3 +22,4 @@ mod refusals;
 mod retention;
 mod retry;
 mod threads;
+mod waiting_reads;
