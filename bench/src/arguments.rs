@@ -91,6 +91,8 @@ pub(crate) enum Measurement {
     Growth,
     /// Feeds, beside Redis
     Feed,
+    /// Going through all users
+    Sweep,
     /// An account with as many followers as a machine holds
     Giant,
 }
@@ -98,7 +100,7 @@ pub(crate) enum Measurement {
 impl Measurement {
     /// Whether it looks at one of the usual graphs.
     const fn is_of_a_graph(self) -> bool {
-        !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Giant)
+        !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Sweep | Self::Giant)
     }
 
     /// The graphs it looks at unless another is asked for.
@@ -220,6 +222,7 @@ mod tests {
             (&["--edges", "10000000", "--users", "200000"], Measurement::Growth, false),
             (&["--edges", "200000", "--users", "20000"], Measurement::Resp, false),
             (&["--edges", "200000", "--users", "20000"], Measurement::Feed, true),
+            (&["--edges", "200000", "--users", "20000"], Measurement::Sweep, true),
             (&["--edges", "200000", "--users", "20000", "--write"], Measurement::Resp, true),
             (&["--repeat", "3"], Measurement::Resp, false),
             (&["--seconds", "0.5"], Measurement::Common, false),
@@ -245,7 +248,7 @@ mod tests {
         assert_eq!(arguments(&[]).graphs(), USUAL);
         assert_eq!(arguments(&["--large"]).graphs(), [USUAL[0], USUAL[1], LARGE]);
         assert_eq!(arguments(&["--only", "resp", "--large"]).graphs(), [USUAL[0]]);
-        assert_eq!(arguments(&["--only", "common,growth"]).graphs(), []);
+        assert_eq!(arguments(&["--only", "common,growth,sweep"]).graphs(), []);
         assert_eq!(arguments(&["--only", "resp", "--edges", "500", "--users", "50"]).graphs(), [(500, 50)]);
         assert_eq!(arguments(&["--large", "--edges", "500", "--users", "50"]).graphs(), [(500, 50), LARGE]);
     }

@@ -67,6 +67,9 @@ fn run(arguments: &Arguments, runtime: &tokio::runtime::Runtime) -> Result<()> {
         bench.graph(edges, users, &mut results)?;
     }
     bench.by_itself(&mut results)?;
+    if arguments.wants(Measurement::Sweep) {
+        bench.sweep(&mut results)?;
+    }
     if arguments.wants(Measurement::Growth) {
         bench.growth(&mut results)?;
     }

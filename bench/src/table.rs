@@ -79,6 +79,10 @@ impl Row {
         Self { data: data.to_owned(), ..self }
     }
 
+    pub(crate) const fn measured(&self) -> f64 {
+        self.measured
+    }
+
     /// What it was measured on, and what it is.
     pub(crate) fn name(&self) -> String {
         format!("{}: {}", self.data, self.what)

@@ -16,6 +16,7 @@ mod pages;
 mod reopen;
 mod resp;
 mod rest;
+mod sweep;
 mod usual;
 
 use std::path::Path;

@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{
     fault::Fault,
-    files::BlockFiles,
+    files::{BlockFiles, Blocks},
     history,
     lists::BlockRef,
     shelf::{self, Document, DocumentId, Named, Shelf, ShelfKey},
@@ -185,7 +185,13 @@ impl Documents {
         self.shard(key).read().lists.get(&key).map_or(0, |list| list.count)
     }
 
-    pub(super) fn get(&self, files: &BlockFiles, key: ShelfKey, id: &[u8]) -> Result<Option<Document>, Fault> {
+    pub(super) fn get<'a>(
+        &self,
+        files: impl Into<Blocks<'a>>,
+        key: ShelfKey,
+        id: &[u8],
+    ) -> Result<Option<Document>, Fault> {
+        let files = files.into();
         retry(|| {
             let block = {
                 let shard = self.shard(key).read();
@@ -205,17 +211,18 @@ impl Documents {
     }
 
     /// Documents with ids above `after`, in the order of their ids, at most `limit`.
-    pub(super) fn scan(
+    pub(super) fn scan<'a>(
         &self,
-        files: &BlockFiles,
+        files: impl Into<Blocks<'a>>,
         key: ShelfKey,
         after: &[u8],
         limit: usize,
     ) -> Result<Vec<Named>, Fault> {
+        let files = files.into();
         retry(|| self.scan_once(files, key, after, limit))
     }
 
-    fn scan_once(&self, files: &BlockFiles, key: ShelfKey, after: &[u8], limit: usize) -> Result<Vec<Named>, Fault> {
+    fn scan_once(&self, files: Blocks<'_>, key: ShelfKey, after: &[u8], limit: usize) -> Result<Vec<Named>, Fault> {
         let mut reach = limit;
         loop {
             let (found, whole) = self.scan_tails(files, key, after, limit, reach)?;
@@ -230,7 +237,7 @@ impl Documents {
     /// As far as `reach` documents of each tail tell, and whether that is all there is.
     fn scan_tails(
         &self,
-        files: &BlockFiles,
+        files: Blocks<'_>,
         key: ShelfKey,
         after: &[u8],
         limit: usize,
@@ -347,9 +354,9 @@ impl Documents {
     }
 
     /// What a follower's edges left behind since `oldest`, newest first.
-    pub(super) fn history(
+    pub(super) fn history<'a>(
         &self,
-        files: &BlockFiles,
+        files: impl Into<Blocks<'a>>,
         follower: Key,
         before: Option<Version>,
         oldest: Version,
@@ -420,7 +427,7 @@ pub(super) fn fold(
             blocks.push(bounded.clone());
             continue;
         }
-        let merged = merge(files.read_documents(key, bounded.block)?, mine);
+        let merged = merge(Blocks::from(files).read_documents(key, bounded.block)?, mine);
         retired.push(bounded.block);
         write(&merged, &mut blocks)?;
     }

@@ -25,6 +25,9 @@ pub enum Fault {
     /// A block moved between looking it up and reading it; look again.
     #[error("a block was moved while it was read")]
     Moved,
+    /// A read that must not wait would have to; it is done again where it may.
+    #[error("a read would have to wait for the disk")]
+    WouldBlock,
     #[error("the store is closed")]
     Closed,
 }

@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use entourage_model::Key;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use xxhash_rust::xxh3::Xxh3;
@@ -20,11 +19,9 @@ use super::{
     fault::Fault,
     finder::Finders,
     lists::BlockRef,
-    profile::Profile,
     shelf::{self, Named, ShelfKey},
-    users,
 };
-use entourage_store::disk::{Disk, DiskFile, read_exact_at};
+use entourage_store::disk::{Disk, DiskFile, read_exact_at, try_read_exact_at};
 
 /// What a file's blocks hold; following blocks stand apart because a start reads all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,10 +101,6 @@ pub(super) struct BlockFiles {
 }
 
 impl BlockFiles {
-    pub(super) const fn finders(&self) -> &Finders {
-        &self.finders
-    }
-
     pub(super) fn insert(&self, number: u32, file: OpenFile) {
         self.open.write().insert(number, file);
     }
@@ -172,49 +165,77 @@ impl BlockFiles {
         }
     }
 
+    /// For reads that must not wait for the disk.
+    pub(super) const fn in_memory(&self) -> Blocks<'_> {
+        Blocks { files: self, may_wait: false }
+    }
+
+    /// A block as it would stand in a file with another seed. Only what is whole goes there.
+    pub(super) fn read_for(&self, owner: u64, block: BlockRef, seed: u64) -> Result<Vec<u8>, Fault> {
+        let (mut bytes, of) = Blocks::from(self).raw(block)?;
+        of.family.checked(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))?;
+        of.family.sign(owner ^ seed, &mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// The blocks as one read sees them. A read that must not wait for the disk says [`Fault::WouldBlock`] where it would.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks<'a> {
+    files: &'a BlockFiles,
+    may_wait: bool,
+}
+
+impl<'a> From<&'a BlockFiles> for Blocks<'a> {
+    /// For threads that may wait.
+    fn from(files: &'a BlockFiles) -> Self {
+        Self { files, may_wait: true }
+    }
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) const fn finders(self) -> &'a Finders {
+        &self.files.finders
+    }
+
+    /// For what takes long even with everything in memory: only a read that may wait goes on.
+    pub(super) const fn must_wait(self) -> Result<(), Fault> {
+        if self.may_wait { Ok(()) } else { Err(Fault::WouldBlock) }
+    }
+
     /// The bytes of a block, not yet looked at, with the file they stand in.
-    fn read_raw(&self, block: BlockRef) -> Result<(Vec<u8>, FileOfBlocks), Fault> {
-        let of = self.get(block.file()).ok_or(Fault::Moved)?;
-        match read_exact_at(&*of.file, block.length() as usize, block.offset()) {
+    fn raw(self, block: BlockRef) -> Result<(Vec<u8>, FileOfBlocks), Fault> {
+        let of = self.files.get(block.file()).ok_or(Fault::Moved)?;
+        let read = if self.may_wait { read_exact_at } else { try_read_exact_at };
+        match read(&*of.file, block.length() as usize, block.offset()) {
             Ok(bytes) => Ok((bytes, of)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(of.damaged(block, Corrupt("the file ends inside a block")))
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Fault::WouldBlock),
             Err(error) => Err(error.into()),
         }
     }
 
     /// What `decode` makes of a block of this owner's.
     fn read_with<T>(
-        &self,
+        self,
         owner: u64,
         block: BlockRef,
         decode: impl FnOnce(u64, &[u8]) -> Result<T, Corrupt>,
     ) -> Result<T, Fault> {
-        let (bytes, of) = self.read_raw(block)?;
+        let (bytes, of) = self.raw(block)?;
         decode(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))
     }
 
-    pub(super) fn read_users(&self, group: u32, block: BlockRef) -> Result<Vec<(Key, Profile)>, Fault> {
-        self.read_with(group.into(), block, |seed, bytes| users::decode_group(bytes, seed, block.count))
-    }
-
-    pub(super) fn read_documents(&self, key: ShelfKey, block: BlockRef) -> Result<Vec<Named>, Fault> {
+    pub(super) fn read_documents(self, key: ShelfKey, block: BlockRef) -> Result<Vec<Named>, Fault> {
         self.read_with(key.hash(), block, |seed, bytes| shelf::decode(seed, bytes, block.count as usize))
     }
 
     /// Appends the block's edges, newest first, to `entries`.
-    pub(super) fn read(&self, owner: Owner, block: BlockRef, entries: &mut Vec<Entry>) -> Result<(), Fault> {
+    pub(super) fn read(self, owner: Owner, block: BlockRef, entries: &mut Vec<Entry>) -> Result<(), Fault> {
         let decode = |seed, bytes: &[u8]| block::decode(seed, bytes, block.count as usize, entries);
         self.read_with(owner.seed(), block, decode)
-    }
-
-    /// A block as it would stand in a file with another seed. Only what is whole goes there.
-    pub(super) fn read_for(&self, owner: u64, block: BlockRef, seed: u64) -> Result<Vec<u8>, Fault> {
-        let (mut bytes, of) = self.read_raw(block)?;
-        of.family.checked(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))?;
-        of.family.sign(owner ^ seed, &mut bytes);
-        Ok(bytes)
     }
 }
 
@@ -293,7 +314,7 @@ impl BlockWriter {
 
 #[cfg(test)]
 mod tests {
-    use entourage_model::{Clock, ManualClock, Millis, Operation, Overwrite, UserId, UserPatch};
+    use entourage_model::{Clock, Key, ManualClock, Millis, Operation, Overwrite, UserId, UserPatch};
 
     use super::{
         super::{Options, Store, random_identity, restore},

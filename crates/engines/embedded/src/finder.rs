@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::{
     fault::Fault,
-    files::BlockFiles,
+    files::Blocks,
     fold,
     lists::{BlockRef, Bounded},
     state::ListKey,
@@ -59,7 +59,7 @@ impl Finders {
     /// The blocks that may have the edge to this one, likely ones first. None if none has.
     pub(super) fn holding<const N: usize>(
         &self,
-        files: &BlockFiles,
+        files: Blocks<'_>,
         list: ListKey,
         blocks: &Arc<Vec<Bounded>>,
         target: u32,
@@ -71,6 +71,8 @@ impl Finders {
         let finder = match known {
             Some(Known::Found(finder)) if Arc::ptr_eq(&finder.blocks, blocks) => finder,
             Some(_) if edges(blocks) <= LIST_EDGES_MAX => {
+                // All of the list is decoded.
+                files.must_wait()?;
                 let finder = Arc::new(Finder::new(files, list, blocks)?);
                 self.0.insert(list, Known::Found(Arc::clone(&finder)));
                 finder
@@ -90,7 +92,7 @@ fn edges(blocks: &[Bounded]) -> usize {
 }
 
 impl Finder {
-    fn new(files: &BlockFiles, list: ListKey, blocks: &Arc<Vec<Bounded>>) -> Result<Self, Fault> {
+    fn new(files: Blocks<'_>, list: ListKey, blocks: &Arc<Vec<Bounded>>) -> Result<Self, Fault> {
         let mut places = HashMap::with_capacity(edges(blocks));
         let mut entries = Vec::new();
         for (place, bounded) in blocks.iter().enumerate() {

@@ -7,7 +7,7 @@ use entourage_model::Place;
 use super::{
     block::{self, BLOCK_EDGES, Entry, Owner},
     fault::Fault,
-    files::BlockFiles,
+    files::{BlockFiles, Blocks},
     lists::{BlockRef, Bounded, Refs},
     read::place,
     state::{ListKey, State},
@@ -81,7 +81,7 @@ impl Work {
         append: &mut impl FnMut(&[u8], u32) -> io::Result<BlockRef>,
     ) -> Result<(), Fault> {
         let mut entries = Vec::with_capacity(old.count as usize);
-        files.read(owner(self.key), old, &mut entries)?;
+        Blocks::from(files).read(owner(self.key), old, &mut entries)?;
         self.retired.push(old);
         // Held for one block only: new users wait for it.
         let keys = state.keys();

@@ -1,11 +1,12 @@
 //! Idempotency records: recent ones in a map, older ones in files, found by sorted arrays of hash prefixes in memory and
 //! read from disk only on a hit. Each checkpoint writes one file, and takes the smaller ones before it into it.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use entourage_model::{IdempotencyRecord, Millis, Version};
 use hashbrown::HashMap;
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
     manifest::RunEntry,
     record::{decode_idempotency, encode_idempotency},
 };
-use entourage_store::disk::{Disk, DiskFile, read_all, read_exact_at};
+use entourage_store::disk::{Disk, DiskFile, read_all, read_exact_at, try_read_exact_at};
 
 /// Every record is padded to this, so that the nth one needs no index.
 const RECORD_BYTES: usize = 96;
@@ -59,9 +60,13 @@ impl Run {
         (self.hour.saturating_add(1)).saturating_mul(HOUR_MILLIS).saturating_add(ttl) > now.since_2000()
     }
 
-    fn read(&self, index: usize) -> Result<IdempotencyRecord, Fault> {
+    fn read(&self, index: usize, may_wait: bool) -> Result<IdempotencyRecord, Fault> {
         let offset = (index * RECORD_BYTES) as u64;
-        let bytes = read_exact_at(&*self.file, RECORD_BYTES, offset)?;
+        let read = if may_wait { read_exact_at } else { try_read_exact_at };
+        let bytes = read(&*self.file, RECORD_BYTES, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Fault::WouldBlock,
+            _ => error.into(),
+        })?;
         parse_record(&bytes, self.epoch, index).ok_or_else(|| self.damaged(index))
     }
 
@@ -104,20 +109,45 @@ pub(super) struct Written {
 
 impl Idempotency {
     pub(super) fn get(&self, scope: &[u8; 16], now: Version, ttl: u64) -> Result<Option<IdempotencyRecord>, Fault> {
-        let inner = self.inner.read();
+        self.find(scope, now, ttl, true)
+    }
+
+    /// As [`Self::get`], for those who must not wait for the disk: [`Fault::WouldBlock`] where they would.
+    pub(super) fn get_in_memory(
+        &self,
+        scope: &[u8; 16],
+        now: Version,
+        ttl: u64,
+    ) -> Result<Option<IdempotencyRecord>, Fault> {
+        self.find(scope, now, ttl, false)
+    }
+
+    fn find(
+        &self,
+        scope: &[u8; 16],
+        now: Version,
+        ttl: u64,
+        may_wait: bool,
+    ) -> Result<Option<IdempotencyRecord>, Fault> {
         let fresh = |record: &IdempotencyRecord| is_fresh(record, now.millis(), ttl);
-        if let Some(record) = inner.recent.get(scope).or_else(|| inner.frozen.get(scope)) {
-            return Ok(Some(*record).filter(fresh));
+        // Read when the lock is released: new records must not wait for the disk.
+        let mut candidates: SmallVec<[(Arc<Run>, usize); 1]> = SmallVec::new();
+        {
+            let inner = self.inner.read();
+            if let Some(record) = inner.recent.get(scope).or_else(|| inner.frozen.get(scope)) {
+                return Ok(Some(*record).filter(fresh));
+            }
+            let prefix = prefix(scope);
+            for run in inner.runs.iter().rev() {
+                let first = run.prefixes.partition_point(|known| *known < prefix);
+                let same = run.prefixes.iter().skip(first).take_while(|known| **known == prefix).count();
+                candidates.extend((first..first + same).map(|at| (Arc::clone(run), at)));
+            }
         }
-        let prefix = prefix(scope);
-        for run in inner.runs.iter().rev() {
-            let mut at = run.prefixes.partition_point(|known| *known < prefix);
-            while run.prefixes.get(at) == Some(&prefix) {
-                let record = run.read(at)?;
-                if record.key.scope == *scope {
-                    return Ok(Some(record).filter(fresh));
-                }
-                at += 1;
+        for (run, at) in candidates {
+            let record = run.read(at, may_wait)?;
+            if record.key.scope == *scope {
+                return Ok(Some(record).filter(fresh));
             }
         }
         Ok(None)

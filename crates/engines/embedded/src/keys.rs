@@ -17,6 +17,21 @@ impl Keys {
         self.prints.push(print(key));
     }
 
+    /// So many that are still to be set, with room to grow as if each had been added.
+    pub(super) fn unset(count: usize) -> Self {
+        let room = count.next_power_of_two();
+        let mut keys = Vec::with_capacity(room);
+        keys.resize(count, Key(0));
+        let mut prints = vec![0; room];
+        prints.truncate(count);
+        Self { keys, prints }
+    }
+
+    /// All of them in parts of this size, with [`print`] of each.
+    pub(super) fn parts_mut(&mut self, size: usize) -> impl Iterator<Item = (&mut [Key], &mut [u16])> {
+        self.keys.chunks_mut(size).zip(self.prints.chunks_mut(size))
+    }
+
     /// [`print`] of the key at each ordinal.
     pub(super) fn prints(&self) -> &[u16] {
         &self.prints

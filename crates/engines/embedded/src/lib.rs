@@ -30,10 +30,12 @@ mod heal;
 mod history;
 mod idempotency;
 mod identity;
+mod key_table;
 mod keys;
 mod left_out;
 mod lists;
 mod load;
+mod load_users;
 mod log;
 mod maintenance;
 mod manifest;
@@ -51,6 +53,7 @@ mod read;
 mod record;
 mod recount;
 mod recover;
+mod row;
 mod seals;
 mod segments;
 mod sequencer;
@@ -234,6 +237,31 @@ impl Store {
         done.map_err(|error| Error::internal(error.to_string()))?
     }
 
+    /// What a read came to that did not wait for the disk. If it would have had to, it is done again on a thread that
+    /// may: most blocks are in the system's memory, and going there and back costs more than reading one.
+    async fn or_beside<T, R>(&self, tried: Result<T, Fault>, again: impl FnOnce() -> R + Send) -> Result<T>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Engine) -> Result<T, Fault> + Send + 'static,
+    {
+        match tried {
+            Err(Fault::WouldBlock) => {
+                let read = again();
+                self.beside(move |engine| Ok(read(engine)?)).await
+            }
+            done => Ok(done?),
+        }
+    }
+
+    async fn scan_list(&self, list: List, after: Option<Place>, direction: Direction, limit: usize) -> Result<Page> {
+        let Engine { state, files, .. } = &*self.engine;
+        let tried = read::scan(state, files.in_memory(), list, after, direction, limit);
+        let again = || move |engine: &Engine| read::scan(&engine.state, &engine.files, list, after, direction, limit);
+        let page = self.or_beside(tried, again).await?;
+        share::spend_rows(page.edges.len()).await;
+        Ok(page)
+    }
+
     fn stop(&self) {
         self.queue.close();
         self.engine.stopping.store(true, Ordering::Release);
@@ -328,12 +356,17 @@ impl entourage_store::Store for Store {
 
     async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
         let (now, ttl) = (Version::of_millis(self.engine.clock.now()), self.engine.options.idempotency_millis());
-        let outcome = |key: &IdempotencyKey| {
-            let record = self.engine.idempotency.get(&key.scope, now, ttl)?;
-            let watermark = Watermark::at(self.engine.state.published());
-            Ok(record.map(|record| replay(record, *key, watermark)).transpose()?)
-        };
-        keys.iter().map(outcome).collect()
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let tried = self.engine.idempotency.get_in_memory(&key.scope, now, ttl);
+            let again = || move |engine: &Engine| engine.idempotency.get(&key.scope, now, ttl);
+            let outcome = self.or_beside(tried, again).await.and_then(|record| {
+                let watermark = Watermark::at(self.engine.state.published());
+                Ok(record.map(|record| replay(record, key, watermark)).transpose()?)
+            });
+            outcomes.push(outcome);
+        }
+        outcomes
     }
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
@@ -354,16 +387,18 @@ impl entourage_store::Store for Store {
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        let state = &self.engine.state;
+        let Engine { state, files, .. } = &*self.engine;
         let ordinal = |key| state.ordinal_of_edges(key);
-        let get = |&(follower, target): &(Key, Key)| match (ordinal(follower), ordinal(target)) {
-            (Some(follower), Some(target)) => read::get(state, &self.engine.files, kind, follower, target),
-            _ => Ok(None),
-        };
         let mut edges = Vec::with_capacity(pairs.len());
         for pairs in pairs.chunks(EDGES_AT_ONCE) {
-            for pair in pairs {
-                edges.push(get(pair)?);
+            for &(follower, target) in pairs {
+                let (Some(follower), Some(target)) = (ordinal(follower), ordinal(target)) else {
+                    edges.push(None);
+                    continue;
+                };
+                let tried = read::get(state, files.in_memory(), kind, follower, target);
+                let again = || move |engine: &Engine| read::get(&engine.state, &engine.files, kind, follower, target);
+                edges.push(self.or_beside(tried, again).await?);
             }
             // Each may have read a block.
             share::spend(pairs.len()).await;
@@ -390,15 +425,11 @@ impl entourage_store::Store for Store {
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        let page = read::scan(&self.engine.state, &self.engine.files, list, after, Direction::Down, limit)?;
-        share::spend_rows(page.edges.len()).await;
-        Ok(page)
+        self.scan_list(list, after, Direction::Down, limit).await
     }
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        let page = read::scan(&self.engine.state, &self.engine.files, list, after, Direction::Up, limit)?;
-        share::spend_rows(page.edges.len()).await;
-        Ok(page)
+        self.scan_list(list, after, Direction::Up, limit).await
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
@@ -425,7 +456,12 @@ impl entourage_store::Store for Store {
         let mut records = Vec::with_capacity(ids.len());
         for (owner, id) in ids {
             let key = ShelfKey { owner: *owner, shelf: Shelf::Records(space) };
-            let found = self.engine.state.documents.get(&self.engine.files, key, id.as_bytes())?;
+            let tried = self.engine.state.documents.get(self.engine.files.in_memory(), key, id.as_bytes());
+            let again = || {
+                let id = id.clone();
+                move |engine: &Engine| engine.state.documents.get(&engine.files, key, id.as_bytes())
+            };
+            let found = self.or_beside(tried, again).await?;
             share::spend(1).await;
             records.push(found.map(|found| Record { id: id.clone(), version: found.version, value: found.value }));
         }
@@ -445,7 +481,13 @@ impl entourage_store::Store for Store {
         let mut lists = Vec::with_capacity(owners.len());
         for &owner in owners {
             let key = ShelfKey { owner, shelf: Shelf::Records(space) };
-            let found = self.engine.state.documents.scan(&self.engine.files, key, after.unwrap_or_default(), limit)?;
+            let after = after.unwrap_or_default();
+            let tried = self.engine.state.documents.scan(self.engine.files.in_memory(), key, after, limit);
+            let again = || {
+                let after = after.to_vec();
+                move |engine: &Engine| engine.state.documents.scan(&engine.files, key, &after, limit)
+            };
+            let found = self.or_beside(tried, again).await?;
             share::spend(1 + found.len() / DOCUMENTS_A_UNIT).await;
             lists.push(found.into_iter().map(record).collect::<Result<_>>()?);
         }
@@ -460,7 +502,11 @@ impl entourage_store::Store for Store {
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
         let Some(user) = self.engine.state.user(follower) else { return Ok(Vec::new()) };
         let oldest = self.engine.options.history_begins(self.engine.clock.now()).max(user.created);
-        let ended = self.engine.state.documents.history(&self.engine.files, follower, before, oldest, limit)?;
+        let Engine { state, files, .. } = &*self.engine;
+        let tried = state.documents.history(files.in_memory(), follower, before, oldest, limit);
+        let again =
+            || move |engine: &Engine| engine.state.documents.history(&engine.files, follower, before, oldest, limit);
+        let ended = self.or_beside(tried, again).await?;
         share::spend(1 + ended.len() / DOCUMENTS_A_UNIT).await;
         Ok(ended)
     }

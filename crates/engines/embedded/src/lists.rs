@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use entourage_model::{Place, Side};
 
-use super::tail::Direction;
+use super::{profile::Profile, row::Row, tail::Direction};
 use entourage_store::adjacency::row;
 
 /// Where a block lies.
@@ -171,13 +171,18 @@ impl Refs {
 #[repr(C)]
 pub(super) struct Lists {
     /// Ordinals of everyone this user's edges point at, in ascending order.
-    pub(super) row: Box<[u32]>,
+    pub(super) row: Row,
     pub(super) following: Refs,
     pub(super) followers: Refs,
     pub(super) followers_total: u32,
     /// Whether the user may have lists in other planes; told in the follow plane only.
     pub(super) has_others: bool,
+    /// The user's record, in the follow plane only: it takes the rest of the line.
+    pub(super) profile: Profile,
 }
+
+// Every user has one of the follow plane, and it fills a line of the cache.
+const _: () = assert!(size_of::<Lists>() == 64);
 
 impl Lists {
     pub(super) fn has(&self, target: u32) -> bool {
@@ -185,19 +190,11 @@ impl Lists {
     }
 
     pub(super) fn insert(&mut self, target: u32) {
-        row::insert_exact(&mut self.row, target);
+        self.row.insert(target);
     }
 
     pub(super) fn remove(&mut self, target: u32) {
-        row::remove_exact(&mut self.row, target);
-    }
-
-    /// Recovery only: in any order, to be sorted when all are there.
-    pub(super) fn extend_row(&mut self, targets: impl ExactSizeIterator<Item = u32>) {
-        let mut row = std::mem::take(&mut self.row).into_vec();
-        row.reserve_exact(targets.len());
-        row.extend(targets);
-        self.row = row.into_boxed_slice();
+        self.row.remove(target);
     }
 
     pub(super) const fn side(&self, side: Side) -> &Refs {

@@ -1,6 +1,7 @@
 //! What a checkpoint refers to, brought into memory: users, references to blocks, and rows.
 
 use std::{
+    io,
     num::NonZeroUsize,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -8,20 +9,20 @@ use std::{
 
 use entourage_model::Side;
 use hashbrown::HashMap;
+use parking_lot::RwLockWriteGuard;
 
 use super::{
     block,
     codec::Corrupt,
     engine::Engine,
     fault::Fault,
-    files::{Family, OpenFile, file_name},
+    files::{FileOfBlocks, OpenFile, file_name},
     fold,
     lists::BlockRef,
     manifest::{self, FileEntry, Head, Manifest},
     plane::StoredPlane,
-    profile::Profile,
     read,
-    state::{ListKey, Shard, USERS_PER_GROUP},
+    state::{ListKey, Shard, shard_of},
 };
 use entourage_store::disk::read_exact_at;
 
@@ -49,54 +50,70 @@ pub(super) fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
     Ok(())
 }
 
-pub(super) fn users(engine: &Engine, manifest: &Manifest) -> Result<(), Fault> {
-    engine.state.expect_users(manifest.head.users);
-    for (group, block) in manifest.groups.iter().enumerate() {
-        let group = group as u32;
-        let users = engine.files.read_users(group, *block)?;
-        if group * USERS_PER_GROUP != engine.state.users() {
-            let name = file_name(Family::Users, block.file());
-            return Err(Fault::damaged(name, block.offset(), "a group of users is missing"));
-        }
-        for (key, profile) in users {
-            match profile {
-                Profile::Erased(version) => engine.state.add_erased(key, version),
-                profile => drop(engine.state.add_user(key, profile)),
-            }
-        }
-    }
-    if engine.state.users() != manifest.head.users {
-        return Err(Fault::damaged(manifest::name(manifest.head.number), 0, "the number of users does not match"));
-    }
-    Ok(())
-}
-
 /// Sets the references, and counts how much of each file they refer to.
 pub(super) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault> {
     let mut mixed = Mixed::new();
-    let mut live: HashMap<u32, u64> = HashMap::new();
-    let mut count = |block: BlockRef| *live.entry(block.file()).or_default() += u64::from(block.length());
-    manifest.groups.iter().copied().for_each(&mut count);
+    let mut live = Live::default();
+    manifest.groups.iter().for_each(|block| live.count(*block));
+    let mut edges = 0;
+    // Those of one shard mostly come one after the other.
+    let mut held: Option<(usize, RwLockWriteGuard<'_, Shard>)> = None;
     let (documents, quotas) = manifest.lists(|list| {
-        list.following.iter().chain(list.followers.iter()).for_each(&mut count);
+        list.following.iter().chain(list.followers.iter()).for_each(|block| live.count(block));
         let sides = Side::BOTH.into_iter().zip(list.mixed).filter(|(_, mixed)| *mixed);
         mixed.extend(sides.map(|(side, _)| ListKey::new(list.plane, side, list.ordinal)));
-        let mut shard = engine.state.shard(list.ordinal).write();
+        let index = shard_of(list.ordinal);
+        let shard = match &mut held {
+            Some((of, shard)) if *of == index => shard,
+            other => {
+                *other = None;
+                &mut other.insert((index, engine.state.shard(list.ordinal).write())).1
+            }
+        };
         let lists = shard.lists_mut(list.plane, list.ordinal).ok_or(Corrupt("a list of nobody"))?;
         lists.followers_total = u32::try_from(list.followers.total()).unwrap_or(u32::MAX);
-        engine.state.add_edges(list.following.total());
+        edges += list.following.total();
         lists.set_blocks(Side::Following, list.following);
         lists.set_blocks(Side::Followers, list.followers);
         Ok(())
     })?;
+    drop(held);
+    engine.state.add_edges(edges);
     for (key, blocks) in documents {
-        blocks.iter().map(|bounded| bounded.block).for_each(&mut count);
+        blocks.iter().for_each(|bounded| live.count(bounded.block));
         engine.state.documents.open(key, blocks);
     }
     let number = manifest.head.number;
     engine.state.quotas.open(quotas).map_err(|corrupt| Fault::corrupt(manifest::name(number), 0, corrupt))?;
-    engine.files.set_live(&live);
+    engine.files.set_live(&live.finish());
     Ok(mixed)
+}
+
+/// How many bytes of each file are referred to. Blocks that lie side by side are mostly named one after the other.
+#[derive(Default)]
+struct Live {
+    files: HashMap<u32, u64>,
+    file: u32,
+    bytes: u64,
+}
+
+impl Live {
+    fn count(&mut self, block: BlockRef) {
+        if block.file() != self.file {
+            self.turn_to(block.file());
+        }
+        self.bytes += u64::from(block.length());
+    }
+
+    fn turn_to(&mut self, file: u32) {
+        *self.files.entry(self.file).or_default() += std::mem::take(&mut self.bytes);
+        self.file = file;
+    }
+
+    fn finish(mut self) -> HashMap<u32, u64> {
+        self.turn_to(0);
+        self.files
+    }
 }
 
 /// Lists that an older version wrote with quiet follows among the others.
@@ -131,7 +148,7 @@ pub(super) fn part(engine: &Engine, mixed: &Mixed) -> Result<(), Fault> {
 /// Every processor takes its share of the shards.
 pub(super) fn rows(engine: &Engine) -> Result<(), Fault> {
     let next = AtomicUsize::new(0);
-    on_every_processor(|| {
+    with_threads(usize::MAX, || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(shard) = engine.state.shards().get(index) else { return Ok(()) };
@@ -140,71 +157,125 @@ pub(super) fn rows(engine: &Engine) -> Result<(), Fault> {
     })
 }
 
-/// A block with the list that it is of.
-type Placed = (BlockRef, ListKey);
-
 /// Read in the order they lie on disk: rows are sorted afterwards, so the order in which they are filled is of no account.
 fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fault> {
-    let mut blocks: Vec<Placed> = Vec::new();
+    let mut blocks: Vec<(BlockRef, ListKey)> = Vec::new();
     for (plane, ordinal, lists) in shard.all_lists(index) {
         let key = ListKey::new(plane, Side::Following, ordinal);
         blocks.extend(lists.following.iter().map(|block| (block, key)));
     }
     blocks.sort_unstable_by_key(|(block, _)| (block.file(), block.offset()));
-    let mut rest = blocks.as_slice();
-    while !rest.is_empty() {
-        let (window, others) = rest.split_at(near(rest));
-        load_window(engine, shard, window)?;
-        rest = others;
-    }
-    shard.users.iter_mut().for_each(|user| user.follow.row.sort_unstable());
-    shard.sparse.values_mut().for_each(|lists| lists.row.sort_unstable());
-    Ok(())
-}
-
-/// How many of the first blocks lie near each other in one file: they are read with one request.
-fn near(blocks: &[Placed]) -> usize {
-    let Some((first, _)) = blocks.first() else { return 0 };
-    let end = |block: &BlockRef| block.offset() + u64::from(block.length());
-    let joins = |pair: &&[Placed]| {
-        let (before, next) = (&pair[0].0, &pair[1].0);
-        next.file() == first.file() && next.offset() <= end(before) + GAP && end(next) <= first.offset() + WINDOW
-    };
-    1 + blocks.windows(2).take_while(joins).count()
-}
-
-fn load_window(engine: &Engine, shard: &mut Shard, window: &[Placed]) -> Result<(), Fault> {
-    let (Some((first, _)), Some((last, _))) = (window.first(), window.last()) else { return Ok(()) };
-    let number = first.file();
-    // The checkpoint names all files, so it is the checkpoint that is wrong.
-    let missing = || Fault::damaged("checkpoint", 0, format!("block file {number} is referred to and not listed"));
-    let of = engine.files.get(number).ok_or_else(missing)?;
-    let (start, end) = (first.offset(), last.offset() + u64::from(last.length()));
-    let bytes = read_exact_at(&*of.file, (end - start) as usize, start)?;
-    let mut entries = Vec::new();
-    for (block, key) in window {
-        let at = (block.offset() - start) as usize;
-        let raw = bytes.get(at..at + block.length() as usize).unwrap_or_default();
-        entries.clear();
-        let seed = fold::owner(*key).seed() ^ of.seed;
-        block::decode(seed, raw, block.count as usize, &mut entries).map_err(|corrupt| of.damaged(*block, corrupt))?;
-        for &plane in key.plane().rows() {
-            if let Some(lists) = shard.lists_mut(plane, key.ordinal()) {
-                lists.extend_row(entries.iter().map(|entry| entry.other));
+    let (mut entries, mut unsorted) = (Vec::new(), Vec::new());
+    for blocks in windows(&blocks) {
+        let window = Window::read(engine, blocks)?;
+        for &(block, key) in blocks {
+            entries.clear();
+            let owner = fold::owner(key).seed();
+            window
+                .decode(block, |seed, bytes| block::decode(owner ^ seed, bytes, block.count as usize, &mut entries))?;
+            for &plane in key.plane().rows() {
+                let Some(lists) = shard.lists_mut(plane, key.ordinal()) else { continue };
+                let is_first = lists.row.is_empty();
+                lists.row.extend(entries.iter().map(|entry| entry.other));
+                if is_first { lists.row.sort() } else { unsorted.push((plane, key.ordinal())) }
             }
+        }
+    }
+    unsorted.sort_unstable();
+    unsorted.dedup();
+    for (plane, ordinal) in unsorted {
+        if let Some(lists) = shard.lists_mut(plane, ordinal) {
+            lists.row.sort();
         }
     }
     Ok(())
 }
 
-/// Runs the same work on several threads; it shares itself out.
-fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
-    let others = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX) - 1;
+/// Cuts blocks, in the order they lie on disk, into those that are read with one request.
+pub(super) fn windows<T>(blocks: &[(BlockRef, T)]) -> impl Iterator<Item = &[(BlockRef, T)]> {
+    let mut rest = blocks;
+    std::iter::from_fn(move || {
+        let (window, others) = rest.split_at(near(rest));
+        rest = others;
+        (!window.is_empty()).then_some(window)
+    })
+}
+
+/// How many of the first blocks lie near each other in one file.
+fn near<T>(blocks: &[(BlockRef, T)]) -> usize {
+    let Some((first, _)) = blocks.first() else { return 0 };
+    let joins = |pair: &&[(BlockRef, T)]| {
+        let (before, next) = (&pair[0].0, &pair[1].0);
+        next.file() == first.file() && next.offset() <= end(*before) + GAP && end(*next) <= first.offset() + WINDOW
+    };
+    1 + blocks.windows(2).take_while(joins).count()
+}
+
+const fn end(block: BlockRef) -> u64 {
+    block.offset() + block.length() as u64
+}
+
+/// Bytes of one file with some blocks.
+pub(super) struct Window {
+    of: FileOfBlocks,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// The blocks are near each other, and in the order in which they lie.
+    pub(super) fn read<T>(engine: &Engine, blocks: &[(BlockRef, T)]) -> Result<Self, Fault> {
+        // The checkpoint names all files, so it is the checkpoint that is wrong.
+        let missing =
+            |number| Fault::damaged("checkpoint", 0, format!("block file {number} is referred to and not listed"));
+        let (Some((first, _)), Some((last, _))) = (blocks.first(), blocks.last()) else { return Err(missing(0)) };
+        let of = engine.files.get(first.file()).ok_or_else(|| missing(first.file()))?;
+        let start = first.offset();
+        let bytes =
+            read_exact_at(&*of.file, (end(*last) - start) as usize, start).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => of.damaged(*last, Corrupt("the file ends inside a block")),
+                _ => error.into(),
+            })?;
+        Ok(Self { of, start, bytes })
+    }
+
+    /// What `decode` makes of a block, given the seed of its file.
+    pub(super) fn decode<T>(
+        &self,
+        block: BlockRef,
+        decode: impl FnOnce(u64, &[u8]) -> Result<T, Corrupt>,
+    ) -> Result<T, Fault> {
+        let at = (block.offset() - self.start) as usize;
+        let raw = self.bytes.get(at..at + block.length() as usize).unwrap_or_default();
+        decode(self.of.seed, raw).map_err(|corrupt| self.of.damaged(block, corrupt))
+    }
+}
+
+/// How many threads are worth having.
+pub(super) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX)
+}
+
+/// Runs the same work on as many threads as there are processors, and no more than `most`; it shares itself out.
+pub(super) fn with_threads(most: usize, work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
+    let others = processors().min(most).saturating_sub(1);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..others).map(|_| scope.spawn(&work)).collect();
         let own = work();
         // One that panicked has left its share undone, which nothing later would notice.
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))));
         joined.fold(own, Result::and)
+    })
+}
+
+/// Runs both, the first on a thread of its own.
+pub(super) fn side_by_side<T>(
+    one: impl FnOnce() -> Result<(), Fault> + Send,
+    other: impl FnOnce() -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        one.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))).and(other)
     })
 }

@@ -2,7 +2,10 @@
 
 use entourage_model::{Key, Millis, User, UserId, Version};
 
-use super::codec::{Corrupt, Reader, put_bytes, put_varint};
+use super::{
+    chunked::Chunked,
+    codec::{Corrupt, Reader, put_bytes, put_varint},
+};
 
 const PRIVATE: u8 = 1;
 const HIDE_LISTS: u8 = 1 << 1;
@@ -13,63 +16,89 @@ const REGISTERED: u8 = 1 << 5;
 const CHANGED: u8 = 1 << 6;
 const SUSPENDED: u8 = 1 << 7;
 
-/// What stays in a slot: with the rest it has sixteen bytes.
-const SHORT: usize = 14;
+/// A record of so many bytes stays in the lists of its user: that of a numeric user without a name.
+const SHORT: usize = 10;
+/// What `kind` says beyond the length of a short record.
+const LONG: u8 = u8::MAX - 1;
+const ERASED: u8 = u8::MAX;
 
-/// A user's record in memory. Of a numeric user without a name it takes no block of its own.
-#[derive(Debug)]
-pub(super) enum Profile {
-    Short {
-        length: u8,
-        bytes: [u8; SHORT],
-    },
-    /// The flags once more: looking at them waits for no other memory. The box makes it as small as the others.
-    Long {
-        flags: u8,
-        bytes: Box<Box<[u8]>>,
-    },
-    /// The user was erased, at this version.
-    Erased(Version),
+/// A user's record in memory: whole if it is short, else where it lies among the long ones of the shard.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Profile {
+    kind: u8,
+    /// The record; or its first byte, the flags, so that looking at them waits for no other memory, and its place; or the
+    /// version at which the user was erased.
+    bytes: [u8; SHORT],
 }
 
-const _: () = assert!(size_of::<Profile>() == 16);
+/// A record on its way to the shard of its user.
+#[derive(Debug)]
+pub(super) enum NewProfile {
+    Placed(Profile),
+    Long(Box<[u8]>),
+}
 
-impl Profile {
+impl Default for NewProfile {
+    fn default() -> Self {
+        Self::Placed(Profile::default())
+    }
+}
+
+impl NewProfile {
+    /// As `encode` made it.
     pub(super) fn new(record: &[u8]) -> Self {
         let mut bytes = [0; SHORT];
         match bytes.get_mut(..record.len()) {
             Some(short) => {
                 short.copy_from_slice(record);
-                Self::Short { length: record.len() as u8, bytes }
+                Self::Placed(Profile { kind: record.len() as u8, bytes })
             }
-            None => Self::Long { flags: record.first().copied().unwrap_or_default(), bytes: Box::new(record.into()) },
+            None => Self::Long(record.into()),
         }
     }
 
-    /// As `encode` made it; of an erased user nothing.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(super) fn erased(version: Version) -> Self {
+        let mut bytes = [0; SHORT];
+        bytes[..size_of::<u64>()].copy_from_slice(&version.bits().to_le_bytes());
+        Self::Placed(Profile { kind: ERASED, bytes })
+    }
+
+    pub(super) fn erased_at(&self) -> Option<Version> {
         match self {
-            Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
-            Self::Long { bytes, .. } => bytes,
-            Self::Erased(_) => &[],
+            Self::Placed(profile) => profile.erased_at(),
+            Self::Long(_) => None,
         }
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        match self {
+            Self::Placed(profile) => profile.is_suspended(),
+            Self::Long(record) => record.first().is_some_and(|flags| flags & SUSPENDED != 0),
+        }
+    }
+}
+
+impl Profile {
+    fn long(flags: u8, place: u32) -> Self {
+        let mut bytes = [0; SHORT];
+        bytes[0] = flags;
+        bytes[1..=size_of::<u32>()].copy_from_slice(&place.to_le_bytes());
+        Self { kind: LONG, bytes }
+    }
+
+    fn place(&self) -> Option<u32> {
+        let [_, place @ ..] = self.bytes;
+        (self.kind == LONG).then(|| u32::from_le_bytes([place[0], place[1], place[2], place[3]]))
+    }
+
+    /// When the user was erased, if they were.
+    pub(super) fn erased_at(&self) -> Option<Version> {
+        let [bits @ .., _, _] = self.bytes;
+        (self.kind == ERASED).then(|| Version::from_bits(u64::from_le_bytes(bits)))
     }
 
     const fn flags(&self) -> u8 {
-        match self {
-            Self::Short { bytes, .. } => bytes[0],
-            Self::Long { flags, .. } => *flags,
-            Self::Erased(_) => 0,
-        }
-    }
-
-    /// Whether this is the id of the user, whose key it is. Nothing is decoded that stands behind it.
-    pub(super) fn has_id(&self, key: Key, id: &[u8]) -> bool {
-        match self {
-            Self::Erased(_) => false,
-            _ if self.flags() & NAMED_ID == 0 => UserId::number(id) == Some(key.0),
-            _ => named_id(self.bytes()).is_ok_and(|named| named == id),
-        }
+        if self.kind == ERASED { 0 } else { self.bytes[0] }
     }
 
     pub(super) const fn is_private(&self) -> bool {
@@ -78,6 +107,65 @@ impl Profile {
 
     pub(super) const fn is_suspended(&self) -> bool {
         self.flags() & SUSPENDED != 0
+    }
+}
+
+/// The records of a shard that are too long to stand in their users' lists.
+#[derive(Debug, Default)]
+pub(super) struct LongRecords {
+    records: Chunked<Box<[u8]>>,
+    /// Places that nobody has any more.
+    free: Vec<u32>,
+}
+
+impl LongRecords {
+    /// Gives a new record its place, that of the old one if it had one.
+    pub(super) fn place(&mut self, new: NewProfile, old: Profile) -> Profile {
+        let record = match new {
+            NewProfile::Long(record) => record,
+            NewProfile::Placed(profile) => {
+                if let Some(place) = old.place() {
+                    self.set(place, Box::default());
+                    self.free.push(place);
+                }
+                return profile;
+            }
+        };
+        let flags = record.first().copied().unwrap_or_default();
+        let place = match old.place().or_else(|| self.free.pop()) {
+            Some(place) => {
+                self.set(place, record);
+                place
+            }
+            None => {
+                self.records.push(record);
+                (self.records.len() - 1) as u32
+            }
+        };
+        Profile::long(flags, place)
+    }
+
+    fn set(&mut self, place: u32, record: Box<[u8]>) {
+        if let Some(slot) = self.records.get_mut(place as usize) {
+            *slot = record;
+        }
+    }
+
+    /// As `encode` made it; of an erased user nothing.
+    pub(super) fn bytes<'a>(&'a self, profile: &'a Profile) -> &'a [u8] {
+        match profile.place() {
+            Some(place) => self.records.get(place as usize).map_or(&[], |record| record),
+            None => profile.bytes.get(..usize::from(profile.kind)).unwrap_or_default(),
+        }
+    }
+
+    /// Whether this is the id of the user, whose key it is. Nothing is decoded that stands behind it.
+    pub(super) fn has_id(&self, profile: &Profile, key: Key, id: &[u8]) -> bool {
+        match profile.kind {
+            ERASED => false,
+            _ if profile.flags() & NAMED_ID == 0 => UserId::number(id) == Some(key.0),
+            _ => named_id(self.bytes(profile)).is_ok_and(|named| named == id),
+        }
     }
 }
 
@@ -167,12 +255,51 @@ mod tests {
                 created: Version::from_bits(created), version: Version::from_bits(created + later),
             };
             let record = encode(&user);
-            let profile = Profile::new(&record);
-            prop_assert_eq!(profile.bytes(), &*record);
+            prop_assert_eq!(NewProfile::new(&record).is_suspended(), follow_suspended);
+            let mut records = LongRecords::default();
+            let profile = records.place(NewProfile::new(&record), Profile::default());
+            prop_assert_eq!(records.bytes(&profile), &*record);
             prop_assert_eq!((profile.is_private(), profile.is_suspended()), (private, follow_suspended));
-            prop_assert!(profile.has_id(key, user.id.as_str().as_bytes()));
-            prop_assert!(!profile.has_id(key, b"Another") && !profile.has_id(key, b"") && !profile.has_id(key, b"\xff"));
+            let has_id = |id| records.has_id(&profile, key, id);
+            prop_assert!(has_id(user.id.as_str().as_bytes()));
+            prop_assert!(!has_id(b"Another") && !has_id(b"") && !has_id(b"\xff"));
             prop_assert_eq!(decode(key, &record).unwrap(), user);
         }
+    }
+    #[test]
+    fn a_long_record_takes_the_place_of_one_that_is_gone() {
+        let mut records = LongRecords::default();
+        let long = |byte| NewProfile::new(&[byte; 40]);
+        let one = records.place(long(1), Profile::default());
+        let other = records.place(long(2), Profile::default());
+        let longer = records.place(long(3), one);
+        assert_eq!((longer.place(), records.bytes(&longer)), (one.place(), &[3; 40][..]));
+        let short = records.place(NewProfile::new(&[4; SHORT]), longer);
+        assert_eq!((short.place(), records.bytes(&short)), (None, &[4; SHORT][..]));
+        let again = records.place(long(5), short);
+        assert_eq!((again.place(), records.bytes(&again)), (one.place(), &[5; 40][..]));
+        let erased = records.place(NewProfile::erased(Version::from_bits(77)), other);
+        assert_eq!((erased.erased_at(), records.bytes(&erased)), (Some(Version::from_bits(77)), &[][..]));
+        assert!(!erased.is_private() && !records.has_id(&erased, Key(1), b"1"));
+        assert_eq!((records.records.len(), records.free.len()), (2, 1));
+    }
+
+    #[test]
+    fn a_numeric_user_without_a_name_has_a_short_record() {
+        let id = UserId::from(7);
+        let created = Version::from_bits(u64::MAX >> 1);
+        let user = User {
+            key: Key(7),
+            id,
+            name: None,
+            avatar_url: None,
+            private: true,
+            hide_lists: false,
+            follow_suspended: false,
+            registered_at: created.millis(),
+            created,
+            version: created,
+        };
+        assert!(matches!(NewProfile::new(&encode(&user)), NewProfile::Placed(_)));
     }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{
     block::Entry,
     fault::Fault,
-    files::BlockFiles,
+    files::Blocks,
     fold,
     lists::{BlockRef, Candidate, Refs},
     plane::StoredPlane,
@@ -31,14 +31,15 @@ struct Layers {
 }
 
 /// From the greatest place below `start` down, or from the least above it up.
-pub(super) fn scan(
+pub(super) fn scan<'a>(
     state: &State,
-    files: &BlockFiles,
+    files: impl Into<Blocks<'a>>,
     list: List,
     start: Option<Place>,
     direction: Direction,
     limit: usize,
 ) -> Result<Page, Fault> {
+    let files = files.into();
     retry(|| scan_once(state, files, list, start, direction, limit))
 }
 
@@ -54,7 +55,7 @@ fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
 
 fn scan_once(
     state: &State,
-    files: &BlockFiles,
+    files: Blocks<'_>,
     list: List,
     start: Option<Place>,
     direction: Direction,
@@ -113,7 +114,7 @@ fn layers(shard: &Shard, key: ListKey, start: Option<Place>, direction: Directio
 /// The first rows, `want` at most.
 fn merge(
     state: &State,
-    files: &BlockFiles,
+    files: Blocks<'_>,
     start: Option<Place>,
     direction: Direction,
     layers: &Layers,
@@ -150,7 +151,12 @@ fn merge(
 }
 
 /// The quiet edges in the blocks of one stored list. Recovery only.
-pub(super) fn quiet_entries(state: &State, files: &BlockFiles, key: ListKey) -> Result<Vec<(Place, TailValue)>, Fault> {
+pub(super) fn quiet_entries<'a>(
+    state: &State,
+    files: impl Into<Blocks<'a>>,
+    key: ListKey,
+) -> Result<Vec<(Place, TailValue)>, Fault> {
+    let files = files.into();
     let blocks: Vec<BlockRef> = {
         let shard = state.shard(key.ordinal()).read();
         shard.lists(key.plane(), key.ordinal()).map_or(Vec::new(), |lists| lists.side(key.side()).iter().collect())
@@ -188,11 +194,17 @@ fn value(plane: Plane, entry: &Entry) -> EdgeValue {
 }
 
 /// What stands at one place of a list.
-pub(super) fn at(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> Result<Option<EdgeValue>, Fault> {
+pub(super) fn at<'a>(
+    state: &State,
+    files: impl Into<Blocks<'a>>,
+    list: ListKey,
+    wanted: Place,
+) -> Result<Option<EdgeValue>, Fault> {
+    let files = files.into();
     retry(|| at_once(state, files, list, wanted))
 }
 
-fn at_once(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> Result<Option<EdgeValue>, Fault> {
+fn at_once(state: &State, files: Blocks<'_>, list: ListKey, wanted: Place) -> Result<Option<EdgeValue>, Fault> {
     let (plane, ordinal) = (list.plane(), list.ordinal());
     let block = {
         let shard = state.shard(ordinal).read();
@@ -217,13 +229,14 @@ fn at_once(state: &State, files: &BlockFiles, list: ListKey, wanted: Place) -> R
 }
 
 /// The live edge of a kind, whichever plane it stands in.
-pub(super) fn get(
+pub(super) fn get<'a>(
     state: &State,
-    files: &BlockFiles,
+    files: impl Into<Blocks<'a>>,
     kind: Kind,
     follower: u32,
     target: u32,
 ) -> Result<Option<EdgeValue>, Fault> {
+    let files = files.into();
     for _ in 0..RETRIES {
         let Some(plane) = state.plane_of(StoredPlane::of_kind(kind), follower, target) else { return Ok(None) };
         // It may have gone to another plane since.
@@ -236,7 +249,7 @@ pub(super) fn get(
 
 fn get_in(
     state: &State,
-    files: &BlockFiles,
+    files: Blocks<'_>,
     plane: StoredPlane,
     follower: u32,
     target: u32,

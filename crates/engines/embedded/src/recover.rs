@@ -13,7 +13,7 @@ use super::{
     idempotency::is_record_file,
     left_out::Check,
     lists::BlockRef,
-    load,
+    load, load_users,
     log::{self, Found, SEGMENT_HEADER},
     manifest::{self, Head, Manifest},
     seals::{self, Seal},
@@ -50,8 +50,11 @@ pub(super) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
         return Err(Fault::damaged(manifest::name(seal.checkpoint), 0, "the file is missing"));
     }
     load::open_files(engine, &manifest.head)?;
-    load::users(engine, &manifest)?;
-    let mixed = load::lists(engine, &manifest)?;
+    let erased = load_users::users(engine, &manifest)?;
+    let mixed = load::side_by_side(
+        || load_users::fill_tables(engine, &erased, load::processors().saturating_sub(1)),
+        || load::lists(engine, &manifest),
+    )?;
     // It is large, and what follows needs memory as well.
     let (head, groups) = manifest.into_parts();
     load::rows(engine)?;

@@ -3,7 +3,6 @@
 
 use std::{
     array,
-    mem::offset_of,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,17 +19,17 @@ use super::{
     erased::Erased,
     grouped::Grouped,
     halves::Halves,
+    key_table::{KeyTable, TABLES},
     keys::Keys,
     lists::{BlockId, BlockRef, Lists, Refs},
     plane::StoredPlane,
-    profile::{self, Profile},
+    profile::{self, LongRecords, NewProfile, Profile},
     quotas::Quotas,
     tail::{TailList, TailValue},
 };
 use entourage_store::adjacency::row;
 
 pub(super) const SHARDS: usize = 256;
-const ORDINAL_SHARDS: usize = 64;
 /// Users are kept in blocks of this many.
 pub(super) const USERS_PER_GROUP: u32 = 64;
 
@@ -56,20 +55,20 @@ impl ListKey {
     }
 }
 
+/// One line of the cache: there are as many as users, and whatever is asked of one waits for memory once.
 #[derive(Debug)]
-#[repr(C, align(16))]
+#[repr(align(64))]
 pub(super) struct UserSlot {
     /// The plane nearly everything is in.
     pub(super) follow: Lists,
-    pub(super) profile: Profile,
 }
 
-// There are as many as users. A check needs the row: no two lines of the cache share one.
-const _: () = assert!(size_of::<UserSlot>() == 80 && offset_of!(UserSlot, follow.row) == 0);
+const _: () = assert!(size_of::<UserSlot>() == 64);
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     pub(super) users: Chunked<UserSlot>,
+    pub(super) long: LongRecords,
     /// The other planes, which few users have.
     pub(super) sparse: HashMap<(StoredPlane, u32), Lists>,
     pub(super) tail: HashMap<ListKey, TailList>,
@@ -89,6 +88,24 @@ impl Shard {
     #[inline]
     pub(super) fn user(&self, ordinal: u32) -> Option<&UserSlot> {
         self.users.get(slot_of(ordinal))
+    }
+
+    pub(super) fn profile(&self, ordinal: u32) -> Option<&Profile> {
+        self.user(ordinal).map(|user| &user.follow.profile)
+    }
+
+    /// The user of the next ordinal of this shard.
+    pub(super) fn push_user(&mut self, profile: NewProfile) {
+        let profile = self.long.place(profile, Profile::default());
+        self.users.push(UserSlot { follow: Lists { profile, ..Lists::default() } });
+    }
+
+    /// The user's profile as it was and as it is now.
+    fn set_profile(&mut self, ordinal: u32, profile: NewProfile) -> Option<(Profile, Profile)> {
+        let user = self.users.get_mut(slot_of(ordinal))?;
+        let before = user.follow.profile;
+        user.follow.profile = self.long.place(profile, before);
+        Some((before, user.follow.profile))
     }
 
     /// The row of a user's edges in one plane. Without a call on the way that nearly everybody goes: the shorter it is, the
@@ -196,7 +213,7 @@ impl Shard {
 
 /// Everything readers see. Sequence numbers up to `published` are in it.
 pub(super) struct State {
-    ordinals: Vec<RwLock<HashMap<Halves, u32>>>,
+    ordinals: KeyTable,
     /// Who was erased and is nobody else yet.
     erased: Erased,
     keys: RwLock<Keys>,
@@ -216,7 +233,7 @@ pub(super) struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            ordinals: (0..ORDINAL_SHARDS).map(|_| RwLock::default()).collect(),
+            ordinals: KeyTable::default(),
             erased: Erased::default(),
             keys: RwLock::default(),
             documents: Documents::default(),
@@ -234,15 +251,9 @@ impl Default for State {
 }
 
 impl State {
-    const fn ordinal_shard(key: Key) -> usize {
-        // Upper bits of a product: sequential ids and hashed ones both spread.
-        let hash = (key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-        hash as usize % ORDINAL_SHARDS
-    }
-
     #[inline]
     pub(super) fn ordinal(&self, key: Key) -> Option<u32> {
-        self.ordinals[Self::ordinal_shard(key)].read().get(&Halves::of(key)).copied()
+        self.ordinals.get(key)
     }
 
     /// Also of somebody who was erased: their edges are there until they are erased, too.
@@ -254,9 +265,7 @@ impl State {
     /// Both at once: taking the locks first lets the two lookups wait for memory side by side.
     #[inline]
     fn ordinal_pair(&self, one: Key, other: Key) -> Option<(u32, u32)> {
-        // Recursive: both may be in one shard, and a writer that waits must not come between.
-        let first = self.ordinals[Self::ordinal_shard(one)].read_recursive();
-        let second = self.ordinals[Self::ordinal_shard(other)].read_recursive();
+        let (first, second) = (self.ordinals.read_recursive(one), self.ordinals.read_recursive(other));
         match (first.get(&Halves::of(one)), second.get(&Halves::of(other))) {
             (Some(one), Some(other)) => Some((*one, *other)),
             _ if self.erased.is_empty() => None,
@@ -270,7 +279,7 @@ impl State {
     /// Of a few at once: all locks first, then all lookups.
     #[inline]
     pub(super) fn few_ordinals<const N: usize>(&self, keys: [Option<Key>; N]) -> [Option<u32>; N] {
-        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let shard = |key: Key| self.ordinals.read_recursive(key);
         let guards = keys.map(|key| key.map(|key| (shard(key), key)));
         guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| shard.get(&Halves::of(*key)).copied()))
     }
@@ -278,7 +287,7 @@ impl State {
     /// Of a few pairs at once: all locks first, then all lookups. `None` where either is not known.
     #[inline]
     pub(super) fn ordinal_pairs<const N: usize>(&self, pairs: &[(Key, Key)]) -> [Option<(u32, u32)>; N] {
-        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let shard = |key: Key| self.ordinals.read_recursive(key);
         let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(one, other)| (shard(one), shard(other))));
         array::from_fn(|index| match (&guards[index], pairs.get(index)) {
             (Some((first, second)), Some(&(one, other))) => {
@@ -298,7 +307,7 @@ impl State {
         follower: u32,
         pairs: &[(Key, Key)],
     ) -> [Option<(u32, u32)>; N] {
-        let shard = |key: Key| self.ordinals[Self::ordinal_shard(key)].read_recursive();
+        let shard = |key: Key| self.ordinals.read_recursive(key);
         let guards: [_; N] = array::from_fn(|index| pairs.get(index).map(|&(_, target)| (shard(target), target)));
         guards
             .each_ref()
@@ -308,11 +317,11 @@ impl State {
     /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
     pub(super) fn ordinals_of(&self, keys: &[Key]) -> Vec<Option<u32>> {
         let mut found = vec![None; keys.len()];
-        let grouped = Grouped::new(ORDINAL_SHARDS, keys.iter().map(|key| Self::ordinal_shard(*key)));
-        for (shard, members) in self.ordinals.iter().zip(grouped.groups()) {
-            let shard = shard.read();
+        let grouped = Grouped::new(TABLES, keys.iter().map(|key| KeyTable::table_of(*key)));
+        for (table, members) in self.ordinals.tables().iter().zip(grouped.groups()) {
+            let table = table.read();
             for &index in members {
-                found[index as usize] = shard.get(&Halves::of(keys[index as usize])).copied();
+                found[index as usize] = table.get(&Halves::of(keys[index as usize])).copied();
             }
         }
         found
@@ -357,7 +366,7 @@ impl State {
     /// About how many bytes the state takes; measured factors, not a census.
     pub(super) fn memory_estimate(&self) -> u64 {
         let others = self.documents.lists_estimate() + self.quotas.memory_estimate();
-        u64::from(self.users()) * 120 + self.edges() * 6 + others + self.tails_estimate()
+        u64::from(self.users()) * 96 + self.edges() * 6 + others + self.tails_estimate()
     }
 
     /// The part of it that checkpoints give back.
@@ -392,22 +401,24 @@ impl State {
     }
 
     pub(super) fn is_private(&self, ordinal: u32) -> bool {
-        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.is_private())
+        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.follow.profile.is_private())
     }
 
     pub(super) fn is_suspended(&self, ordinal: u32) -> bool {
         self.suspended.load(Ordering::Relaxed) > 0
-            && self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.is_suspended())
+            && self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.follow.profile.is_suspended())
     }
 
     pub(super) fn user(&self, key: Key) -> Option<User> {
         let ordinal = self.ordinal(key)?;
-        profile::decode(key, self.shard(ordinal).read().user(ordinal)?.profile.bytes()).ok()
+        let shard = self.shard(ordinal).read();
+        profile::decode(key, shard.long.bytes(shard.profile(ordinal)?)).ok()
     }
 
     pub(super) fn has_id(&self, key: Key, id: &[u8]) -> bool {
         let Some(ordinal) = self.ordinal(key) else { return false };
-        self.shard(ordinal).read().user(ordinal).is_some_and(|user| user.profile.has_id(key, id))
+        let shard = self.shard(ordinal).read();
+        shard.profile(ordinal).is_some_and(|profile| shard.long.has_id(profile, key, id))
     }
 
     pub(super) fn counts(&self, key: Key) -> Option<Counts> {
@@ -436,8 +447,8 @@ impl State {
             return;
         };
         self.erased.insert(key, ordinal, version);
-        self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
-        self.set_profile(ordinal, Profile::Erased(version));
+        self.ordinals.remove(key);
+        self.set_profile(ordinal, NewProfile::erased(version));
         self.mark_dirty([ordinal / USERS_PER_GROUP]);
     }
 
@@ -446,7 +457,7 @@ impl State {
         if self.erased.version(user.key).is_some_and(|erased| erased >= user.version) {
             return;
         }
-        let profile = Profile::new(&profile::encode(user));
+        let profile = NewProfile::new(&profile::encode(user));
         let ordinal = match self.ordinal(user.key) {
             Some(ordinal) => {
                 self.set_profile(ordinal, profile);
@@ -457,45 +468,53 @@ impl State {
         self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
     }
 
-    /// Recovery only: tables that are large enough at once need not grow.
-    pub(super) fn expect_users(&self, count: u32) {
-        self.ordinals.iter().for_each(|shard| shard.write().reserve(count as usize / ORDINAL_SHARDS));
-    }
-
     /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
-    pub(super) fn add_user(&self, key: Key, profile: Profile) -> u32 {
+    fn add_user(&self, key: Key, profile: NewProfile) -> u32 {
         let ordinal = {
             let mut keys = self.keys.write();
             keys.push(key);
             (keys.len() - 1) as u32
         };
         self.count_suspended(false, profile.is_suspended());
-        self.shard(ordinal).write().users.push(UserSlot { follow: Lists::default(), profile });
-        self.ordinals[Self::ordinal_shard(key)].write().insert(Halves::of(key), ordinal);
+        self.shard(ordinal).write().push_user(profile);
+        self.ordinals.insert(key, ordinal);
         self.erased.remove(key);
         ordinal
     }
 
-    /// Recovery only: the place of somebody who was erased.
-    pub(super) fn add_erased(&self, key: Key, version: Version) {
-        let ordinal = self.add_user(key, Profile::Erased(version));
-        self.ordinals[Self::ordinal_shard(key)].write().remove(&Halves::of(key));
-        self.erased.insert(key, ordinal, version);
+    /// Recovery only: of all users whose slots are filled.
+    pub(super) fn set_keys(&self, keys: Keys) {
+        *self.keys.write() = keys;
     }
 
-    fn set_profile(&self, ordinal: u32, profile: Profile) {
-        if let Some(slot) = self.shard(ordinal).write().users.get_mut(slot_of(ordinal)) {
-            self.count_suspended(slot.profile.is_suspended(), profile.is_suspended());
-            slot.profile = profile;
+    /// Recovery only: the tables that say which ordinal a key has.
+    pub(super) const fn key_table(&self) -> &KeyTable {
+        &self.ordinals
+    }
+
+    /// Recovery only, when everybody has an ordinal: the place of somebody who was erased, in the order of ordinals.
+    pub(super) fn note_erased(&self, key: Key, ordinal: u32, version: Version) {
+        self.erased.insert(key, ordinal, version);
+        match self.ordinals.get(key) {
+            // Somebody else has the key since.
+            Some(later) if later > ordinal => self.erased.remove(key),
+            Some(_) => self.ordinals.remove(key),
+            None => {}
+        }
+    }
+
+    fn set_profile(&self, ordinal: u32, profile: NewProfile) {
+        if let Some((before, after)) = self.shard(ordinal).write().set_profile(ordinal, profile) {
+            self.count_suspended(before.is_suspended(), after.is_suspended());
         }
     }
 
     /// How many users there are: ordinals less those of the erased.
     pub(super) fn live_users(&self) -> u64 {
-        self.ordinals.iter().map(|shard| shard.read().len() as u64).sum()
+        self.ordinals.len()
     }
 
-    fn count_suspended(&self, before: bool, after: bool) {
+    pub(super) fn count_suspended(&self, before: bool, after: bool) {
         match (before, after) {
             (false, true) => self.suspended.fetch_add(1, Ordering::Relaxed),
             (true, false) => self.suspended.fetch_sub(1, Ordering::Relaxed),

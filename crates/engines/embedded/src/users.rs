@@ -4,7 +4,7 @@ use entourage_model::{Key, Version};
 
 use super::{
     codec::{Corrupt, Reader, put_bytes, put_signed, put_varint},
-    profile::Profile,
+    profile::NewProfile,
     shelf,
     state::{State, USERS_PER_GROUP},
 };
@@ -21,10 +21,10 @@ pub(super) fn encode_group(state: &State, group: u32, end: u32, seed: u64) -> (V
     };
     for (ordinal, key) in ordinals.clone().zip(keys) {
         let shard = state.shard(ordinal).read();
-        if let Some(user) = shard.user(ordinal) {
+        if let Some(profile) = shard.profile(ordinal) {
             put_signed(&mut bytes, key.0);
-            put_bytes(&mut bytes, user.profile.bytes());
-            if let Profile::Erased(version) = user.profile {
+            put_bytes(&mut bytes, shard.long.bytes(profile));
+            if let Some(version) = profile.erased_at() {
                 put_varint(&mut bytes, version.bits());
             }
         }
@@ -33,17 +33,21 @@ pub(super) fn encode_group(state: &State, group: u32, end: u32, seed: u64) -> (V
     (bytes, ordinals.len() as u32)
 }
 
-pub(super) fn decode_group(bytes: &[u8], seed: u64, count: u32) -> Result<Vec<(Key, Profile)>, Corrupt> {
+/// Gives each of the `count` users to `each`, in order.
+pub(super) fn decode_group(
+    bytes: &[u8],
+    seed: u64,
+    count: u32,
+    mut each: impl FnMut(Key, NewProfile),
+) -> Result<(), Corrupt> {
     let mut reader = Reader::new(shelf::checked(seed, bytes)?);
-    let mut users = Vec::with_capacity(count.min(USERS_PER_GROUP) as usize);
     for _ in 0..count {
         let key = Key(reader.signed()?);
         let profile = match reader.bytes()? {
-            [] => Profile::Erased(Version::from_bits(reader.varint()?)),
-            record => Profile::new(record),
+            [] => NewProfile::erased(Version::from_bits(reader.varint()?)),
+            record => NewProfile::new(record),
         };
-        users.push((key, profile));
+        each(key, profile);
     }
-    reader.end()?;
-    Ok(users)
+    reader.end()
 }

@@ -38,6 +38,9 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Fills as much of `buffer` as the file has at `offset`; fewer bytes mean the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// As `read_at`, of bytes that are in memory: [`io::ErrorKind::WouldBlock`] where it would have to wait for the disk.
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
     /// Writes all of `bytes`, growing the file as needed.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
@@ -60,8 +63,17 @@ pub trait DiskFile: Send + Sync + 'static {
 
 /// Reads exactly `length` bytes, or says what is missing.
 pub fn read_exact_at(file: &dyn DiskFile, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+    exactly(length, offset, |buffer| file.read_at(buffer, offset))
+}
+
+/// As [`read_exact_at`], of bytes that are in memory.
+pub fn try_read_exact_at(file: &dyn DiskFile, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+    exactly(length, offset, |buffer| file.try_read_at(buffer, offset))
+}
+
+fn exactly(length: usize, offset: u64, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; length];
-    let read = file.read_at(&mut buffer, offset)?;
+    let read = read(&mut buffer)?;
     if read < length {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,

@@ -55,7 +55,8 @@ impl RealDisk {
     fn open_with(&self, name: &str, options: &mut fs::OpenOptions) -> io::Result<Arc<dyn DiskFile>> {
         let path = self.path(name);
         let file = options.open(&path).map_err(naming(&path))?;
-        Ok(Arc::new(RealFile { file, path, durable_writes: AtomicBool::new(true) }))
+        let (durable_writes, cached_reads) = (AtomicBool::new(true), AtomicBool::new(true));
+        Ok(Arc::new(RealFile { file, path, durable_writes, cached_reads }))
     }
 
     fn options() -> fs::OpenOptions {
@@ -116,6 +117,8 @@ struct RealFile {
     path: PathBuf,
     /// Cleared when the file system does not know durable writes; `fdatasync` serves then.
     durable_writes: AtomicBool,
+    /// Cleared when the file system cannot tell whether a read would wait; every read may then.
+    cached_reads: AtomicBool,
 }
 
 impl DiskFile for RealFile {
@@ -127,6 +130,28 @@ impl DiskFile for RealFile {
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(naming(&self.path)(error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            if !self.cached_reads.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let mut slices = [io::IoSliceMut::new(&mut buffer[filled..])];
+            let at = offset + filled as u64;
+            match rustix::io::preadv2(&self.file, &mut slices, at, rustix::io::ReadWriteFlags::NOWAIT) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::WouldBlock.into()),
+                Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+                    self.cached_reads.store(false, Ordering::Relaxed);
+                }
+                Err(error) => return Err(naming(&self.path)(error.into())),
             }
         }
         Ok(filled)

@@ -72,6 +72,10 @@ impl DiskFile for CountingFile {
         Ok(read)
     }
 
+    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buffer, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_at(bytes, offset)
     }

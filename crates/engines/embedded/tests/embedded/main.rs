@@ -23,3 +23,4 @@ mod refusals;
 mod retention;
 mod retry;
 mod threads;
+mod waiting_reads;
