@@ -1,4 +1,4 @@
-//! Where time comes from: a trait, so that a test can turn the clock and a seed can replay a failure.
+//! The source of time: a trait, so that a test can set the clock and a seed can replay a failure.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -12,9 +12,9 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Millis;
 }
 
-/// Time that only passes, whatever is done to the clock on the wall.
+/// Monotonic time, unaffected by changes of the wall clock.
 pub trait Uptime: Send + Sync + 'static {
-    /// Since some moment that stays the same.
+    /// Since a fixed moment.
     fn elapsed(&self) -> Duration;
 }
 

@@ -29,7 +29,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $meaning),* }
             }
 
-            /// What whoever hears it can do about it, as Markdown.
+            /// What the caller can do about it, as Markdown.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy),* }
             }

@@ -1,4 +1,4 @@
-//! List cursors: encrypted, versioned, all of one length, and good for one list seen by one viewer only.
+//! List cursors: encrypted, versioned, all of one length, and valid for one list seen by one viewer only.
 
 use crate::{Code, Error, Key, List, Place, Plane, Result, Sealer, Side, Version};
 
@@ -7,36 +7,36 @@ const PURPOSE: &[u8] = b"cursor";
 /// Planes fit below.
 const SELECTION_SHIFT: u8 = 4;
 
-/// What is shown of a list: all of it, or what another list has to say about its rows.
+/// What is shown of a list: all of it, or a selection of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     #[default]
     All,
     Mutuals,
     NotFollowingBack,
-    /// Who is in this user's list of the same side, too.
+    /// Rows that are also in this user's list of the same side.
     CommonWith(Key),
-    /// Who follows this user.
+    /// Rows that follow this user.
     FollowersOf(Key),
-    /// Users by rank; the list says nothing.
+    /// Users by rank; the list is unused.
     Leaderboard,
     /// Members of a group of the list's user.
     Members(Version),
-    /// What the list's user followed before.
+    /// The list user's ended follows.
     History,
     /// Jobs of the server.
     Jobs,
-    /// What a user is told of: the place is a day, and which kinds of it were shown.
+    /// Notifications: the place is a day, and which kinds of it were shown.
     Notifications,
-    /// What a user sees of whom they follow.
+    /// A user's feed.
     Feed,
-    /// The same of a group of theirs.
+    /// The feed of a group.
     GroupFeed(Version),
-    /// What the list's user wrote.
+    /// The list user's posts.
     Posts,
 }
 
-/// Which list a cursor belongs to, what is shown of it, and who was looking at it (`None`: a service).
+/// Which list a cursor belongs to, what is shown of it, and its viewer (`None`: a service).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorScope {
     pub list: List,
@@ -44,7 +44,7 @@ pub struct CursorScope {
     pub viewer: Option<Key>,
 }
 
-/// Where a page goes on.
+/// Where a page continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(pub Place);
 

@@ -1,5 +1,5 @@
-//! The decision: given what is stored, what does an operation come to? Plain code without clock, disk or threads,
-//! run once inside every store's commit; what it returns is what gets stored.
+//! The decision: the outcome of an operation, given what is stored. Plain code without clock, disk or threads, run once
+//! inside every store's commit; what it returns is what gets stored.
 
 mod erase;
 mod fences;
@@ -19,7 +19,7 @@ use crate::{
     State, User, UserChange, UserId, UserPatch, Version, Watermark, Write,
 };
 
-/// What a decision may look at: the state its commit will change, held still.
+/// What a decision may read: a stable view of the state its commit will change.
 pub trait View {
     /// Over how many owners the server's own records are spread.
     fn buckets(&self) -> Buckets;
@@ -28,30 +28,30 @@ pub trait View {
     /// Whether a user's right to follow is suspended.
     fn is_suspended(&self, key: Key) -> bool;
     fn user(&self, key: Key) -> Option<User>;
-    /// Whether a live edge of this kind stands here, in whatever state.
+    /// Whether there is a live edge of this kind, in any state.
     fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool;
     /// The live edge of this kind.
     fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue>;
     /// Active + pending + parked follows of a user.
     fn following_load(&self, follower: Key) -> u64;
-    /// What an earlier request with this key came to, unless it has expired by `now`.
+    /// The outcome of an earlier request with this key, unless it has expired by `now`.
     fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord>;
-    /// What new follows of this actor came to. Asked for when a write has limits.
+    /// The quota state of this actor. Read only when a write has limits.
     fn quota(&self, actor: Key) -> Quota;
-    /// When follows and requests between the two ended within the last day, but for the erasure of one of them. Asked
-    /// for when a write has limits.
+    /// When follows and requests between the two ended within the last day, other than by erasure. Read only when a
+    /// write has limits.
     fn ends(&self, follower: Key, target: Key) -> Moments;
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record>;
     fn record_count(&self, space: Space, owner: Key) -> u64;
-    /// The records whose ids begin with `prefix`, by id, at most `limit`: their ids and versions. All ids begin with
-    /// nothing.
+    /// The records whose ids begin with `prefix`, by id, at most `limit`: their ids and versions. The empty prefix
+    /// matches all.
     fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)>;
-    /// At most `limit` live edges of every kind, in both directions, also of a key without a user.
+    /// At most `limit` live edges of every kind, in both directions; also for a key without a user.
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge>;
 }
 
-/// Resolves one write: whoever lost a lease is refused, a known idempotency key replays, anything else is decided. `last` is the log's
-/// last sequence so far. Changes nothing.
+/// Resolves one write: a fenced one is refused, a known idempotency key replays, anything else is decided. `last` is
+/// the log's last sequence so far. Changes nothing.
 pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence) -> Result<Outcome, Refusal> {
     let home = write.operation.home();
     let fence = write.fence.as_ref().map(|fence| fences::check(view, home, fence)).transpose()?.flatten();
@@ -71,7 +71,7 @@ pub fn resolve(view: &impl View, write: &Write, version: Version, last: Sequence
     Ok(Outcome { watermark, version, reply, changes, idempotency, quota, replayed: false })
 }
 
-/// What a request with this key hears of what an earlier one came to; who has seen `watermark` has seen that.
+/// The reply of a request with this key, given the outcome of an earlier one; a reader at `watermark` has seen it.
 pub fn replay(record: IdempotencyRecord, key: IdempotencyKey, watermark: Watermark) -> Result<Outcome, Refusal> {
     if record.key.request != key.request {
         return Err(Refusal::IdempotencyMismatch);
@@ -80,7 +80,7 @@ pub fn replay(record: IdempotencyRecord, key: IdempotencyKey, watermark: Waterma
     Ok(Outcome { watermark, version, reply, changes, idempotency: Some(Box::new(record)), quota: None, replayed: true })
 }
 
-/// Decides one operation at `version`, whatever the limits of its write are. Changes nothing.
+/// Decides one operation at `version`, regardless of the limits of its write. Changes nothing.
 pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Result<Decision, Refusal> {
     let mut decision = decide_one(view, operation, version)?;
     mutes::follow_ends(view, &mut decision);
@@ -149,7 +149,7 @@ fn actor(view: &impl View, key: Key) -> Result<(), Refusal> {
     if view.user_exists(key) { Ok(()) } else { Err(Refusal::ActorNotFound) }
 }
 
-/// Both exist, are two, and neither blocks the other: what every new follow edge needs.
+/// Both exist, differ, and neither blocks the other: what every new follow edge needs.
 fn pair(view: &impl View, follower: Key, target: Key) -> Result<(), Refusal> {
     if follower == target {
         return Err(Refusal::SelfFollow);
@@ -185,8 +185,8 @@ fn follow(
         if before.quiet == quiet {
             return Ok(unchanged(before));
         }
-        // Another `quiet` changes the flag only: the position stays. But whoever followed quietly before the account
-        // went private was never let in, and asks like anybody.
+        // Another `quiet` changes the flag only: the position stays. But a follower who was quiet when the account went
+        // private was never accepted, and must ask like anybody.
         let after = match private && before.state == State::Active {
             true => EdgeValue { state: State::Pending, ..EdgeValue::active(version) },
             false => EdgeValue { quiet, version, ..before },
@@ -219,7 +219,7 @@ fn answer_request(
             let after = EdgeValue { state, version, position, accepted, ..before };
             Ok(edge(Kind::Follow, follower, target, Cause::Target, Some(before), after))
         }
-        // Accepting twice is accepting once. Of a quiet follower the target does not learn this way.
+        // Accepting is idempotent. The target does not learn of a quiet follower this way.
         Some(before) if before.state == State::Active && state == State::Active && !before.quiet => {
             Ok(unchanged(before))
         }
@@ -231,7 +231,7 @@ fn block(view: &impl View, by: Key, target: Key, version: Version) -> Result<Dec
     Ok(parted(view, by, target, mark(view, Kind::Block, by, target, None, version)?, version))
 }
 
-/// A new block, and the end of what it forbids.
+/// A new block, and the removal of what it forbids.
 fn parted(view: &impl View, by: Key, target: Key, mut decision: Decision, version: Version) -> Decision {
     if !decision.reply.changed() {
         return decision;
@@ -243,7 +243,7 @@ fn parted(view: &impl View, by: Key, target: Key, mut decision: Decision, versio
     decision
 }
 
-/// A block or a mute: an edge that needs the target to exist and nothing of the target's will.
+/// A block or a mute: the target must exist, but need not consent.
 fn mark(
     view: &impl View,
     kind: Kind,

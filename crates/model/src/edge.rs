@@ -1,4 +1,4 @@
-//! A directed edge `follower → target` of a kind, and how two accounts of it become one.
+//! A directed edge `follower → target` of a kind, and how two versions of it merge.
 
 use std::num::NonZeroU32;
 
@@ -31,16 +31,16 @@ impl Kind {
     }
 }
 
-/// How far an edge has come.
+/// The state of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Active = 0,
-    /// Asked, not accepted.
+    /// Requested, not accepted.
     Pending = 1,
     /// Quarantined.
     Parked = 2,
-    /// History only.
+    /// A tombstone.
     Removed = 3,
 }
 
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// When an edge ends by itself: seconds since 2000, so that an edge is no larger for it.
+/// When an edge expires: seconds since 2000, so that an edge does not grow for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Expiry(NonZeroU32);
@@ -98,12 +98,12 @@ pub struct EdgeValue {
     /// Whether an active follow began as a request that was accepted.
     #[serde(default)]
     pub accepted: bool,
-    /// When a mute ends. It stands until it is removed; whoever reads it minds the time.
+    /// When a mute ends. It stays until it is removed; readers compare the time.
     #[serde(default)]
     pub expires: Option<Expiry>,
     /// The version of the last write.
     pub version: Version,
-    /// When it became active (while pending: when it was asked for).
+    /// When it became active (while pending: when it was requested).
     pub position: Position,
 }
 
@@ -125,7 +125,7 @@ impl EdgeValue {
         Self { state: State::Active, quiet: false, accepted: false, expires: None, version, position: version }
     }
 
-    /// Whether it has ended by itself, though it may still stand.
+    /// Whether it has expired, though it may still be stored.
     pub fn is_over(&self, now: Millis) -> bool {
         self.expires.is_some_and(|expires| expires.is_past(now))
     }
@@ -144,7 +144,7 @@ pub struct Edge {
     pub value: EdgeValue,
 }
 
-/// One edge as it was and as it became. `before` is `None` for an edge that was not live.
+/// One edge before and after a change. `before` is `None` for an edge that was not live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeChange {
     pub kind: Kind,
@@ -157,7 +157,7 @@ pub struct EdgeChange {
 }
 
 impl EdgeChange {
-    /// The list the edge stood in, and the one it stands in now.
+    /// The list the edge was in, and the one it is in now.
     pub fn planes(&self) -> (Option<Plane>, Option<Plane>) {
         let plane = |value: EdgeValue| Plane::of(self.kind, value.state);
         (self.before.and_then(plane), plane(self.after))

@@ -1,4 +1,4 @@
-//! The one error struct: what went wrong, what would be right, when to try again.
+//! The one error struct: what went wrong, what would be right, when to retry.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::Code;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One wrong field: a JSON pointer into the request, and what would be right.
+/// One invalid field: a JSON pointer into the request, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     pub pointer: String,
@@ -22,7 +22,7 @@ pub struct Error {
     detail: Cow<'static, str>,
     fields: Vec<FieldError>,
     retry_after: Option<Duration>,
-    /// For events that are gone: the cursor to resume from.
+    /// For expired events: the cursor to resume from.
     resume: Option<String>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }

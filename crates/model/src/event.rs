@@ -9,7 +9,7 @@ const FORMAT: u8 = 3;
 const FORMAT_OF_ONE: u8 = 2;
 const PURPOSE: &[u8] = b"event";
 
-/// What one change looked like from outside.
+/// One change as seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub sequence: Sequence,
@@ -30,7 +30,7 @@ pub enum EventBody {
         /// When a mute ends.
         expires: Option<Expiry>,
     },
-    /// `erased` is the id of a user who is gone; stores of earlier versions did not keep it.
+    /// `erased` is the id of an erased user; stores of earlier versions did not keep it.
     User { key: Key, existed: bool, after: Option<Box<User>>, is_suspension: bool, erased: Option<UserId> },
     /// `after` is the record's value, of public spaces only.
     Record { space: Space, owner: Key, id: RecordId, existed: bool, after: Option<Box<[u8]>> },
@@ -70,7 +70,7 @@ impl Event {
         Self { sequence, version, body }
     }
 
-    /// Whether readers of events are shown it. The others have their place among the sequences all the same.
+    /// Whether readers of events see it. The others occupy a sequence all the same.
     pub const fn is_public(&self) -> bool {
         match &self.body {
             EventBody::Record { space, .. } => space.is_public(),
@@ -113,7 +113,7 @@ const fn follow_name(before: Option<State>, after: Option<State>, cause: Cause) 
         (_, Some(State::Pending)) => "follow.requested",
         (_, Some(State::Parked)) => "follow.parked",
         (Some(State::Pending | State::Parked), Some(_)) => "follow.accepted",
-        // An edge that stays active has nothing to change but its flag.
+        // An edge that stays active can change only its flag.
         (Some(_), Some(_)) => "follow.updated",
         (_, Some(_)) => "follow.created",
         (Some(State::Pending), None) => match cause {
@@ -124,7 +124,7 @@ const fn follow_name(before: Option<State>, after: Option<State>, cause: Cause) 
     }
 }
 
-/// Where a reader of events stands: everything up to and including these positions has been seen.
+/// The position of a reader of events: everything up to and including these positions has been seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventCursor {
     pub epoch: u64,
@@ -137,7 +137,7 @@ impl EventCursor {
         sealer.seal_stable(PURPOSE, &self.payload())
     }
 
-    /// For one user's streams: two cursors do not tell whether anything happened in between.
+    /// For one user's streams: two cursors do not reveal whether anything happened in between.
     pub fn encode_for_viewer(&self, sealer: &Sealer) -> String {
         sealer.seal(PURPOSE, &self.payload())
     }
@@ -152,7 +152,7 @@ impl EventCursor {
         payload
     }
 
-    /// Of a store with so many partitions.
+    /// Of a store with this many partitions.
     pub fn decode(text: &str, sealer: &Sealer, epoch: u64, partitions: u16) -> Result<Self> {
         let refuse =
             || Error::new(Code::InvalidCursor, "the event cursor was not made by this store; start without one");

@@ -25,7 +25,7 @@ impl ExternalId {
         &self.0
     }
 
-    /// The one in the value of a post; what cannot be read has none.
+    /// The external id in the value of a post; an unreadable value has none.
     pub fn of_post(value: &[u8]) -> Option<Self> {
         Self::new(post::external_id(value)?).ok()
     }

@@ -1,4 +1,4 @@
-//! What the write of a worker carries besides its operation: in whose name it works, and how far it has come.
+//! What a worker's write carries besides its operation: its lease, and its progress.
 
 use crate::{Condition, Error, RecordId, Result};
 
@@ -16,26 +16,26 @@ impl Lease {
         RecordId::new(&[RecordId::LEASES, name].concat()).map(Self)
     }
 
-    /// The server's record of the newest epoch, in [`crate::Space::Job`]: below all that are of versions, and below the
-    /// ends of mutes.
+    /// The server's record of the newest epoch, in [`crate::Space::Job`]: ordered below the ids made from versions, and
+    /// below the ends of mutes.
     pub const fn record_id(&self) -> &RecordId {
         &self.0
     }
 }
 
-/// Whoever holds a lease, as of an epoch: each holder has a greater one than the holder before.
+/// The holder of a lease, as of an epoch: each holder has a greater one than the previous.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     pub lease: Lease,
     pub epoch: u64,
 }
 
-/// A record of the server's in [`crate::Space::Job`] that says how far work has come. It is written with the effect of the
+/// A server record in [`crate::Space::Job`] that stores the progress of work. It is written with the effect of the
 /// work, in the bucket of [`crate::Operation::home`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkProgress {
     pub id: RecordId,
-    /// `None`: gone.
+    /// `None`: removed.
     pub value: Option<Box<[u8]>>,
     pub condition: Condition,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Error};
 
-/// No number within 63 bits has more.
+/// No number within 63 bits is longer.
 const DIGITS_MAX: usize = 19;
 
 /// 1–128 bytes of UTF-8 without control characters.
@@ -26,7 +26,7 @@ impl UserId {
         Self::number(self.as_str().as_bytes())
     }
 
-    /// As [`Self::as_number`], of what need not be an id.
+    /// As [`Self::as_number`], for text that need not be an id.
     #[inline]
     pub fn number(text: &[u8]) -> Option<i64> {
         match text {
@@ -41,7 +41,7 @@ impl UserId {
         }
     }
 
-    /// The text of what should be an id, or why it is none.
+    /// Checks that the text is an id, or says why not.
     pub fn text(bytes: &[u8]) -> Result<&str, Error> {
         let text = std::str::from_utf8(bytes).map_err(|_| Error::new(Code::InvalidId, "an id is UTF-8"))?;
         Self::check(text).map(|()| text)
@@ -61,7 +61,7 @@ impl UserId {
     }
 }
 
-/// All of them at once, as the eight bytes of one word: most ids are that short, and every check has two.
+/// All digits at once, as the eight bytes of one word: most ids are that short, and every check has two.
 #[inline]
 fn up_to_eight_digits(text: &[u8]) -> Option<i64> {
     const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
@@ -69,13 +69,13 @@ fn up_to_eight_digits(text: &[u8]) -> Option<i64> {
     const SIXES: u64 = u64::from_le_bytes([6; 8]);
     let bits = 8 * text.len() as u32;
     let packed = match (text.first_chunk(), text.last_chunk()) {
-        // The two overlap where they are the same.
+        // The two words overlap where they agree.
         (Some(first), Some(last)) => {
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (bits - u32::BITS)
         }
         _ => text.iter().rev().fold(0, |packed, byte| packed << 8 | u64::from(*byte)),
     };
-    // Zeros in front: the first digit is the lowest byte.
+    // Leading zeros: the first digit is the lowest byte.
     let word = packed << (u64::BITS - bits) | ZEROS.checked_shr(bits).unwrap_or(0);
     let has_digits_only = word & HIGH_HALVES == ZEROS && word.wrapping_add(SIXES) & HIGH_HALVES == ZEROS;
     let digits = word.wrapping_sub(ZEROS);

@@ -1,4 +1,4 @@
-//! What the core works on instead of ids: a signed 64-bit integer.
+//! What the core uses instead of ids: a signed 64-bit integer.
 
 use std::{fmt, hash::Hasher};
 
@@ -16,15 +16,15 @@ pub struct Key(pub i64);
 impl Key {
     pub const MIN: Self = Self(i64::MIN);
     pub const MAX: Self = Self(i64::MAX);
-    /// Owns what belongs to the server itself, where that is not spread over [`Buckets`]. Nobody is a user with it.
+    /// The owner of the server's own records that are not spread over [`Buckets`]. No user has this key.
     pub const SERVER: Self = Self::MIN;
 
-    /// Whether it is the server's, or one of the most buckets there can be. Nobody is a user with those either.
+    /// Whether it is the server's, or that of any possible bucket. No user has those either.
     pub const fn is_server(self) -> bool {
         self.0 <= i64::MIN + Buckets::MAX as i64
     }
 
-    /// With its sign turned a key orders as bytes as it does as a number.
+    /// With its sign bit flipped a key orders as bytes as it does as a number.
     pub(crate) const fn to_ordered_bytes(self) -> [u8; 8] {
         (self.0 ^ i64::MIN).to_be_bytes()
     }
@@ -34,8 +34,8 @@ impl Key {
     }
 }
 
-/// Over how many owners a store spreads what belongs to the server and is about somebody, so that no place is touched by
-/// all writes. A store that commits everything in one place has one: [`Key::SERVER`].
+/// Over how many owners a store spreads server records about users, so that no single place is touched by all writes. A
+/// store that commits everything in one place has one: [`Key::SERVER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buckets(u16);
 
@@ -48,7 +48,7 @@ impl Buckets {
         Self(count.clamp(1, Self::MAX))
     }
 
-    /// The number of the bucket in which everything about this key lies; a bucket lies in itself.
+    /// The number of the bucket that holds everything about this key; a bucket lies in itself.
     pub fn index_of(self, key: Key) -> u16 {
         let bucket = key.0.wrapping_sub(i64::MIN + 1);
         match u16::try_from(bucket) {
@@ -57,7 +57,7 @@ impl Buckets {
         }
     }
 
-    /// Who owns what is the server's and about this key.
+    /// The owner of server records about this key.
     pub fn of(self, key: Key) -> Key {
         if self == Self::ONE { Key::SERVER } else { Key(i64::MIN + 1 + i64::from(self.index_of(key))) }
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Hashes ids with the store's secret, so that nobody can aim at another's key.
+/// Hashes ids with the store's secret, so that nobody can construct a collision.
 #[derive(Clone)]
 pub struct KeyHasher {
     secret: [u8; 16],
@@ -94,7 +94,7 @@ impl KeyHasher {
         id.as_number().map_or_else(|| self.hashed(id.as_str()), Key)
     }
 
-    /// The key of what should be an id, without making one.
+    /// The key of a text that should be an id, without making one.
     #[inline]
     pub fn key_of(&self, id: &[u8]) -> Result<Key> {
         match UserId::number(id) {

@@ -1,6 +1,6 @@
-//! The words of Entourage: ids, keys, edges, versions, cursors, operations, outcomes, events, errors.
+//! The vocabulary of Entourage: ids, keys, edges, versions, cursors, operations, outcomes, events, errors.
 //!
-//! Nothing here does I/O, awaits, or asks what time it is: clocks and secrets are handed in.
+//! Nothing here does I/O, awaits, or reads the time: clocks and secrets are injected.
 
 mod clock;
 mod code;

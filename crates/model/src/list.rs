@@ -1,4 +1,4 @@
-//! Lists: which edges of a user, from which end, and where a page goes on.
+//! Lists: which edges of a user, from which end, and where a page continues.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ impl Plane {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// The planes in which a kind's edges can stand.
+    /// The planes that edges of a kind can be in.
     pub const fn of_kind(kind: Kind) -> &'static [Self] {
         match kind {
             Kind::Follow => &[Self::Follow, Self::Request, Self::Parked],
@@ -60,7 +60,7 @@ impl Plane {
     }
 }
 
-/// From which end a list looks at its edges.
+/// The end from which a list sees its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -85,8 +85,8 @@ pub struct List {
     pub user: Key,
     pub plane: Plane,
     pub side: Side,
-    /// Without quiet follows: what others than the follower may page through. Stores keep it apart, so that a page
-    /// of it neither shows nor costs what is hidden.
+    /// Without quiet follows: what everybody but the follower may page through. Stores keep it separately, so that a
+    /// page of it neither shows nor costs what is hidden.
     pub open: bool,
 }
 
@@ -139,7 +139,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub edges: Vec<Edge>,
-    /// Whether the list goes on after the last edge.
+    /// Whether the list continues after the last edge.
     pub more: bool,
     /// How many edges the whole list has at this moment.
     pub total: u64,

@@ -1,20 +1,20 @@
-//! What can be asked of a store: a closed list, each atomic by itself, each with its conditions.
+//! The operations of a store: a closed list, each atomic by itself, each with its conditions.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Fence, FollowLimits, Key, Millis, RecordId, Space, UserId, Version, WorkProgress};
 
-/// Why an edge changed: what tells `follow.cancelled` from `follow.rejected`.
+/// Why an edge changed: what distinguishes `follow.cancelled` from `follow.rejected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The follower's own doing.
+    /// The follower's own action.
     Follower = 0,
     /// The target accepted, rejected or removed the follower.
     Target = 1,
-    /// A block took the edge away.
+    /// A block removed the edge.
     Block = 2,
-    /// A file brought it.
+    /// An import.
     Import = 3,
     /// One of the two was erased.
     Erase = 4,
@@ -28,7 +28,7 @@ impl Cause {
     }
 }
 
-/// What happens to a user that exists, and to one that does not.
+/// What happens to an existing user, and to a missing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Overwrite {
     /// Create, or replace name and avatar (`PUT`).
@@ -39,7 +39,7 @@ pub enum Overwrite {
     Keep,
 }
 
-/// Fields of a user; the outer `None` says nothing of the field.
+/// Fields of a user; the outer `None` leaves the field alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserPatch {
     pub name: Option<Option<Box<str>>>,
@@ -49,7 +49,7 @@ pub struct UserPatch {
     pub registered_at: Option<Millis>,
 }
 
-/// One operation of the write verb. Conditions that must hold under races travel with it.
+/// One operation of a write. Conditions that must hold under races are part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     PutUser {
@@ -58,8 +58,8 @@ pub enum Operation {
         patch: UserPatch,
         overwrite: Overwrite,
     },
-    /// `cap` bounds active + pending + parked edges of the follower; `None` is no bound. `quiet` that is not said keeps
-    /// what is there.
+    /// `cap` bounds active + pending + parked edges of the follower; `None` is no bound. `quiet: None` keeps the
+    /// current value.
     Follow {
         follower: Key,
         target: Key,
@@ -71,8 +71,8 @@ pub enum Operation {
         follower: Key,
         target: Key,
     },
-    /// The target takes a follower (or a request) away. A quiet follower goes, too; unless `sees_quiet`, the reply is the
-    /// same as for somebody who did not follow.
+    /// The target removes a follower (or a request). A quiet follower is removed, too; unless `sees_quiet`, the reply
+    /// is the same as for a user who did not follow.
     RemoveFollower {
         target: Key,
         follower: Key,
@@ -86,7 +86,7 @@ pub enum Operation {
         target: Key,
         follower: Key,
     },
-    /// Takes follow edges away in both directions.
+    /// Removes follow edges in both directions.
     Block {
         actor: Key,
         target: Key,
@@ -105,7 +105,7 @@ pub enum Operation {
         actor: Key,
         target: Key,
     },
-    /// Takes a mute away that is over at `now`; one that has been renewed stays.
+    /// Removes a mute that has ended by `now`; a renewed one stays.
     ExpireMute {
         actor: Key,
         target: Key,
@@ -118,26 +118,26 @@ pub enum Operation {
         at: Millis,
         quiet: bool,
     },
-    /// A request from a file, for a private account. Whatever stands between the two stays as it is.
+    /// A request from a file, for a private account. An existing edge stays as it is.
     ImportRequest {
         follower: Key,
         target: Key,
         at: Millis,
     },
-    /// A block from a file: takes follow edges away as any block does. One that stands stays as it is.
+    /// A block from a file: removes follow edges as any block does. An existing one stays as it is.
     ImportBlock {
         actor: Key,
         target: Key,
         at: Millis,
     },
-    /// A mute from a file. One that stands stays as it is.
+    /// A mute from a file. An existing one stays as it is.
     ImportMute {
         actor: Key,
         target: Key,
         at: Millis,
         expires_at: Option<Millis>,
     },
-    /// Takes the right to follow away, or gives it back.
+    /// Suspends the right to follow, or restores it.
     Suspend {
         key: Key,
         suspended: bool,
@@ -153,48 +153,47 @@ pub enum Operation {
         condition: Condition,
         cap: Option<u32>,
     },
-    /// Writes a new record, whose id is [`RecordId::of_version`] of the commit: who retries hears the same one.
+    /// Writes a new record, whose id is [`RecordId::of_version`] of the commit: a retry gets the same one.
     AddRecord {
         space: Space,
         owner: Key,
         value: Box<[u8]>,
         cap: Option<u32>,
     },
-    /// Writes a new post, with the record of its author: its id is [`RecordId::of_version`] of the commit. Its body is
-    /// replaced, and it is taken away, with `PutRecord`. An external id that names a post of this author already is the
-    /// post that is there: nothing is written.
+    /// Writes a new post, with the record of its author: its id is [`RecordId::of_version`] of the commit. `PutRecord`
+    /// replaces its body and removes it. If this author has a post with that external id, that post is the reply and
+    /// nothing is written.
     Post {
         author: Key,
         value: Box<[u8]>,
     },
-    /// A post from a file, under the id that it had, or under a free one of that millisecond. One that is there stays as
-    /// it is.
+    /// A post from a file, under its old id, or under a free one in its millisecond. An existing one stays as it is.
     ImportPost {
         author: Key,
         at: Millis,
         id: Option<Version>,
         value: Box<[u8]>,
     },
-    /// Puts somebody into a group, or takes them out of it.
+    /// Puts a user into a group, or takes them out of it.
     GroupMember {
         owner: Key,
         group: RecordId,
         member: Key,
         present: bool,
     },
-    /// The user is gone at once, with their records and their history; edges and posts stay until they are erased, too.
-    /// With `created` only the person who was created then: whoever has the id by now stays.
+    /// The user is gone at once, with their records and history; edges and posts stay until they are erased, too. With
+    /// `created` only the person created then: a new owner of the id stays.
     Erase {
         key: Key,
         created: Option<Version>,
     },
-    /// Removes up to `limit` (at most 1,000) edges of an erased user, or once there are none half as many posts; of
-    /// anybody else it removes none.
+    /// Removes up to `limit` (at most 1,000) edges of an erased user, or once there are none half as many posts; for
+    /// any other user it does nothing.
     EraseEdges {
         key: Key,
         limit: usize,
     },
-    /// Changes nothing: what is kept is the idempotency key it comes with.
+    /// Changes nothing: only the idempotency key it comes with is kept.
     Nothing,
 }
 
@@ -210,14 +209,14 @@ pub struct IdempotencyKey {
 pub struct Write {
     pub operation: Operation,
     pub idempotency: Option<IdempotencyKey>,
-    /// The commit's version will be greater.
+    /// The commit's version exceeds it.
     pub floor: Version,
-    /// A record of the server's in [`Space::Job`] that counts, in this very commit, the edges and posts it changes: in the
+    /// A server record in [`Space::Job`] that counts, in this very commit, the edges and posts it changes: in the
     /// bucket of [`Operation::home`].
     pub tally: Option<RecordId>,
-    /// How often a new follow may be made; without them there is no limit but the cap. Other operations have none.
+    /// Limits of new follows; without them there is no limit but the cap. Other operations have none.
     pub limits: Option<FollowLimits>,
-    /// In whose name a worker writes. Boxed, as few writes have one.
+    /// The lease under which a worker writes. Boxed, as few writes have one.
     pub fence: Option<Box<Fence>>,
     pub progress: Option<Box<WorkProgress>>,
 }
@@ -237,14 +236,14 @@ impl From<Operation> for Write {
 }
 
 impl Operation {
-    /// The user in whose home it is decided: whose edge, or whose things, it changes.
+    /// The user in whose home it is decided: the owner of the edge or record it changes.
     pub fn home(&self) -> Key {
         match *self {
-            // The edge is the follower's.
+            // The follower owns the edge.
             Self::RemoveFollower { follower, .. } | Self::Accept { follower, .. } | Self::Reject { follower, .. } => {
                 follower
             }
-            // A record of the server's that is about one user.
+            // A server record about one user.
             Self::PutRecord { space, owner, ref id, .. } if owner.is_server() => {
                 let about = match space {
                     Space::Fanout | Space::Erased => id.key(),
@@ -257,7 +256,7 @@ impl Operation {
         }
     }
 
-    /// The user whose own things this changes, and the other one.
+    /// The user whose own data this changes, and the other one.
     pub const fn parties(&self) -> (Key, Option<Key>) {
         match *self {
             Self::PutUser { key, .. }

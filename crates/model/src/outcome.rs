@@ -1,4 +1,4 @@
-//! What came of an operation: the reply, the changes, and what a retry needs.
+//! The outcome of an operation: the reply, the changes, and what a retry needs.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,16 +10,16 @@ use crate::{
     Version, Watermark,
 };
 
-/// A user as it became (`None`: erased).
+/// A user after the change (`None`: erased).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserChange {
     pub key: Key,
     pub existed: bool,
     pub after: Option<Box<User>>,
-    /// The right to follow was taken or given back, and nothing else changed.
+    /// The right to follow was suspended or restored, and nothing else changed.
     #[serde(default)]
     pub is_suspension: bool,
-    /// The id of a user who is erased: with the user goes the only other place that leads from the key to it.
+    /// The id of an erased user: the user's record was the only other place that led from the key to it.
     #[serde(default)]
     pub erased: Option<UserId>,
 }
@@ -48,7 +48,7 @@ impl Change {
         }
     }
 
-    /// Whether readers of events hear of it.
+    /// Whether readers of events see it.
     pub const fn is_public(&self) -> bool {
         match self {
             Self::Record(record) => record.space.is_public(),
@@ -57,16 +57,16 @@ impl Change {
     }
 }
 
-/// What the caller is told, short enough to be kept with an idempotency key.
+/// The reply to the caller, short enough to be kept with an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The user exists now as asked.
+    /// The user exists as requested.
     User { created: bool, changed: bool },
-    /// The edge stands as `value`; `created` when this write made it, `changed` when it made any difference.
+    /// The edge is now `value`; `created` when this write made it, `changed` when it made any difference.
     Edge { value: EdgeValue, created: bool, changed: bool },
     /// The edge, the record or the user is gone; `changed` when there was one.
     Gone { changed: bool },
-    /// The record stands as of `version`. Replies that an earlier version kept do not say whose it is.
+    /// The record exists as of `version`. Replies kept by an earlier version do not say whose it is.
     Record {
         version: Version,
         created: bool,
@@ -74,7 +74,7 @@ pub enum Reply {
         #[serde(default)]
         owner: Option<Key>,
     },
-    /// So many edges or posts of an erased user are gone with this write, and whether any are left.
+    /// How many edges or posts of an erased user this write removed, and whether any are left.
     EdgesErased { removed: u32, left: bool },
 }
 
@@ -90,7 +90,7 @@ impl Reply {
     }
 }
 
-/// What `decide` made of an operation, before it has a place in the log.
+/// The decision on an operation, before it has a place in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub reply: Reply,
@@ -108,16 +108,16 @@ pub struct IdempotencyRecord {
 /// A committed operation. `apply` needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Who has seen the store's log up to here has seen all of this outcome. Where the log counts changes
-    /// one by one this is the sequence of the last change, or of the last one before when there is none.
+    /// A reader who has seen the store's log up to here has seen all of this outcome. Where the log counts changes one
+    /// by one this is the sequence of the last change, or of the last one before when there is none.
     pub watermark: Watermark,
     pub version: Version,
     pub reply: Reply,
     pub changes: SmallVec<[Change; 1]>,
-    /// Boxed: few writes have one, and outcomes are moved about in thousands.
+    /// Boxed: few writes have one, and outcomes are moved by the thousand.
     pub idempotency: Option<Box<IdempotencyRecord>>,
-    /// What the write took of its actor's quota: no change that anybody hears of, and no sequence of its own. Only with
-    /// changes: it stands in the log with them.
+    /// What the write used of its actor's quota: no event, and no sequence of its own. Only with changes: it is in the
+    /// log with them.
     #[serde(default)]
     pub quota: Option<QuotaChange>,
     /// The reply is that of an earlier request with the same key.
@@ -131,8 +131,8 @@ impl Outcome {
         self.changes.iter().enumerate().map(move |(index, change)| (Sequence(before + 1 + index as u64), change))
     }
 
-    /// The changes grouped by the owner in whose home they lie, in the order in which owners come first. Where a home has
-    /// several owners, what it keeps of an outcome is what all of its owners have here.
+    /// The changes grouped by the owner in whose home they lie, in order of first appearance. Where a home has several
+    /// owners, it keeps the changes of all of them.
     pub fn changes_by_owner(&self) -> Vec<(Key, Vec<&Change>)> {
         let mut groups: Vec<(Key, Vec<&Change>)> = Vec::new();
         let mut places: HashMap<Key, usize> = HashMap::new();
@@ -146,7 +146,7 @@ impl Outcome {
         groups
     }
 
-    /// The greatest version of its changes, whichever homes they were made in: what comes after this outcome exceeds it.
+    /// The greatest version of its changes, over all homes: whatever comes after this outcome exceeds it.
     pub fn newest(&self) -> Version {
         let edges = self.changes.iter().filter_map(|change| match change {
             Change::Edge(edge) => Some(edge.after.version),

@@ -1,17 +1,17 @@
-//! Posts: what an author said, kept as it was sent, and how the author of a post is found by its id.
+//! Posts: what an author wrote, kept as it was sent, and how the author of a post is found by its id.
 
 use crate::{Error, ExternalId, Key, Millis, RecordId, Result, Version};
 
 /// The longest body, as text.
 pub const POST_BODY_MAX_BYTES: usize = 10 * 1024;
-/// How deep objects and arrays of a body may lie in each other, the body itself included: readers of JSON have limits,
-/// and one post must not take a whole page from them.
+/// How deep objects and arrays of a body may nest, the body itself included: JSON readers have limits, and one post
+/// must not make a whole page unreadable.
 pub const POST_BODY_MAX_DEPTH: usize = 32;
 /// How many posts an author may have around one millisecond by import.
 pub const POSTS_AT_ONCE_MAX: usize = 4_096;
 
-/// The first byte of a post: its lowest bit says whether it is pushed, the others which format follows. The first format is
-/// the body alone; the second has flags and what they say before it.
+/// The first byte of a post: its lowest bit says whether it is pushed, the others which format follows. The first
+/// format is the body alone; the second has flags and their fields before it.
 const FORMAT_1: u8 = 1 << 1;
 const FORMAT_2: u8 = 2 << 1;
 const PUSHED: u8 = 1;
@@ -23,20 +23,20 @@ const EDITED: u8 = 1 << 2;
 /// The value of a post's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// Whether it goes into inboxes; else readers pull it. Said by the commit that made the post.
+    /// Whether it is pushed into inboxes; else readers pull it. Decided by the commit that made the post.
     pub pushed: bool,
     /// A JSON object, byte for byte as it was sent.
     pub body: Box<str>,
-    /// The application's own name of it. Never changes.
+    /// The application's own name of it. Immutable.
     pub external_id: Option<ExternalId>,
-    /// A file brought it, and nobody has replaced its body since.
+    /// It was imported, and its body has not been replaced since.
     pub imported: Option<ImportedPost>,
 }
 
-/// What a file told of a post besides what every post has.
+/// What an import adds to a post.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportedPost {
-    /// When its body was replaced last, before it came here.
+    /// When its body was last replaced, before the import.
     pub edited_at: Option<Millis>,
 }
 
@@ -80,19 +80,19 @@ impl Post {
         Ok(Self { pushed: head.pushed, body: text(head.body)?.into(), external_id, imported })
     }
 
-    /// Whether a file brought what is stored as this; what cannot be read was not.
+    /// Whether this stored value was imported; an unreadable one was not.
     pub fn is_imported(bytes: &[u8]) -> bool {
         Head::read(bytes).is_some_and(|head| head.is_imported)
     }
 
-    /// With another body: what a file told of the one before is over.
+    /// With another body: no longer as imported.
     #[must_use]
     pub fn replaced(self, body: &str) -> Self {
         if *self.body == *body { self } else { Self { body: body.into(), imported: None, ..self } }
     }
 }
 
-/// A post as it lies, before anybody looks whether its texts are texts.
+/// A post as stored, before its texts are validated.
 struct Head<'a> {
     pushed: bool,
     external_id: Option<&'a [u8]>,
@@ -132,14 +132,14 @@ pub(crate) fn external_id(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(Head::read(value)?.external_id?).ok()
 }
 
-/// What the ids of an author's posts around this time begin with: those of four milliseconds.
+/// The common prefix of the ids of an author's posts around this time: those of four milliseconds.
 pub fn post_id_prefix(at: Millis) -> Box<[u8]> {
     const BYTES: usize = 5;
     RecordId::of_version(Version::of_millis(at)).as_bytes().iter().take(BYTES).copied().collect()
 }
 
-/// The ids that a post of this time can have by import, in the order in which they are tried. The first one of an author
-/// stands at a place that differs from author to author, the next ones above the newest.
+/// The ids that an imported post of this time can have, in the order in which they are tried. The first one starts at a
+/// place that differs from author to author, the next ones lie above the newest.
 pub fn post_ids_at(author: Key, at: Millis, newest: Option<Version>) -> impl Iterator<Item = Version> + use<> {
     let start = Version::of_millis(at).bits();
     let size = Version::of_millis(Millis::from_since_2000(1)).bits();
@@ -160,12 +160,12 @@ pub fn post_author(value: &[u8]) -> Result<Key> {
 }
 
 impl RecordId {
-    /// Where the author of the post of this version is found. Later posts have greater ids: new ones go to the end.
+    /// Where the author of the post of this version is found. Later posts have greater ids: new ones are appended.
     pub fn of_post_author(post: Version) -> Self {
         Self::of_bytes(post.bits().to_be_bytes())
     }
 
-    /// A record about a user that is not the user's own. Ordered as keys are.
+    /// A record about a user, owned by the server. Ordered as keys are.
     pub fn of_key(key: Key) -> Self {
         Self::of_bytes(key.to_ordered_bytes())
     }

@@ -1,5 +1,5 @@
-//! How often an actor may follow: what a write says of it, and the state of an actor that every commit decides on. Times
-//! are handed in; what is kept of an actor has a bounded size, whatever the limits are.
+//! How often an actor may follow: the limits of a write, and the state of an actor that every commit decides on. Times
+//! are passed in; the state of an actor has a bounded size, whatever the limits are.
 
 use std::{ops::Deref, time::Duration};
 
@@ -13,26 +13,26 @@ const NANOS_A_MILLI: u64 = 1_000_000;
 /// How far the clocks of two servers may be apart. A wait that is longer than a window by more than this comes from a
 /// clock that was set back, or from limits that were lowered.
 const SKEW_MILLIS: u64 = 5 * 60 * 1_000;
-/// Versions may be ahead of the caller's time by so much, when a clock was set: ends of edges, which have the times of
-/// versions, are looked at from there. What is further ahead comes from a clock that was wrong, and is not believed.
+/// How far versions may be ahead of the caller's time, after a clock was set: ends of edges, which have the times of
+/// versions, are measured from there. Anything further ahead comes from a wrong clock, and is not trusted.
 const SET_MILLIS: u64 = 2 * HOUR_MILLIS;
-/// Up to so many moments are kept as they are; of more, neighbours become one.
+/// Up to this many moments are kept exactly; beyond that, neighbours are merged.
 const MOMENTS_MAX: usize = 64;
 
-/// The limits of new follows, decided in the commit. Zero switches one off, each by itself.
+/// The limits of new follows, decided in the commit. Zero switches each off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowLimits {
-    /// The caller's time. The same on every server, and after a restart, as far as their clocks are.
+    /// The caller's time. As far as clocks agree, the same on every server and after a restart.
     pub now: Millis,
     /// New follows of the follower.
     pub per_hour: u32,
-    /// How many of them at once; zero is as many as an hour has.
+    /// The burst; zero is a whole hour's worth.
     pub burst: u32,
     /// New follows in an hour after which more need a solved challenge.
     pub challenge_after: u32,
-    /// The challenge was solved. The follow counts all the same.
+    /// The challenge was solved. The follow still counts.
     pub proved: bool,
-    /// How often the edge may end in a day before it is followed once more.
+    /// How often the edge may end in a day before it can be followed again.
     pub flips_per_day: u32,
 }
 
@@ -41,7 +41,7 @@ impl FollowLimits {
         Self { now, per_hour: 0, burst: 0, challenge_after: 0, proved: false, flips_per_day: 0 }
     }
 
-    /// The least time between two follows and the time that all of a burst takes, in nanoseconds; `None` is no limit.
+    /// The least time between two follows and the time that a whole burst takes, in nanoseconds; `None` is no limit.
     fn rate(&self) -> Option<(u64, u64)> {
         let period = (HOUR_MILLIS * NANOS_A_MILLI).checked_div(self.per_hour.into()).filter(|period| *period > 0)?;
         Some((period, period.saturating_mul(self.allowed_at_once().into())))
@@ -59,20 +59,20 @@ impl FollowLimits {
 /// What an actor has left of new follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowsLeft {
-    /// What can be used at once when nothing was used for `window`.
+    /// What can be used at once after `window` without use.
     pub limit: u32,
     pub window: Duration,
     pub remaining: u32,
-    /// Until all of `limit` is there again.
+    /// Until all of `limit` is available again.
     pub reset: Duration,
 }
 
-/// What new follows of an actor came to.
+/// The quota state of an actor's new follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
-    /// GCRA's theoretical arrival time, in nanoseconds since 2000: everything is left from then on.
+    /// GCRA's theoretical arrival time, in nanoseconds since 2000: the quota is full from then on.
     arrival: u64,
-    /// New follows within the last hour, while challenges are asked for.
+    /// New follows within the last hour, while challenges are enabled.
     followed: Moments,
 }
 
@@ -120,8 +120,8 @@ impl Quota {
         limits.challenge_after > 0 && !limits.proved && wait().is_some()
     }
 
-    /// The arrival time as seen from `now`, never before it. A wait beyond the window is none: one more is left then, and
-    /// taking it sets the quota right, so that a clock that was set back locks nobody out and refills nothing.
+    /// The arrival time as seen from `now`, never before it. A wait beyond the window is none: then one more is left,
+    /// and taking it corrects the quota, so that a clock that was set back locks nobody out and refills nothing.
     fn used(&self, now: u64, period: u64, window: u64) -> u64 {
         let used = self.arrival.max(now);
         let wait = (used - now).saturating_add(period).saturating_sub(window);
@@ -129,7 +129,7 @@ impl Quota {
         if wait > longest { now.saturating_add(window.saturating_sub(period)) } else { used }
     }
 
-    /// Whether it says nothing any more: everything is left.
+    /// Whether it carries no information any more: the quota is full.
     pub fn is_idle(&self, now: Millis) -> bool {
         self.arrival <= now.since_2000().saturating_mul(NANOS_A_MILLI) && self.followed.is_past(now, HOUR_MILLIS)
     }
@@ -179,7 +179,7 @@ impl Moments {
 
     fn push(&mut self, at: Millis, span: u64) {
         self.0.retain(|(then, _)| then.plus(span) > at);
-        // What lies ahead of every clock is as if it were now: otherwise it would count until then.
+        // A time ahead of every clock counts as now: otherwise it would count until then.
         for (then, _) in self.0.iter_mut().filter(|(then, _)| *then > at.plus(SKEW_MILLIS)) {
             *then = at;
         }
@@ -190,14 +190,14 @@ impl Moments {
         }
     }
 
-    /// Two neighbours become one at the later time: nobody may do more for it.
+    /// Two neighbours merge at the later time: the merge never permits more.
     fn halve(&mut self) {
         let pairs = self.0.chunks(2);
         self.0 = pairs.filter_map(|pair| Some((pair.last()?.0, pair.iter().map(|(_, count)| *count).sum()))).collect();
     }
 
-    /// How long until fewer than `bound` of them lie within `span`; `None` when that is so now, or when no clock that was
-    /// right would ask for such a wait.
+    /// How long until fewer than `bound` of them lie within `span`; `None` when that is so now, or when only a wrong
+    /// clock would require such a wait.
     fn wait(&self, now: Millis, span: u64, bound: u32) -> Option<Duration> {
         let within = || self.0.iter().filter(|(then, _)| then.plus(span) > now);
         let mut left: u64 = within().map(|(_, count)| u64::from(*count)).sum();

@@ -18,23 +18,24 @@ pub enum Space {
     Job = 3,
     /// Written by no operation of the service; the number stays, because golden folders hold records of it.
     Notification = 4,
-    /// One for each import that came to its end.
+    /// One for each finished import.
     Import = 5,
     /// An author's posts. Ids are those of [`RecordId::of_version`]; made by `Operation::Post` and
     /// `Operation::ImportPost` alone.
     Post = 6,
-    /// The server's: who wrote a post. Ids are those of [`RecordId::of_post_author`]; each comes and goes with its post.
+    /// The server's: who wrote a post. Ids are those of [`RecordId::of_post_author`]; created and removed with the
+    /// post.
     PostAuthor = 7,
-    /// The server's: how an author's posts reach their readers. Ids are those of [`RecordId::of_key`]; there for users
+    /// The server's: whether an author's posts are pushed or pulled. Ids are those of [`RecordId::of_key`]; for users
     /// only.
     Fanout = 8,
-    /// The server's: what is still on its way to readers.
+    /// The server's: unfinished fan-out.
     FanoutQueue = 9,
     /// The server's: the id of each named user who was erased, for as long as events name them by their key. Ids are those
     /// of [`RecordId::of_key`]; made by `Operation::Erase` alone.
     Erased = 10,
     /// Which post of an author has an external id. Ids are those of [`crate::ExternalId::record_id`], values those of
-    /// [`crate::external_post_value`]; each comes and goes with its post, and all at once with the author.
+    /// [`crate::external_post_value`]; created and removed with the post, and all at once with the author.
     PostExternal = 11,
 }
 
@@ -58,13 +59,12 @@ impl Space {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether what the server keeps of it lies in [`crate::Buckets`]: the rest is written seldom, under
-    /// [`Key::SERVER`].
+    /// Whether the server's records of it lie in [`crate::Buckets`]: the rest is written rarely, under [`Key::SERVER`].
     pub const fn is_spread(self) -> bool {
         matches!(self, Self::Job | Self::PostAuthor | Self::Fanout | Self::Erased)
     }
 
-    /// Whether readers of events hear of its changes; the others' events are the store's own.
+    /// Whether readers of events see its changes; other events are internal to the store.
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Group | Self::GroupMember | Self::Import | Self::Post)
     }
@@ -72,7 +72,7 @@ impl Space {
 
 pub const RECORD_MAX_BYTES: usize = 64 << 10;
 pub const GROUP_MEMBERS_MAX: u64 = 10_000;
-/// How many records or edges one commit takes away at most.
+/// How many records or edges one commit removes at most.
 pub const CHUNK_MAX: usize = 1_000;
 
 /// Names a record among those of its owner and space: 1 to 32 bytes, ordered as bytes.
@@ -81,11 +81,11 @@ pub struct RecordId(Box<[u8]>);
 
 impl RecordId {
     pub const MAX_BYTES: usize = 32;
-    /// Ids that begin with less than this are none of [`Self::of_version`].
+    /// Ids of [`Self::of_version`] begin with at least this.
     pub const BELOW_VERSIONS: &'static [u8] = &[0x7f, 0xff];
-    /// What the ids of [`crate::Lease::record_id`] begin with.
+    /// The prefix of the ids of [`crate::Lease::record_id`].
     pub(crate) const LEASES: &'static [u8] = b"l";
-    /// What the ids of [`Self::of_mute_end`] begin with; itself none of them, so a scan may begin after it.
+    /// The prefix of the ids of [`Self::of_mute_end`]; itself not an id, so a scan may begin after it.
     pub const MUTE_ENDS: &'static [u8] = b"m";
     /// A group's id leaves room for a member's key.
     pub const GROUP_MAX_BYTES: usize = Self::MAX_BYTES - 1 - size_of::<i64>();
@@ -109,7 +109,7 @@ impl RecordId {
         &self.0
     }
 
-    /// The id of a record that was added: the later one is the lesser, so that a scan shows the newest first.
+    /// The id of an added record: later ones are lesser, so that a scan shows the newest first.
     pub fn of_version(version: Version) -> Self {
         Self::of_bytes((!version.bits()).to_be_bytes())
     }
@@ -120,7 +120,7 @@ impl RecordId {
         (bits <= Version::MAX.bits()).then(|| Version::from_bits(bits))
     }
 
-    /// The server's record of the end of a mute, in [`Space::Job`]: ordered by when, below all that are of versions.
+    /// The server's record of the end of a mute, in [`Space::Job`]: ordered by time, below the ids made from versions.
     pub fn of_mute_end(at: Expiry, actor: Key, target: Key) -> Self {
         let mut bytes = Vec::with_capacity(Self::MAX_BYTES);
         bytes.extend_from_slice(Self::MUTE_ENDS);
@@ -131,7 +131,7 @@ impl RecordId {
         Self(bytes.into_boxed_slice())
     }
 
-    /// When a mute ends, whose it is and of whom, of an id that [`Self::of_mute_end`] made.
+    /// End, owner and target of a mute, from an id that [`Self::of_mute_end`] made.
     pub fn mute_end(&self) -> Option<(Expiry, Key, Key)> {
         let rest = self.0.strip_prefix(Self::MUTE_ENDS)?;
         let (seconds, rest) = rest.split_first_chunk::<4>()?;
@@ -141,7 +141,7 @@ impl RecordId {
         Some((Expiry::from_seconds(u32::from_be_bytes(*seconds))?, key(actor), key(target)))
     }
 
-    /// What the ids of all members of a group begin with; itself no id, so a scan may begin after it.
+    /// The prefix of the ids of all members of a group; itself not an id, so a scan may begin after it.
     pub fn member_prefix(group: &Self) -> Box<[u8]> {
         let mut bytes = Vec::with_capacity(Self::MAX_BYTES);
         bytes.push(group.0.len() as u8);
@@ -196,8 +196,8 @@ pub struct Record {
     pub value: Box<[u8]>,
 }
 
-/// The value of a member's record: which person of that id was meant. An id created again is another one, and a
-/// member whose user has another `created` is none any more.
+/// The value of a member's record: which person of that id is meant. An id created again is another person, and a
+/// member whose user has another `created` no longer counts.
 pub fn member_value(user: &User) -> Box<[u8]> {
     Box::new(user.created.bits().to_be_bytes())
 }
@@ -207,30 +207,30 @@ pub fn is_member(value: &[u8], user: &User) -> bool {
     *value == *member_value(user)
 }
 
-/// The number in the value of a record that counts.
+/// The number in the value of a tally.
 pub fn tally(value: &[u8]) -> u64 {
     value.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// What must be so for a record to be written.
+/// The condition under which a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     Any,
-    /// There is none yet.
+    /// It does not exist.
     Absent,
-    /// It is there as of this version.
+    /// It exists as of this version.
     Version(Version),
 }
 
-/// One record as it was and as it became, at the version of its commit.
+/// One record before and after a change, at the version of its commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordChange {
     pub space: Space,
     pub owner: Key,
     pub id: RecordId,
-    /// The version it had, `None` for a new one.
+    /// The previous version, `None` for a new one.
     pub before: Option<Version>,
-    /// `None`: gone.
+    /// `None`: removed.
     #[serde(with = "optional_bytes")]
     pub after: Option<Box<[u8]>>,
 }

@@ -1,4 +1,4 @@
-//! Recognising a retried request: hashes keyed with the store's secret, so that nobody can aim at another's key.
+//! Recognising a retried request: hashes keyed with the store's secret, so that nobody can construct a collision.
 
 use std::{fmt, hash::Hasher};
 
@@ -21,8 +21,8 @@ impl RetryHasher {
         Self { scope: secret.derive_16(b"retry scope"), request: secret.derive_16(b"retry request") }
     }
 
-    /// `scope` is who asked for what under which key; `request` is the body. No two lists of parts hash alike by
-    /// shifting bytes between them.
+    /// `scope` is caller, operation and key; `request` is the body. Lengths are hashed, too: shifting bytes between
+    /// parts changes the hash.
     pub fn key(&self, scope: &[&[u8]], request: &[u8]) -> IdempotencyKey {
         let mut wide = SipHasher24Of128::new_with_key(&self.scope);
         for part in scope {

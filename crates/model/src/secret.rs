@@ -17,13 +17,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use siphasher::sip128::SipHasher24;
 
-/// Which key: there is one. Rotation gives out others.
+/// The key id: there is one key. Rotation would add others.
 const KEY_ID: u8 = 1;
 const NONCE_BYTES: usize = 12;
 const TAG_BYTES: usize = 16;
 const SEALED_CHARS_MAX: usize = 512;
 
-/// 32 random bytes made when a store is created and kept in it.
+/// 32 random bytes, created with a store and kept in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
@@ -53,16 +53,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Encrypts what the server hands out and wants back unchanged: nobody reads it, changes it, or learns from its bytes
-/// whether two of them say the same.
+/// Encrypts what the server hands out and gets back: nobody can read or change it, or see from its bytes whether two
+/// are equal.
 #[derive(Clone)]
 pub struct Sealer {
     cipher: Box<Aes256GcmSiv>,
     nonces: Arc<Nonces>,
 }
 
-/// Nonces that tell nothing of their number. Should two ever be equal, the cipher reveals no more than that the two
-/// texts are.
+/// Nonces that do not reveal their number. Should two ever be equal, the cipher reveals no more than that the two texts
+/// are.
 struct Nonces {
     key: [u8; 16],
     next: AtomicU64,
@@ -88,7 +88,7 @@ fn hashed(key: &[u8; 16], bytes: &[u8]) -> [u8; NONCE_BYTES] {
 }
 
 impl Sealer {
-    /// `seed` is another one each time a process begins.
+    /// `seed` differs in every process.
     pub fn new(secret: &Secret, seed: u64) -> Self {
         let cipher = Box::new(Aes256GcmSiv::new(&secret.derive(b"seal").into()));
         let key = secret.derive_16(&[b"nonce".as_slice(), &seed.to_be_bytes()].concat());
@@ -101,7 +101,7 @@ impl Sealer {
         self.seal_with(self.nonces.next(), purpose, payload)
     }
 
-    /// As [`Self::seal`], the same text for the same payload: for those who may know whether two are equal.
+    /// As [`Self::seal`], but deterministic: for callers who may know whether two payloads are equal.
     pub(crate) fn seal_stable(&self, purpose: &[u8], payload: &[u8]) -> String {
         self.seal_with(self.nonces.of(payload), purpose, payload)
     }

@@ -13,7 +13,7 @@ const TOKENS_MAX: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     epoch: u64,
-    /// One of each lineage that the tokens it was merged from are of.
+    /// One for each lineage of the tokens it was merged from.
     watermarks: SmallVec<[Watermark; 1]>,
     version: Version,
 }
@@ -32,12 +32,12 @@ impl Token {
         &self.watermarks
     }
 
-    /// A write that carries this token gets a greater version, whatever its server's clock says.
+    /// A write that carries this token gets a greater version, independent of its server's clock.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Two tokens of one store become the later one.
+    /// Two tokens of one store merge to the later one.
     pub fn merge(mut self, other: Self) -> Result<Self> {
         if self.epoch != other.epoch {
             return Err(foreign());
@@ -65,7 +65,7 @@ impl Token {
         sealer.seal(PURPOSE, &payload)
     }
 
-    /// One token, or several with commas between, which become the latest.
+    /// One token, or several separated by commas, merged to the latest.
     pub fn decode_all(text: &str, sealer: &Sealer, epoch: u64) -> Result<Self> {
         if text.split(',').nth(TOKENS_MAX).is_some() {
             return Err(Error::new(Code::InvalidToken, format!("at most {TOKENS_MAX} tokens come with one request")));

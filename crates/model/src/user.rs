@@ -13,7 +13,7 @@ pub struct User {
     pub avatar_url: Option<Box<str>>,
     pub private: bool,
     pub hide_lists: bool,
-    /// An admin took the right to follow away, for now.
+    /// An admin suspended the right to follow.
     #[serde(default)]
     pub follow_suspended: bool,
     pub registered_at: Millis,

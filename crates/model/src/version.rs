@@ -47,7 +47,7 @@ impl Millis {
         jiff::Timestamp::from_millisecond(self.to_unix()).map_or_else(|_| String::new(), |time| format!("{time:.3}"))
     }
 
-    /// A time that is too late is refused, not taken for another.
+    /// A time that is too late is refused, not clamped.
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
         let unix = Self::unix_of_rfc3339(text)?;
         let time = Self::from_unix(unix);
@@ -89,7 +89,7 @@ impl Version {
         Self((millis.0 << LOW_BITS) | ((server as u64 & SERVER_MAX) << COUNTER_BITS) | (counter as u64 & COUNTER_MAX))
     }
 
-    /// The first version of a millisecond: what an imported edge gets as its position.
+    /// The first version of a millisecond: the position of an imported edge.
     pub const fn of_millis(millis: Millis) -> Self {
         Self::new(millis, 0, 0)
     }
@@ -144,7 +144,7 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// Gives out versions for one server. The caller says what time it is and what must be exceeded.
+/// Issues versions for one server. The caller passes the time and a floor.
 #[derive(Clone, Debug)]
 pub struct VersionClock {
     server: u16,
@@ -152,7 +152,7 @@ pub struct VersionClock {
 }
 
 impl VersionClock {
-    /// `last` is the greatest version ever stored: a restart with a clock set back goes on above it.
+    /// `last` is the greatest version ever stored: after a restart with a clock set back, versions continue above it.
     pub const fn new(server: u16, last: Version) -> Self {
         Self { server, last }
     }
@@ -161,7 +161,7 @@ impl VersionClock {
         self.last
     }
 
-    /// A version greater than every one given before and than `floor`.
+    /// A version greater than every one issued before and than `floor`.
     pub fn next(&mut self, now: Millis, floor: Version) -> Version {
         let floor = floor.max(self.last);
         let wall = Version::new(now, self.server, 0);
@@ -174,7 +174,7 @@ impl VersionClock {
         self.last = self.last.max(version);
     }
 
-    /// Another server's millisecond is left for the next one: its counter is not ours to take.
+    /// A millisecond of another server is skipped: its counter is not ours to use.
     fn after(&self, floor: Version) -> Version {
         if floor.server() == self.server && u64::from(floor.counter()) < COUNTER_MAX {
             Version(floor.0 + 1)

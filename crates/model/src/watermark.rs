@@ -1,17 +1,17 @@
-//! How far whoever reads a store must have come to have seen a write.
+//! Watermarks: how far a reader must have come to have seen a write.
 
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 
 use crate::Sequence;
 
-/// Which history of a store an offset belongs to: a store that lost its newest writes goes on in another one, and
+/// Which history of a store an offset belongs to: a store that lost its newest writes continues in a new lineage, and
 /// counts there from where they were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lineage(pub u64);
 
 /// One offset for each partition of a store's log, in one lineage. Only the store that made it can tell what it covers.
-/// All watermarks of a store have one size, so that it tells nothing.
+/// All watermarks of a store have one size, so that it reveals nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watermark {
     lineage: Lineage,
@@ -32,7 +32,7 @@ impl Watermark {
         self.lineage
     }
 
-    /// Zero of a partition that it says nothing of.
+    /// Zero for a partition it does not mention.
     pub fn offset(&self, partition: u16) -> Sequence {
         Sequence(self.offsets.get(usize::from(partition)).copied().unwrap_or(0))
     }
@@ -46,7 +46,7 @@ impl Watermark {
         self.offsets.iter().map(|offset| Sequence(*offset))
     }
 
-    /// Takes the later one for each partition; not across lineages, where offsets cannot be compared.
+    /// Takes the later offset for each partition; not across lineages, where offsets are not comparable.
     #[must_use]
     pub fn merge(&mut self, other: &Self) -> bool {
         let is_one_history = self.lineage == other.lineage && self.offsets.len() == other.offsets.len();
@@ -75,7 +75,7 @@ impl EventPosition {
 }
 
 impl EventPosition {
-    /// As an error says where to go on.
+    /// As an error reports where to resume.
     pub fn to_text(self) -> String {
         match self.lineage {
             Lineage(0) => self.offset.to_string(),
@@ -114,7 +114,7 @@ impl EventPositions {
         (0..self.offsets.len()).filter_map(|index| u16::try_from(index).ok())
     }
 
-    /// Zero of a partition that there is not.
+    /// Zero for a partition that does not exist.
     pub fn offset(&self, partition: u16) -> Sequence {
         self.offsets.get(usize::from(partition)).copied().unwrap_or_default()
     }
@@ -131,7 +131,7 @@ impl EventPositions {
         sequence <= self.offset(partition)
     }
 
-    /// Whether everything that was read there was read here, too.
+    /// Whether everything read there was read here, too.
     pub fn has_all_of(&self, other: &Self) -> bool {
         other.partitions().all(|partition| self.has(partition, other.offset(partition)))
     }
@@ -143,7 +143,7 @@ impl EventPositions {
         }
     }
 
-    /// What was read there was read here, too.
+    /// Merges what was read there.
     pub fn advance_to(&mut self, other: &Self) {
         for partition in other.partitions() {
             self.advance(partition, other.offset(partition));
@@ -155,7 +155,7 @@ impl EventPositions {
         self.partitions().map(|partition| self.offset(partition).0.saturating_sub(other.offset(partition).0)).sum()
     }
 
-    /// As an error says where to go on: the lineage, and the offset of each partition.
+    /// As an error reports where to resume: the lineage, and the offset of each partition.
     pub fn to_text(&self) -> String {
         let offsets: Vec<String> = self.offsets.iter().map(Sequence::to_string).collect();
         format!("{}:{}", self.lineage.0, offsets.join(","))

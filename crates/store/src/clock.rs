@@ -1,4 +1,4 @@
-//! The system's clock: the one place that asks what time it is.
+//! The system's clock: the one place that reads the time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Since the process, or nearly, began.
+/// Since about the start of the process.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemUptime(Instant);
 

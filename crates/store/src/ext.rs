@@ -1,4 +1,4 @@
-//! Shorter ways to ask a store for one thing. They follow from the store's contract, and no store has its own.
+//! Single-item forms of the store's methods. They follow from the contract, and no store overrides them.
 
 use entourage_model::{
     Code, Counts, Error, Event, EventPosition, EventPositions, IdempotencyKey, Key, Kind, Outcome, Record, RecordId,
@@ -49,7 +49,7 @@ pub trait StoreExt: Store {
         async move { Ok(self.count_each(space, &[owner]).await?.pop().unwrap_or_default()) }
     }
 
-    /// A record of the server's, in whatever bucket it lies, with its owner.
+    /// A record of the server, in whichever bucket it lies, with its owner.
     fn get_server_record(
         &self,
         space: Space,
@@ -63,7 +63,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Records of the server's over all buckets in the order of their ids, with their owners. Equal ids follow each other.
+    /// Records of the server over all buckets in the order of their ids, with their owners. Equal ids are adjacent.
     fn scan_server_records(
         &self,
         space: Space,
@@ -81,7 +81,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Everybody, by key: for stores that are small enough.
+    /// All users, by key: for small stores.
     fn sweep_all(&self) -> impl Future<Output = Result<Vec<User>>> + Send {
         async move {
             let (mut sweep, mut users) = (Sweep::default(), Vec::new());
@@ -109,8 +109,8 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Events of all partitions after these positions, each with its partition: those of one partition in its order,
-    /// those of several by version. Where some are gone, the error says where to go on in all of them.
+    /// Events of all partitions after these positions, each with its partition: within a partition in its order, across
+    /// partitions by version. Where some are gone, the error says where to resume in all of them.
     fn events_since(
         &self,
         after: &EventPositions,
@@ -119,7 +119,7 @@ pub trait StoreExt: Store {
         merged::events_between(self, after, None, limit)
     }
 
-    /// As [`Self::events_since`], of those up to and including `up_to`.
+    /// As [`Self::events_since`], up to and including `up_to`.
     fn events_between(
         &self,
         after: &EventPositions,
@@ -129,7 +129,7 @@ pub trait StoreExt: Store {
         merged::events_between(self, after, Some(up_to), limit)
     }
 
-    /// Whoever sees this sees every write that was acked before the call.
+    /// A reader that has seen this has seen every write that was acked before the call.
     fn newest(&self) -> impl Future<Output = Result<Watermark>> + Send {
         async move {
             let (lineage, partitions) = (self.lineage(), self.guarantees().partitions);

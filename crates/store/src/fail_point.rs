@@ -1,12 +1,11 @@
-//! Places at which a test makes a thread panic, to see that the others notice. There are none in a release build.
+//! Fail points: places at which a test makes a thread panic, to see that others notice. Absent from release builds.
 
 use std::sync::{
     OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
-/// Names the place that is to panic: `place`, or `place:7` when it is passed for the seventh time; then each time, or
-/// with `place:7:once` never again.
+/// Names the place that panics: `place`, or `place:7` from the seventh pass on, or `place:7:once` on the seventh only.
 const VARIABLE: &str = "ENTOURAGE_TEST_PANIC";
 
 struct Wanted {

@@ -1,4 +1,4 @@
-//! Whether a store takes writes, and why not.
+//! Whether a store accepts writes, and why not.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ pub enum Health {
     Degraded(Unhealthy),
 }
 
-/// Said to people as `reason: detail`.
+/// Shown to people as `reason: detail`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unhealthy {
-    /// No write is taken until the store is opened again.
+    /// No write is accepted until the store is reopened.
     Poisoned(String),
     MemoryFull,
     StorageFull(String),
     NoLogFile(String),
-    /// Writes are taken, and what they need grows.
+    /// Writes are accepted, but memory and log grow.
     NoCheckpoint(String),
     /// Another process may write, this store may not.
     ReadOnly(String),

@@ -1,5 +1,5 @@
-//! What every engine promises: the store trait with its numbered clauses, what an engine may guarantee beyond them, and
-//! layers that go over any store. Knows no engine.
+//! The contract of every engine: the store trait with its numbered clauses, the guarantees an engine may add, and
+//! layers over any store. Knows no engine.
 
 pub mod adjacency;
 mod clock;

@@ -35,7 +35,7 @@ pub(crate) async fn events_between<S: Store + ?Sized>(
     Ok(merged)
 }
 
-/// Where to go on in each partition. What one of them has lost says nothing of the others, so all are asked.
+/// Where to resume in each partition. What one has lost says nothing about the others, so all are asked.
 async fn resume<S: Store + ?Sized>(store: &S, after: &EventPositions) -> Result<EventPositions> {
     let mut resumed = Vec::new();
     let mut lineage = store.lineage();
@@ -45,7 +45,7 @@ async fn resume<S: Store + ?Sized>(store: &S, after: &EventPositions) -> Result<
             Err(error) if error.code() == Code::EventsExpired => {
                 let at = error.resume().and_then(|text| EventPosition::from_text(position.partition, text));
                 let at = at.ok_or(error)?;
-                // What is left in a later lineage was there in an earlier one, too.
+                // What is left in a later lineage was in an earlier one, too.
                 lineage = if at.lineage.0 < lineage.0 { at.lineage } else { lineage };
                 at.offset
             }

@@ -1,8 +1,8 @@
-//! What `verify` found.
+//! The result of `verify`.
 
 use serde::Serialize;
 
-/// One disagreement, with enough of its place to look at it.
+/// One disagreement, with enough of its place to find it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// What was compared: `mirror`, `count`, `digest`, `events`, `block`, …
@@ -10,13 +10,13 @@ pub struct Problem {
     pub detail: String,
 }
 
-/// What was looked at, and everything that did not agree.
+/// What was checked, and everything that did not agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub users: u64,
     pub edges: u64,
     pub records: u64,
-    /// Those that are kept and that readers of events are shown.
+    /// Those that are kept and public.
     pub events: u64,
     pub problems: Vec<Problem>,
 }

@@ -1,4 +1,4 @@
-//! What every store says of events that are gone, and how long history is kept unless it is told.
+//! The error for expired events, and the default retention of history.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ pub const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 /// `history.retention`.
 pub const HISTORY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// `dropped` is the last sequence that is gone: reading on from it misses nothing that is kept.
+/// `dropped` is the last sequence that is gone: resuming after it misses nothing that is kept.
 pub fn events_expired(dropped: Sequence) -> Error {
     events_expired_at(EventPosition::at(dropped))
 }
 
-/// Of one partition, which may have lost its newest events as well.
+/// For one partition, which may have lost its newest events as well.
 pub fn events_expired_at(position: EventPosition) -> Error {
     let detail = "these events are past log.retention; take a snapshot of what you need, then resume";
     Error::new(Code::EventsExpired, detail).resume_from(position.to_text())

@@ -1,22 +1,21 @@
-//! A task's share of its thread. What is answered from memory never waits, and the runtime cannot take the thread away
-//! from it: whoever works on and on spends from the runtime's own budget for a task, and gives way when it is used up.
+//! A task's share of its thread. Work answered from memory never awaits, so the runtime cannot preempt it: a long run
+//! spends from the runtime's cooperative budget of the task, and yields when it is used up.
 
 use tokio::task::consume_budget;
 
-/// Rows that cost about as much as one operation of a socket, some 8 µs.
+/// Rows that cost about as much as one socket operation, some 8 µs.
 const ROWS: usize = 16;
-/// Rows or pairs of one call that are looked up before others get their turn.
+/// Rows or pairs of one call that are looked up before the task yields.
 pub const CHUNK: usize = 256;
 
-/// Spends so many of the 128 units that a task has for one turn, about a millisecond; waits for the next turn when none
-/// is left.
+/// Spends this many of the 128 units of a task's turn, about a millisecond; waits for the next turn when none is left.
 pub async fn spend(units: usize) {
     for _ in 0..units {
         consume_budget().await;
     }
 }
 
-/// Spends what so many rows cost, whole units only.
+/// Spends the cost of this many rows, whole units only.
 pub async fn spend_rows(rows: usize) {
     spend(rows.div_ceil(ROWS)).await;
 }

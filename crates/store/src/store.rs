@@ -1,4 +1,4 @@
-//! The store's contract. Clauses are numbered; the conformance suite names the one it shows.
+//! The store's contract. Clauses are numbered; the conformance suite names the one it tests.
 
 use async_trait::async_trait;
 use entourage_model::{
@@ -17,15 +17,15 @@ pub enum Answer {
     Unknown,
 }
 
-/// Made with the store and kept in it for good.
+/// Created with the store and kept in it for good.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Tells this store's tokens and cursors from another's.
+    /// Distinguishes this store's tokens and cursors from another's.
     pub epoch: u64,
     pub secret: Secret,
 }
 
-/// Whose derived side a read looks at.
+/// Whose derived side a read uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose<'a> {
     Everybody,
@@ -33,7 +33,7 @@ pub enum Whose<'a> {
 }
 
 impl Whose<'_> {
-    /// Of a read that looks at truth alone.
+    /// Of a read that uses truth alone.
     pub const NOBODY: Self = Whose::Of(&[]);
 }
 
@@ -42,7 +42,7 @@ impl Whose<'_> {
 pub enum Covered {
     Yes,
     NotYet,
-    /// The store has lost what the watermark is of, or never had it.
+    /// The store has lost the watermark's writes, or never had them.
     OtherLineage,
 }
 
@@ -59,84 +59,84 @@ pub struct Progress {
     pub listed: Sequence,
     /// Every outcome up to this watermark has all its events among those.
     pub covered: Sequence,
-    /// Every outcome that was acked before the question is listed, or has a watermark up to this one.
+    /// Every outcome that was acked before the call is listed, or has a watermark up to this one.
     pub newest: Sequence,
 }
 
-/// Where truth lives.
+/// The source of truth: users, edges, records and their events.
 ///
 /// # Writes
 /// - **C1** A commit is atomic: both directions, both counts, the idempotency record and the event, or nothing.
 /// - **C2** `Ok` means durable (as far as it guarantees that) and visible to every read that starts afterwards.
-/// - **C3** [`entourage_model::resolve`] decides, against the state that the commit changes: no other commit comes
-///   between the look and the change. A refusal changes nothing and makes no event.
+/// - **C3** [`entourage_model::resolve`] decides, against the state that the commit changes: no other commit intervenes
+///   between read and change. A refusal changes nothing and makes no event.
 /// - **C4** Versions strictly increase for each edge and each user, and exceed the write's `floor`.
 /// - **C5** Equal concurrent writes have one effect: one is `created`, the others find it done.
-/// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts. `replay_all`
-///   is what a commit with each key would replay, in the order asked, and commits nothing where there is none.
+/// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts.
+///   `replay_all` is what a commit with each key would replay, in request order, and commits nothing where there is
+///   none.
 /// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest.
 ///
 /// # Reads
-/// - **C8** `peek_all` writes one answer a pair, in their order; both slices have one length: `Yes` or `No` only if an exact read at some moment of
-///   the call says the same, an *active* edge of that kind, and `Yes` only if both users are there: an edge that an
-///   erased user left behind is `Unknown`. `peek_open` is `peek_all` of follows that are not quiet: a quiet one is none,
-///   or `Unknown`. `peek_common`
-///   appends everybody both actively follow at one moment, in any order and at most `limit` of them; users who are
-///   erased are none. It says whether it could, and appends nothing if not. `peek_id` is true only if an exact read
-///   says at this moment that the user with this key is there and has this very id; false may also be that memory does
-///   not know, unless peeks are guaranteed.
-/// - **C9** `get_edges` returns live edges (active, pending, parked) in the order asked; unknown users have none.
+/// - **C8** `peek_all` writes one answer a pair, in their order; both slices have one length. `Yes` or `No` (an
+///   *active* edge of that kind) only if an exact read at some moment of the call says the same, and `Yes` only if both
+///   users exist: an edge that an erased user left behind is `Unknown`. `peek_open` is `peek_all` of follows that are
+///   not quiet: a quiet one is `No` or `Unknown`. `peek_common` appends everybody both actively follow at one moment,
+///   in any order, at most `limit` of them, without erased users. It returns whether it could, and appends nothing if
+///   not. `peek_id` is true only if an exact read at this moment says that the user with this key exists and has this
+///   very id; false may also mean that memory does not know, unless peeks are guaranteed.
+/// - **C9** `get_edges` returns live edges (active, pending, parked) in request order; unknown users have none.
 /// - **C10** `scan` runs from the greatest place below `after` down; no edge twice, and none missed that is there
-///   throughout, whatever is written meanwhile. `total` is what paging through would count. Unknown users have an
-///   empty list. An open list has no quiet follows, and a page of it costs the same however many were left out; in
-///   the whole list an edge whose flag changes stays where it is.
-///   `scan_up` runs from the least place above `after` up, and is the same otherwise.
-/// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` has those of each
-///   user in the order asked, each as of some moment of the call.
+///   throughout, under concurrent writes. `total` is what paging through would count. Unknown users have an empty list.
+///   An open list has no quiet follows, and a page of it costs the same however many were left out; in the whole list
+///   an edge whose flag changes keeps its place. `scan_up` runs from the least place above `after` up, and is the same
+///   otherwise.
+/// - **C11** Counts equal the lists at every moment and are never negative. `get_all_counts` has those of each user in
+///   request order, each as of some moment of the call.
 ///
 /// # Events
 /// - **C12** Each change has exactly one event; no-ops and refusals have none. Sequences count 1, 2, 3 … without a gap.
 /// - **C13** An event is listed only when every earlier one is. Events past retention give `events_expired` with the
-///   sequence to resume from. `progress` says which outcomes a reader of the events has seen, and whether any are
-///   still to come: once nobody writes, `covered` reaches `newest`.
+///   sequence to resume from. `progress` says which outcomes a reader of the events has seen, and whether any are still
+///   to come: once writes stop, `covered` reaches `newest`.
 ///
 /// # Life
-/// - **C14** After `close`, or after a crash, a store opened on the same place has every acked write.
+/// - **C14** After `close`, or after a crash, a store reopened on the same place has every acked write.
 /// - **C15** `verify` finds nothing wrong, at any time.
 ///
 /// # Beside the graph
-/// - **C16** Records are written by the same commits and read back as the last one left them: single, by id from
-///   above `after` up, and counted; count and list agree at every moment. Every change of a record is a change like
-///   any other: it has its sequence and its one event (C12), and that of a space that is not public says so
-///   ([`Event::is_public`]) and has no value. Whoever shows events leaves those out and goes on behind them.
+/// - **C16** Records are written by the same commits and read as the last one left them: single, by id from above
+///   `after` up, and counted; count and list agree at every moment. Every change of a record is a change like any
+///   other: it has its sequence and its one event (C12); that of a non-public space says so ([`Event::is_public`]) and
+///   has no value. A front skips those.
 /// - **C17** `scan_history` shows each follow and each request of a user that ended within `history.retention`, once,
-///   newest first, and nothing from before the user was created. It follows from the edges' changes alone.
+///   newest first, and nothing from before the user was created. It is derived from the edges' changes alone.
 /// - **C18** An erased user is gone with the commit: no user, no records, no history, one `user.erased`, which has the
-///   id. That of a named user is also kept in [`Space::Erased`], where events lead that have the key alone. Edges and posts
+///   id. That of a named user is also kept in [`Space::Erased`], for events that have the key alone. Edges and posts
 ///   stay, and are read like others, until they are erased in chunks, each with its event. Until the last one is gone
-///   nobody can be created under that key; whoever is created then has nothing of the one before.
-/// - **C19** `get_records`, `scan_each` and `count_each` answer in the order asked, each as of some moment of the call.
-/// - **C20** Reads give way: one that is answered without waiting spends its task's [share](crate::share) by the rows it
-///   reads, so that whoever reads on and on keeps nobody waiting.
-/// - **C21** An external id names one post of its author at a time: a second post with it writes nothing and says which
-///   one that is. It is free again when the post is gone. A post from a file has the id that it had, or one of its
-///   millisecond that no other post has; the same post again is the one that is there.
-/// - **C22** What a new follow takes of its actor's quota is part of its commit: however many are under way, on whatever
-///   server, they get what the limits say and no more. Refusals, retries, imports and follows that are there take
-///   nothing. An edge that ended so often within a day is not followed again; an end by erasure is none. Whoever is
-///   erased leaves no quota. `get_quotas` is the quota of each in the order asked, each as of some moment of the call.
-/// - **C23** `sweep` shows every user of a range who is there throughout, once, whatever is written meanwhile, and each
-///   user is in one of the [ranges](Guarantees::ranges). Its order is the store's own: a page costs what it looks at,
-///   however many users there are. A cursor stays good when the store is opened again; one of another store is
-///   refused. A range that is not there is empty.
-/// - **C24** No place is touched by all writes. What the server keeps of somebody (who wrote a post, when a mute ends, how
-///   posts travel, the id of the erased, what a job counts) lies in that user's [bucket](Guarantees::buckets), and
+///   nobody can be created under that key; the next user under it has nothing of the previous one.
+/// - **C19** `get_records`, `scan_each` and `count_each` answer in request order, each as of some moment of the call.
+/// - **C20** Reads yield: one that is answered without waiting spends its task's [share](crate::share) by the rows it
+///   reads, so that a long reader does not starve others.
+/// - **C21** An external id names one post of its author at a time: a second post with it writes nothing and returns
+///   the first. It is free again when the post is gone. An imported post keeps its id, or gets one in its millisecond
+///   that no other post has; an identical post is the existing one.
+/// - **C22** The quota that a new follow takes is part of its commit: concurrent follows on any number of servers get
+///   what the limits say and no more. Refusals, retries, imports and existing follows take nothing. An edge that ended
+///   too often within a day is not followed again; an end by erasure does not count. An erased user leaves no quota.
+///   `get_quotas` has the quota of each in request order, each as of some moment of the call.
+/// - **C23** `sweep` shows every user of a range who is there throughout, once, under concurrent writes, and each user
+///   is in one of the [ranges](Guarantees::ranges). Its order is the store's own: a page costs what it reads, however
+///   many users there are. A cursor stays valid when the store is reopened; one of another store is refused. A missing
+///   range is empty.
+/// - **C24** No place is touched by all writes. What the server keeps about a user (the author of a post, when a mute
+///   ends, push or pull, the id of the erased, tallies of a job) lies in that user's [bucket](Guarantees::buckets), and
 ///   nowhere else; only spaces that are not [spread](Space::is_spread) may lie under [`Key::SERVER`] beside them.
-/// - **C25** A write with a fence is refused with `fenced` if its lease has a greater epoch where the write is decided, as of
-///   the commit; then it changes nothing. A greater epoch takes over with the first write that is not refused. In a
-///   store with several buckets each has its own epoch of a lease: whoever takes over writes there first.
-/// - **C26** The progress that comes with a write is committed with its effect, or neither is. It is written also where the
-///   operation had nothing to do, and not by a refusal or a replay.
+/// - **C25** A write with a fence is refused with `fenced` if its lease has a greater epoch where the write is decided,
+///   as of the commit; then it changes nothing. A greater epoch takes over with the first write that is not refused. In
+///   a store with several buckets each has its own epoch of a lease: the new holder takes one over by writing there.
+/// - **C26** The progress of a write is committed atomically with its effect. It is written also where the operation
+///   was a no-op, and not by a refusal or a replay.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -145,7 +145,7 @@ pub trait Store: Send + Sync + 'static {
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>>;
 
-    /// What earlier writes with these keys came to, as their replays; `None` is no such write, or one that has expired.
+    /// The outcomes of earlier writes with these keys, as their replays; `None` is no such write, or an expired one.
     async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>>;
 
     fn peek_all(&self, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]);
@@ -164,15 +164,15 @@ pub trait Store: Send + Sync + 'static {
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
 
-    /// As [`Self::scan`], the other way round.
+    /// As [`Self::scan`], ascending.
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
 
-    /// Users of one range in the order of the store, behind `after`.
+    /// Users of one range in the order of the store, after `after`.
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept>;
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>>;
 
-    /// For each owner the records with ids above `after`, which need not be one, in the order of their ids.
+    /// For each owner the records with ids above `after`, which need not exist, in the order of their ids.
     async fn scan_each(
         &self,
         space: Space,
@@ -183,33 +183,33 @@ pub trait Store: Send + Sync + 'static {
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>>;
 
-    /// What a follower's edges left behind, newest first, below `before`.
+    /// A follower's ended edges, newest first, below `before`.
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>>;
 
-    /// What new follows of each actor came to. Whoever has everything left may be forgotten.
+    /// The quota of each actor. A full quota may be forgotten.
     async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>>;
 
     /// Events of a partition above `after`, oldest first, at most `limit`.
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>>;
 
-    /// The history that this store goes on in: positions above a place where an earlier one lost its newest writes mean
-    /// nothing in it.
+    /// The lineage of this store: positions above a place where an earlier one lost its newest writes mean nothing in
+    /// it.
     fn lineage(&self) -> Lineage;
 
     /// The last event of a partition, once everything that was acked before the call is listed.
     async fn last_event(&self, partition: u16) -> Result<Sequence>;
 
-    /// Lists what can be listed of a partition, and says how far that is. Does not wait for writers.
+    /// Lists what can be listed of a partition, and reports how far that is. Does not wait for writers.
     async fn progress(&self, partition: u16) -> Result<Progress>;
 
     /// Whether a read that starts now sees everything up to this watermark of an [`Outcome`], and of the derived side
-    /// at least what is about these users.
+    /// at least what concerns these users.
     async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered>;
 
     async fn verify(&self) -> Result<Report>;
 
     async fn health(&self) -> Health;
 
-    /// Makes everything durable and lets go of files and connections. Later writes are refused.
+    /// Makes everything durable and releases files and connections. Later writes are refused.
     async fn close(&self) -> Result<()>;
 }

@@ -1,11 +1,11 @@
-//! Going through all users: page by page in the order of the store, range by range, and on where it stopped.
+//! Sweeps of all users: page by page in the order of the store, range by range, resumable.
 
 use entourage_model::{Error, Key, Result, User};
 use smallvec::SmallVec;
 
 use crate::Store;
 
-/// Where the sweep of a range goes on. Only the store that made it can read it.
+/// Where the sweep of a range continues. Only the store that made it can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepCursor(SmallVec<[u8; 8]>);
 
@@ -18,7 +18,7 @@ impl SweepCursor {
         &self.0
     }
 
-    /// Of a store whose order is that of the keys.
+    /// For a store ordered by key.
     pub fn of_key(key: Key) -> Self {
         Self::of_bytes(&key.0.to_be_bytes())
     }
@@ -27,7 +27,7 @@ impl SweepCursor {
         self.0.as_slice().try_into().map(|bytes| Key(i64::from_be_bytes(bytes))).map_err(|_| unreadable())
     }
 
-    /// Of a store whose order is that in which users came.
+    /// For a store ordered by creation.
     pub fn of_ordinal(ordinal: u32) -> Self {
         Self::of_bytes(&ordinal.to_be_bytes())
     }
@@ -44,14 +44,14 @@ fn unreadable() -> Error {
 /// A page of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// At most as many as were asked for. There may be none before the end: places of erased users cost as well.
+    /// At most as many as requested. May be empty before the end: places of erased users count as well.
     pub users: Vec<User>,
     /// `None`: this was the end of the range.
     pub next: Option<SweepCursor>,
 }
 
 impl Swept {
-    /// Of a store that goes by key: a page that is not full is the last.
+    /// For a store ordered by key: a page that is not full is the last.
     pub fn by_key(users: Vec<User>, limit: usize) -> Self {
         let next = users.last().filter(|_| users.len() >= limit).map(|user| SweepCursor::of_key(user.key));
         Self { users, next }
@@ -66,7 +66,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// The next users, at least one of them; `None` after the last range. After an error it goes on where it was.
+    /// The next users, at least one of them; `None` after the last range. After an error it continues where it was.
     pub async fn next(&mut self, store: &(impl Store + ?Sized), limit: usize) -> Result<Option<Vec<User>>> {
         while self.range < store.guarantees().ranges {
             let Swept { users, next } = store.sweep(self.range, self.after.as_ref(), limit).await?;
@@ -79,7 +79,7 @@ impl Sweep {
         Ok(None)
     }
 
-    /// For whoever goes on later.
+    /// To resume later.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.range.to_be_bytes().to_vec();
         if let Some(after) = &self.after {

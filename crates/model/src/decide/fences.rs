@@ -1,11 +1,12 @@
-//! Decides whether the holder of a lease may still write, and writes how far work has come with its effect.
+//! Fencing: decides whether the holder of a lease may still write, and writes progress with its effect.
 
 use super::{View, records};
 use crate::{Change, Fence, Key, RECORD_MAX_BYTES, RecordChange, RecordId, Refusal, Space, WorkProgress, tally};
 
 const SPACE: Space = Space::Job;
 
-/// What a write does to the record of its lease, where its operation is decided: a greater epoch takes over.
+/// The change to the record of the write's lease, in the home where its operation is decided: a greater epoch takes
+/// over.
 pub(super) fn check(view: &impl View, home: Key, fence: &Fence) -> Result<Option<Change>, Refusal> {
     let (owner, id) = (view.buckets().of(home), fence.lease.record_id());
     let known = view.record(SPACE, owner, id);

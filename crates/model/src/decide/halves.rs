@@ -1,12 +1,12 @@
-//! Decides about the two halves of an edge where each lies in the home of its user: what the target's home makes of a
-//! half that arrives, and what the follower's home then makes of its own.
+//! Decides the two halves of an edge where each lies in the home of its user: what the target's home does with a half
+//! that arrives, and what the follower's home then does with its own.
 
 use smallvec::SmallVec;
 
 use super::{View, answer_request, edge, mutes, remove};
 use crate::{Cause, Change, Decision, EdgeChange, EdgeValue, Key, Kind, Refusal, Reply, State, User, Version};
 
-/// What the target's home is told of an edge that the follower's home changed.
+/// What the target's home is told about an edge that the follower's home changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Half {
     pub kind: Kind,
@@ -14,27 +14,27 @@ pub struct Half {
     pub target: Key,
     pub cause: Cause,
     pub after: EdgeValue,
-    /// When the target whom the follower meant was created: an id created again is another person.
+    /// When the intended target was created: an id created again is another person.
     pub created: Version,
-    /// The version of the target's record that the follower's home looked at.
+    /// The version of the target's record that the follower's home read.
     pub decided_on: Version,
 }
 
-/// What becomes of a half in the target's home.
+/// The judgement of a half in the target's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Take,
-    /// It was decided before the account went private: the follower's home makes a request of it.
+    /// Decided before the account went private: the follower's home turns it into a request.
     Demote,
-    /// It was decided before the account went public: the follower's home makes a follow of it.
+    /// Decided before the account went public: the follower's home turns it into a follow.
     Accept,
-    /// It means a person who is not there any more: the follower's home takes it back.
+    /// Meant for a person who no longer exists: the follower's home reverts it.
     TakeBack,
 }
 
 impl Half {
-    /// `target` is the user of that key as the target's home has it. Only for halves that are newer than what it has of
-    /// the edge: whoever was let in before the account went private stays.
+    /// `target` is the user of that key in the target's home. Only for halves that are newer than the edge known there:
+    /// a follower accepted before the account went private stays.
     pub fn judge(&self, target: Option<&User>) -> Judgement {
         if !self.after.is_live() {
             return Judgement::Take;
@@ -46,15 +46,15 @@ impl Half {
             return Judgement::Take;
         }
         match self.after.state {
-            // A file asks nobody.
+            // An import needs no consent.
             State::Active if target.private && !self.after.accepted && self.cause != Cause::Import => Judgement::Demote,
             State::Pending if !target.private => Judgement::Accept,
             _ => Judgement::Take,
         }
     }
 
-    /// Carries a judgement out in the follower's home, unless the edge has changed since: then another half says what it
-    /// became.
+    /// Carries out a judgement in the follower's home, unless the edge has changed since: then another half describes
+    /// it.
     pub fn correct(&self, view: &impl View, judgement: Judgement, version: Version) -> Result<Decision, Refusal> {
         let Self { kind, follower, target, after: before, .. } = *self;
         if view.edge(kind, follower, target) != Some(before) {
@@ -73,8 +73,8 @@ impl Half {
         Ok(decision)
     }
 
-    /// The target's side of a block: the target's own follow ends with it. `known` is the version of what the target's
-    /// home has of this block, lifted or not. `None`: it is no newer, so a late block never follows its unblock.
+    /// The target's side of a block: it ends the target's own follow. `known` is the version of this block in the
+    /// target's home, lifted or not. `None`: it is no newer, so a late block never follows its unblock.
     pub fn mirror(&self, view: &impl View, known: Option<Version>, version: Version) -> Option<Decision> {
         if known.is_some_and(|known| known >= self.after.version) {
             return None;
@@ -85,8 +85,8 @@ impl Half {
         Some(remove(view, Kind::Follow, self.target, self.follower, Cause::Block, version))
     }
 
-    /// Says again what the follower's home has of an edge, at a version above that of `self`, which it lost: so that what
-    /// others heard of the lost write does not win for good.
+    /// States again what the follower's home has of an edge, at a version above that of `self`, which it lost: so that
+    /// the lost write does not win for good where it was heard.
     pub fn restate(&self, view: &impl View, version: Version) -> Decision {
         let Self { kind, follower, target, after: lost, .. } = *self;
         let before = view.edge(kind, follower, target);
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::{Buckets, IdempotencyRecord, Millis, Moments, Quota, Record, RecordId, Space, UserId};
 
-    /// One edge, as the home that is asked has it.
+    /// One edge, as the queried home has it.
     struct One(Option<(Kind, Key, Key, EdgeValue)>);
 
     impl View for One {

@@ -1,10 +1,10 @@
-//! Decides on edges that a file brings: what stands stays as it is, and what is new stands where its time says.
+//! Decides imported edges: existing ones stay as they are, and new ones get the position of their time.
 
 use super::{View, edge, may_mark, pair, parted, unchanged};
 use crate::{Cause, Decision, EdgeValue, Expiry, Key, Kind, Millis, Refusal, State, Version};
 
-/// Where an edge of that time stands. Nothing is newer than the commit that brings it: who has seen everything up to
-/// now would have seen it as well.
+/// The position of an edge of that time. Never newer than the commit that brings it: a reader who has seen everything
+/// up to now would have seen it as well.
 fn position(at: Millis, version: Version) -> Version {
     Version::of_millis(at).min(version)
 }
@@ -40,7 +40,7 @@ pub(super) fn request(
     version: Version,
 ) -> Result<Decision, Refusal> {
     pair(view, follower, target)?;
-    // Nobody would ever answer it.
+    // Nobody could ever answer it.
     if !view.is_private(target) && view.edge(Kind::Follow, follower, target).is_none() {
         return Err(Refusal::NotPrivate);
     }

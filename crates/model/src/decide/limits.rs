@@ -1,9 +1,9 @@
-//! How often somebody may follow. What is there already, what is replayed and what is wrong for another reason has
-//! nothing to do with it: only a follow that would be new is looked at, before its place below the cap is.
+//! How often a user may follow. Existing edges, replays and operations that are refused for another reason do not
+//! count: only a follow that would be new is checked, before the cap is.
 
 use crate::{Change, Decision, FollowLimits, Key, Kind, Operation, QuotaChange, Refusal, Version, View};
 
-/// What the follower's quota becomes, if the operation makes a new follow within the limits.
+/// The follower's quota after the operation, if it makes a new follow within the limits.
 pub(super) fn take(
     view: &impl View,
     operation: &Operation,

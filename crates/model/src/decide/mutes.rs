@@ -1,11 +1,11 @@
-//! The record of when a mute ends: it comes, changes and goes with the mute, in the same commit.
+//! The record of when a mute ends: created, changed and removed with the mute, in the same commit.
 
 use smallvec::SmallVec;
 
 use super::View;
 use crate::{Change, Decision, EdgeChange, Expiry, Kind, RecordChange, RecordId, Space};
 
-/// Adds what the decision's mutes do to the records of their ends, behind all other changes.
+/// Adds the changes to the records of the ends of mutes, after all other changes.
 pub(super) fn follow_ends(view: &impl View, decision: &mut Decision) {
     let ends = |change: &Change| match change {
         Change::Edge(edge) if edge.kind == Kind::Mute => Some((ending(edge), edge.follower, edge.target)),
@@ -31,7 +31,7 @@ pub(super) fn follow_ends(view: &impl View, decision: &mut Decision) {
     decision.changes.extend(records);
 }
 
-/// When it was to end, and when it is to end from now on.
+/// The old end and the new end.
 fn ending(edge: &EdgeChange) -> (Option<Expiry>, Option<Expiry>) {
     let before = edge.before.and_then(|value| value.expires);
     (before, edge.after.expires.filter(|_| edge.after.is_live()))

@@ -1,5 +1,5 @@
-//! Decides on posts: each comes and goes with the record that leads from its id to its author, and with the one that leads
-//! from its external id to it.
+//! Decides posts: each is created and removed with the record that leads from its id to its author, and the one that
+//! leads from its external id to it.
 
 use smallvec::SmallVec;
 
@@ -15,8 +15,8 @@ pub(super) fn publish(view: &impl View, author: Key, value: &[u8], version: Vers
     Ok(named(view, author, value).unwrap_or_else(|| made(view, author, version, value)))
 }
 
-/// Under the id that it had, or under one of that millisecond, above those that the author has there. The very same post
-/// is the one that is there.
+/// Under its old id, or under one in its millisecond, above those the author has there. An identical post is the
+/// existing one.
 pub(super) fn import(
     view: &impl View,
     author: Key,
@@ -32,7 +32,7 @@ pub(super) fn import(
     let server = view.buckets().of(author);
     let whose = |id| view.record(Space::PostAuthor, server, &RecordId::of_post_author(id));
     let is_own = |index: &Record| post_author(&index.value).is_ok_and(|known| known == author);
-    // Ids above this commit are those of posts to come.
+    // Ids above this commit are reserved for future posts.
     let is_past = |id: Version| id < version;
     if let Some(id) = id {
         return match whose(id) {
@@ -88,8 +88,8 @@ fn unchanged(author: Key, id: Version) -> Decision {
     Decision { reply, changes: SmallVec::new() }
 }
 
-/// The end of a post that stands as of `known`. What leads to it is never changed, so whichever version that has, there is
-/// no other.
+/// The removal of a post that stands as of `known`. The records that lead to it never change, so their version does not
+/// matter.
 pub(super) fn removal(
     buckets: Buckets,
     author: Key,

@@ -1,4 +1,4 @@
-//! Decides on records: conditions, caps, and who may be in a group.
+//! Decides records: conditions, caps, and who may be in a group.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -24,7 +24,7 @@ pub(super) fn put(
         Space::GroupMember | Space::PostAuthor | Space::PostExternal => false,
         Space::Group => id.as_bytes().len() <= RecordId::GROUP_MAX_BYTES,
         Space::Fanout => is_about(id),
-        // It can only be let go of.
+        // It can only be removed.
         Space::Erased => is_about(id) && value.is_none(),
         _ => true,
     };
@@ -47,7 +47,7 @@ pub(super) fn put(
         return Err(Refusal::RecordChanged);
     }
     let Some(value) = value else { return Ok(remove(view, space, owner, id, before.as_ref())) };
-    // A post is made by an operation of its own, and keeps the name that it was given then.
+    // A post has an operation of its own, and keeps the external id it was given then.
     let is_renamed = |before: &Record| ExternalId::of_post(&before.value) != ExternalId::of_post(value);
     if space == Space::Post && before.as_ref().is_none_or(is_renamed) {
         return Err(Refusal::RecordNotWritable);
@@ -78,7 +78,7 @@ pub(super) fn holds(condition: Condition, known: Option<Version>) -> bool {
     }
 }
 
-/// A record of its own: its id is that of the commit's version, which no other has.
+/// A new record: its id is that of the commit's version, which is unique.
 pub(super) fn add(
     view: &impl View,
     space: Space,
@@ -106,7 +106,7 @@ pub(super) fn add(
     Ok(write(space, owner, RecordId::of_version(version), None, value.into(), version))
 }
 
-/// What is the server's lies in buckets, and what is written seldom under one key.
+/// Server records about users lie in buckets, those written rarely under one key.
 fn has_place(view: &impl View, space: Space, owner: Key) -> bool {
     match owner.is_server() {
         true if space.is_spread() => view.buckets().has(owner),
@@ -115,7 +115,7 @@ fn has_place(view: &impl View, space: Space, owner: Key) -> bool {
     }
 }
 
-/// Adds what a write changed to the number in a record of the server's.
+/// Adds the number of changes of a write to a tally of the server.
 pub(super) fn count(view: &impl View, home: Key, id: &RecordId, reply: &Reply) -> Option<Change> {
     let changed = match reply {
         Reply::EdgesErased { removed, .. } => u64::from(*removed),
@@ -148,7 +148,7 @@ fn write(
     Decision { reply, changes: smallvec![Change::Record(change)] }
 }
 
-/// Members that do not fit into one commit are left; as no group of theirs is there, nobody sees them.
+/// Members that do not fit into one commit are left behind; without the group nobody sees them.
 fn remove(view: &impl View, space: Space, owner: Key, id: &RecordId, before: Option<&Record>) -> Decision {
     let known = before.map(|record| record.version);
     if let (Space::Post, Some(post)) = (space, before) {
@@ -188,7 +188,7 @@ pub(super) fn member(
     }
     let follow =
         |follower, target| view.edge(Kind::Follow, follower, target).filter(|value| value.state == State::Active);
-    // Whether somebody follows quietly is not to be found out this way.
+    // This must not reveal whether somebody follows quietly.
     if follow(owner, member).is_none() && follow(member, owner).is_none_or(|value| value.quiet) {
         return Err(Refusal::NotConnected);
     }
@@ -198,7 +198,7 @@ pub(super) fn member(
     Ok(write(SPACE, owner, id, before.map(|record| record.version), value, version))
 }
 
-/// Members are counted one by one only when all groups of the owner together have so many.
+/// Members are counted one by one only when all groups of the owner together have this many.
 fn is_full(view: &impl View, owner: Key, group: &RecordId) -> bool {
     let limit = GROUP_MEMBERS_MAX as usize;
     view.record_count(Space::GroupMember, owner) >= GROUP_MEMBERS_MAX

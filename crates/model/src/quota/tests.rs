@@ -1,4 +1,4 @@
-//! Quotas and moments on times that the test says.
+//! Quotas and moments on times set by the test.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// How many follows are left at once.
+/// How large a burst is left.
 fn burst(quota: &Quota, limits: &FollowLimits) -> u32 {
     let mut quota = quota.clone();
     let taken = (0..1_000).take_while(|_| match quota.take(limits) {
@@ -59,7 +59,7 @@ fn a_burst_goes_through_and_one_comes_back_at_a_time() {
 #[test]
 fn a_clock_that_was_set_back_locks_nobody_out_and_refills_nothing() {
     let quota = used_up(&rate(3 * DAY_MILLIS, 200, 100));
-    // A little is what servers differ by: it is waited for.
+    // Servers differ by a little: it is waited for.
     assert_eq!(quota.take(&rate(3 * DAY_MILLIS - 60_000, 200, 100)), Err(seconds(18 + 60)));
     // More than that: one follow, and everything is used up as of now.
     let limits = rate(0, 200, 100);
@@ -114,7 +114,7 @@ fn an_edge_cools_down_until_its_oldest_end_is_a_day_ago() {
         assert_eq!(wait(&ends, hours(2), hours(2), flips), waits);
     }
     assert_eq!(wait(&ends, hours(24), hours(24), 3), None);
-    // The clock was set forward for a while: versions are ahead, and go on from there.
+    // The clock was set forward for a while: versions are ahead, and continue from there.
     assert_eq!(wait(&ends, hours(1), hours(2), 3), Some(22));
     assert_eq!(wait(&ends, hours(24), hours(3), 3), None, "time has passed all the same");
     // It was wrong: nobody waits for it.
@@ -134,7 +134,7 @@ fn bytes_that_are_no_quota_are_none() {
 }
 
 proptest! {
-    /// However many there were, few are kept, and nobody may do more than with all of them.
+    /// Few are kept, whatever their number, and nobody may do more than with all of them.
     #[test]
     fn many_moments_take_little_room(gaps in prop::collection::vec(0u64..90_000, 0..400), bound in 1u32..300) {
         let (mut moments, mut all, mut now) = (Moments::default(), Vec::new(), 0);
@@ -152,7 +152,7 @@ proptest! {
         prop_assert_eq!(Quota::from_bytes(&quota.to_bytes()), Some(quota));
     }
 
-    /// In no hour are there more than an hour's worth and the burst, whatever the times of asking.
+    /// No hour admits more than an hour's worth and the burst, whatever the times of the requests.
     #[test]
     fn a_window_never_has_more_than_the_limit_and_the_burst(
         gaps in prop::collection::vec(0u64..400_000, 1..300),

@@ -1,21 +1,21 @@
-//! What is in two rows, by whichever way their sizes call for.
+//! Intersection of two rows, by the method that fits their sizes.
 
 use std::array;
 
 use super::search::{SIDE_BY_SIDE, places};
 
-/// From this many times as long on, looking each of the few up in the many is faster than walking both.
+/// From this ratio of lengths on, searching the long row for each of the short is faster than walking both.
 const MUCH_LONGER: usize = 32;
-/// How many walks go side by side: each step waits for the one before, those of another walk do not.
+/// How many walks are interleaved: each step depends on the previous one, but not on those of another walk.
 const WALKS: usize = 4;
 
-/// Appends what is in both; each ascends without a repetition.
+/// Appends what is in both; each row ascends without duplicates.
 pub fn intersect(one: &[u32], other: &[u32], found: &mut Vec<u32>) {
     let (few, many) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     if few.len() * MUCH_LONGER < many.len() { look_up(few, many, found) } else { walk(few, many, found) }
 }
 
-/// Searches go on behind those before: what is left to search shrinks as the few ascend.
+/// Each search starts where the previous one ended: the rest shrinks as the short row ascends.
 fn look_up(few: &[u32], mut many: &[u32], found: &mut Vec<u32>) {
     for some in few.chunks(SIDE_BY_SIDE) {
         let last = some.last().copied().unwrap_or_default();
@@ -27,7 +27,7 @@ fn look_up(few: &[u32], mut many: &[u32], found: &mut Vec<u32>) {
     }
 }
 
-/// Both rows are cut where the same number falls in each, and the pieces walked side by side.
+/// Both rows are cut at the same numbers, and the pieces walked in an interleaved way.
 fn walk(one: &[u32], other: &[u32], found: &mut Vec<u32>) {
     let start = found.len();
     found.resize(start + one.len(), 0);
@@ -41,7 +41,7 @@ fn walk(one: &[u32], other: &[u32], found: &mut Vec<u32>) {
         (one_left, other_left, room) = (rest, other_rest, room_rest);
         Walk { one: mine, other: others, into, left: 0, right: 0, count: 0 }
     });
-    // A walk goes on for at least as many steps as the shorter of what is left to it.
+    // A walk takes at least as many steps as the shorter of its two rests.
     loop {
         let sure = walks.iter().map(Walk::sure_steps).min().unwrap_or(0);
         if sure == 0 {
@@ -80,7 +80,7 @@ impl Walk<'_> {
         (self.one.len() - self.left).min(self.other.len() - self.right)
     }
 
-    /// Without a branch on what is found: the processor would guess wrong half of the time.
+    /// Branch-free: the processor would mispredict half of the time.
     #[inline]
     fn step(&mut self) {
         if let (Some(&a), Some(&b)) = (self.one.get(self.left), self.other.get(self.right)) {

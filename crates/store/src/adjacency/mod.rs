@@ -1,5 +1,5 @@
-//! Who points at whom in memory: rows of dense 32-bit ordinals, and the ordinals of keys. The embedded store keeps its
-//! state in them, the `cached` layer what it holds of another store.
+//! Adjacency in memory: rows of dense 32-bit ordinals, and the ordinals of keys. The state of the embedded store and
+//! the rows of the `cached` layer are made of them.
 
 mod intersect;
 mod ordinals;

@@ -1,13 +1,13 @@
-//! Ordinals given as they are asked for: every key that a row names has one, and every one has its key.
+//! Ordinals assigned on demand: every key that a row names has one, and every ordinal has its key.
 
 use entourage_model::Key;
 use hashbrown::HashMap;
 use parking_lot::{RwLock, RwLockReadGuard};
 
 const SHARDS: usize = 64;
-/// A key with its ordinal in a table that is between half full and full, and its name.
+/// A key with its ordinal in a table that is between half full and full, plus its name.
 const BYTES_PER_KEY: u64 = 28 + 8;
-/// Names come in chunks: growing never moves those that are there.
+/// Names are in chunks: growing never moves existing ones.
 const CHUNK: usize = 4_096;
 
 pub struct Ordinals {
@@ -16,7 +16,7 @@ pub struct Ordinals {
     names: RwLock<Names>,
 }
 
-/// Keys at the places of their ordinals.
+/// Keys, indexed by ordinal.
 #[derive(Default)]
 pub struct Names {
     chunks: Vec<Vec<Key>>,
@@ -67,12 +67,12 @@ impl Ordinals {
         *self.shard(key).write().entry(key).or_insert_with(|| self.names.write().add(key))
     }
 
-    /// To be let go of before anything is added.
+    /// To be dropped before anything is added.
     pub fn names(&self) -> RwLockReadGuard<'_, Names> {
         self.names.read()
     }
 
-    /// Whether there may soon be no number left: whoever holds these has to begin anew.
+    /// Whether ordinals may soon run out: then the owner must clear everything.
     pub fn are_used_up(&self) -> bool {
         self.names().count > u32::MAX / 2
     }
@@ -81,14 +81,14 @@ impl Ordinals {
         u64::from(self.names().count) * BYTES_PER_KEY
     }
 
-    /// Every key at the place of its ordinal.
+    /// Every key, indexed by ordinal.
     pub fn keys(&self) -> Vec<Key> {
         self.names().chunks.concat()
     }
 
-    /// Numbers begin anew.
+    /// Ordinals start from zero again.
     pub fn clear(&self) {
-        // All at once: whoever got a number before must not come in after, where it means somebody else.
+        // Under all locks: an ordinal read before must not be used after, where it means another key.
         let mut shards: Vec<_> = self.shards.iter().map(RwLock::write).collect();
         for shard in &mut shards {
             **shard = HashMap::new();

@@ -1,6 +1,7 @@
-//! A row: the ordinals of everyone that a user's edges of one kind point at, in ascending order.
+//! A row: the sorted ordinals of everyone that a user's edges of one kind point at.
 
-/// Rows of up to so many are gone through: their lines come side by side, where a search waits for one after the other.
+/// Rows up to this length are scanned: their cache lines load in parallel, where a search waits for one after the
+/// other.
 const GONE_THROUGH: usize = 128;
 
 #[inline]
@@ -13,7 +14,7 @@ pub fn has(row: &[u32], ordinal: u32) -> bool {
 
 pub fn insert(row: &mut Vec<u32>, ordinal: u32) {
     if let Err(at) = row.binary_search(&ordinal) {
-        // Growing by an eighth keeps slack small: rows are many and mostly stand still.
+        // Growing by an eighth keeps slack small: rows are many and rarely change.
         if row.len() == row.capacity() {
             row.reserve_exact((row.len() / 8).max(4));
         }
@@ -27,7 +28,7 @@ pub fn remove(row: &mut Vec<u32>, ordinal: u32) {
     }
 }
 
-/// As [`insert`], without room for more: what an allocator rounds up to is room enough.
+/// As [`insert`], without spare capacity: what the allocator rounds up to is enough.
 pub fn insert_exact(row: &mut Box<[u32]>, ordinal: u32) {
     if let Err(at) = row.binary_search(&ordinal) {
         let mut longer = std::mem::take(row).into_vec();

@@ -1,10 +1,11 @@
-//! Searches for many in one row, side by side, so that they wait for memory together.
+//! Interleaved searches for many targets in one row, so that their memory accesses overlap.
 
-/// How many go side by side: as many as the processor's registers hold, and about as many as it can wait for.
+/// How many searches are interleaved: as many as fit the processor's registers, and about as many loads as it can have
+/// in flight.
 pub const SIDE_BY_SIDE: usize = 16;
 
-/// For each target the last place whose number is not greater, or the first place. Without a branch that depends on
-/// what is found: the processor would guess wrong half of the time.
+/// For each target the last place whose number is not greater, or the first place. Branch-free: the processor would
+/// mispredict half of the time.
 #[inline]
 pub fn places<const N: usize>(row: &[u32], targets: &[u32; N]) -> [usize; N] {
     let mut bases = [0; N];

@@ -1,7 +1,7 @@
 //! The file layer under the embedded store: a flat folder of named files behind a trait, so that tests can
 //! crash, tear, reorder and refuse what a real disk would.
 //!
-//! What a caller may rely on after a power cut, and no more:
+//! What a caller may rely on after a power cut, and nothing else:
 //! - bytes written before a `sync` of that file that returned `Ok`;
 //! - names created, renamed or removed before a `sync_folder` that returned `Ok`.
 
@@ -21,7 +21,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Names in order.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Replaces `to` at once.
+    /// Replaces `to` atomically.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -29,7 +29,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes creations, renames and removals durable.
     fn sync_folder(&self) -> io::Result<()>;
 
-    /// Keeps other processes out for as long as the guard lives. `WouldBlock`: somebody else is in.
+    /// Locks out other processes for as long as the guard lives. `WouldBlock`: another process has the lock.
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
 }
 
@@ -44,13 +44,13 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Writes all of `bytes`, growing the file as needed.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Lets the system begin to write these bytes, so that a later `sync` finds less to do. Promises nothing.
+    /// Starts writeback of these bytes, so that a later `sync` has less to do. Promises nothing.
     fn begin_sync(&self, _offset: u64, _length: u64) {}
 
-    /// Makes everything written to this file durable. After an error nothing is known of any of it.
+    /// Makes everything written to this file durable. After an error the state of all of it is unknown.
     fn sync(&self) -> io::Result<()>;
 
-    /// `write_at` and `sync` of at least these bytes, as one step where the system has one.
+    /// `write_at` and `sync` of at least these bytes, as one system call where there is one.
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(bytes, offset)?;
         self.sync()
@@ -61,7 +61,7 @@ pub trait DiskFile: Send + Sync + 'static {
     fn set_size(&self, size: u64) -> io::Result<()>;
 }
 
-/// Reads exactly `length` bytes, or says what is missing.
+/// Reads exactly `length` bytes, or reports what is missing.
 pub fn read_exact_at(file: &dyn DiskFile, length: usize, offset: u64) -> io::Result<Vec<u8>> {
     exactly(length, offset, |buffer| file.read_at(buffer, offset))
 }
@@ -83,7 +83,7 @@ fn exactly(length: usize, offset: u64, read: impl FnOnce(&mut [u8]) -> io::Resul
     Ok(buffer)
 }
 
-/// The whole of a file.
+/// A whole file.
 pub fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
     let size = usize::try_from(file.size()?).map_err(io::Error::other)?;
     read_exact_at(file, size, 0)

@@ -15,7 +15,7 @@ use super::{Disk, DiskFile};
 
 const LOCK_NAME: &str = "LOCK";
 
-/// What the system says of an error is of little use without the file it is about.
+/// An error of the system is of little use without the file it is about.
 fn naming(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -31,13 +31,13 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Makes the folder when it is missing.
+    /// Creates the folder when it is missing.
     pub fn new(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         let missing: Vec<&Path> = folder.ancestors().take_while(|part| !is_there(part)).collect();
         for part in missing.into_iter().rev() {
             fs::DirBuilder::new().mode(0o700).create(part).map_err(naming(part))?;
-            // A new name lasts only once the folder it stands in does.
+            // A new name is durable only once its parent folder is.
             let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(naming(parent))?;
         }
@@ -113,9 +113,9 @@ impl Disk for RealDisk {
 
 struct RealFile {
     file: fs::File,
-    /// As it was opened: for messages.
+    /// The name it was opened by, for messages.
     path: PathBuf,
-    /// Cleared when the file system does not know durable writes; `fdatasync` serves then.
+    /// Cleared when the file system does not support durable writes; then `fdatasync` is used.
     durable_writes: AtomicBool,
     /// Cleared when the file system cannot tell whether a read would wait; every read may then.
     cached_reads: AtomicBool,
@@ -161,7 +161,7 @@ impl DiskFile for RealFile {
         self.file.write_all_at(bytes, offset).map_err(naming(&self.path))
     }
 
-    /// Linux begins to write dirty pages that it is told will not be needed; those it is writing stay in memory.
+    /// Linux starts writeback of dirty pages that are advised as unneeded; pages under writeback stay in memory.
     fn begin_sync(&self, offset: u64, length: u64) {
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
     }
@@ -175,7 +175,7 @@ impl DiskFile for RealFile {
             let slices = [io::IoSlice::new(bytes)];
             match rustix::io::pwritev2(&self.file, &slices, offset, rustix::io::ReadWriteFlags::DSYNC) {
                 Ok(written) if written == bytes.len() => return Ok(()),
-                // A short write leaves the rest to the two-step way, which covers all of it.
+                // After a short write the rest takes the two-step way, which syncs all of it.
                 Ok(_) => {}
                 Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
                     self.durable_writes.store(false, Ordering::Relaxed);

@@ -1,3 +1,3 @@
-//! Stores around a store: each changes how fast an answer comes, never the answer.
+//! Wrappers of stores: each changes how fast an answer comes, never the answer.
 
 pub mod cached;

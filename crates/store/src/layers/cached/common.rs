@@ -1,4 +1,4 @@
-//! Whom two users both follow: the intersection of two rows, as they stood side by side at one moment.
+//! Whom two users both follow: the intersection of two rows at one moment.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::adjacency::{intersect, row};
 
-/// How often rows that change meanwhile are looked at again.
+/// How often rows that changed meanwhile are read again.
 const TRIES: usize = 4;
 
 impl RowKey {
@@ -20,8 +20,8 @@ impl RowKey {
 }
 
 impl Rows {
-    /// Appends whom both actively follow, at most `limit`; users who are erased are none. `false` if that is not known:
-    /// then nothing is appended.
+    /// Appends whom both actively follow, at most `limit`, without erased users. `false` if that is unknown: then
+    /// nothing is appended.
     pub(super) fn common(&self, one: Key, other: Key, limit: usize, now: u64, found: &mut Vec<Key>) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
         let start = found.len();
@@ -40,7 +40,7 @@ impl Rows {
             let keys = there.filter_map(|ordinal| names.get(ordinal)).filter(|key| !self.erased.has(*key));
             found.extend(keys.take(limit));
         }
-        // Ordinals of another generation name somebody else.
+        // Ordinals of another generation name other users.
         let is_known = self.generation.load(Ordering::Acquire) == generation;
         if !is_known {
             found.truncate(start);
@@ -48,7 +48,7 @@ impl Rows {
         is_known
     }
 
-    /// Both rows, if both are held whole: the first has not changed until the second was looked at.
+    /// Both rows, if both are held in full: the first did not change until the second was read.
     fn side_by_side(&self, one: Key, other: Key, generation: u64, now: u64) -> Option<[Arc<Row>; 2]> {
         let (one, other) = (RowKey::follows_of(one), RowKey::follows_of(other));
         let whole = |key| self.current(key, generation, now).filter(|row| !row.too_large);

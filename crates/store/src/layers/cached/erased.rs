@@ -1,4 +1,4 @@
-//! Who was erased while this process ran: their edges may still stand, and a row does not say so.
+//! Users erased while this process ran: their edges may still be there, and a row does not say so.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 #[derive(Default)]
 pub(super) struct Erased {
     keys: RwLock<HashMap<Key, Version>>,
-    /// Mostly nobody, and then nobody waits for a lock.
+    /// Mostly zero, and then nobody takes the lock.
     count: AtomicUsize,
 }
 
@@ -30,7 +30,7 @@ impl Erased {
         self.count.store(keys.len(), Ordering::Release);
     }
 
-    /// The user is there as of `version`: nobody is created before the last edge of the one before is gone.
+    /// The user exists as of `version`: nobody is created before the last edge of the predecessor is gone.
     pub(super) fn exists(&self, key: Key, version: Version) {
         if self.len() == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Misses: which rows to read, each by one reader however many want it.
+//! Misses: which rows to read, single-flight.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::{
     rows::{Begun, Reading},
 };
 
-/// Rows that one call reads before it asks for its edges one by one instead.
+/// Rows that one call reads before it asks for its edges directly instead.
 const ROWS_A_CALL: usize = 4;
-/// Edges of a row that are read at once.
+/// Page size when reading a row.
 const PAGE: usize = 2_000;
 const USERS_AT_ONCE: usize = 1_000;
 
-/// The row is let go of however its reader ends.
+/// Releases the row however its reader ends.
 struct Leading {
     shared: Arc<Shared>,
     reading: Reading,
@@ -33,7 +33,7 @@ impl Drop for Leading {
 }
 
 impl Shared {
-    /// Brings in rows for these edges. Waits only if afterwards memory may know all of them.
+    /// Fills rows for these edges. Waits only if memory can then answer for all of them.
     pub(super) async fn bring_in(self: &Arc<Self>, kind: Kind, missing: &[(Key, Key)]) {
         let wanted = self.rows_for(kind, missing);
         let is_all = wanted.len() <= ROWS_A_CALL;
@@ -43,13 +43,13 @@ impl Shared {
         }
         if is_all {
             for mut done in under_way {
-                // The sender goes when the row has come.
+                // The sender is dropped when the row is there.
                 while done.changed().await.is_ok() {}
             }
         }
     }
 
-    /// Has a row read by somebody, unless it is held; who waits hears when that is over.
+    /// Has a row read, unless it is held; waiters are told when that is over.
     pub(super) fn begin(self: &Arc<Self>, key: RowKey) -> Option<watch::Receiver<()>> {
         match self.rows.begin(key, self.gate.now()) {
             Begun::Lead(reading, done) => {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Rows that answer for as many of the edges as can be, those for the most first.
+    /// Rows that answer for as many of the edges as possible, those for the most first.
     fn rows_for(&self, kind: Kind, missing: &[(Key, Key)]) -> Vec<RowKey> {
         let now = self.gate.now();
         let mut uses: HashMap<RowKey, usize> = HashMap::new();
@@ -80,12 +80,12 @@ impl Shared {
         chosen.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// In a task of its own: whoever asked may go away. Not at all while too many are under way.
+    /// In a task of its own: the caller may go away. Not at all over the limit of concurrent fills.
     fn start(self: &Arc<Self>, key: RowKey, leading: Leading) {
         let Ok(permit) = Arc::clone(&self.fills).try_acquire_owned() else { return };
         let shared = Arc::clone(self);
         self.runtime.spawn(async move {
-            // Whole, not only the part that is used: others wait until it is gone.
+            // The whole value, not only the used part: others wait until it is dropped.
             let (_permit, leading) = (permit, leading);
             crate::fail_point("cache-fill");
             match shared.read_row(key).await {
@@ -98,7 +98,7 @@ impl Shared {
     /// `None`: too large to be held.
     async fn read_row(&self, key: RowKey) -> Result<Option<Contents>> {
         let mut contents = Contents::default();
-        // What waits is read before what is active: an edge that is accepted in between is then in both, not in neither.
+        // Waiting edges are read before active ones: an edge accepted in between is then in both, not in neither.
         for &plane in Plane::of_kind(key.kind).iter().rev() {
             let list = List::new(key.user, plane, key.side);
             let mut after = None;

@@ -1,4 +1,4 @@
-//! When memory may answer: while the news are young, and no read has asked for more than they cover.
+//! When memory may answer: while it is fresh, and no read requires more than it covers.
 
 use std::{
     sync::{
@@ -14,11 +14,11 @@ use tokio::sync::watch;
 pub(super) struct Gate {
     uptime: Arc<dyn Uptime>,
     lag_max_millis: u64,
-    /// Everything acked up to this moment is in memory; 0 before the first news.
+    /// Everything acked up to this moment is in memory; 0 before the first poll.
     fresh: AtomicU64,
     /// Every outcome up to this watermark is in memory.
     covered: AtomicU64,
-    /// A read carried this one, and memory is not asked before it is covered.
+    /// A read carried this one, and memory is not used before it is covered.
     required: AtomicU64,
     moved: watch::Sender<u64>,
 }
@@ -35,7 +35,7 @@ impl Gate {
         }
     }
 
-    /// Milliseconds on a clock that never goes back, never 0.
+    /// Milliseconds on a monotonic clock, never 0.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         millis(self.uptime.elapsed()).saturating_add(1)
@@ -64,22 +64,22 @@ impl Gate {
         self.moved.send_replace(watermark.0);
     }
 
-    /// The store is an older one than it was: what was covered or asked for then says nothing of it.
+    /// The store is older than it was: earlier watermarks mean nothing.
     pub(super) fn go_back(&self, watermark: Sequence) {
         self.fresh.store(0, Ordering::Release);
         self.covered.store(watermark.0, Ordering::Release);
         let lower = |required: u64| (required != u64::MAX).then_some(required.min(watermark.0));
-        // Closed for good it stays closed.
+        // Once closed for good it stays closed.
         let _ = self.required.fetch_update(Ordering::AcqRel, Ordering::Acquire, lower);
         self.moved.send_replace(watermark.0);
     }
 
-    /// Memory is not asked until it has this.
+    /// Memory is not used until it has this.
     pub(super) fn require(&self, watermark: Sequence) {
         self.required.fetch_max(watermark.0, Ordering::AcqRel);
     }
 
-    /// Whether memory has everything up to here, now or before `patience` is over.
+    /// Whether memory has everything up to here, now or within `patience`.
     pub(super) async fn wait(&self, watermark: Sequence, patience: Duration) -> bool {
         let mut moved = self.moved.subscribe();
         let covered = async { while self.covered() < watermark && moved.changed().await.is_ok() {} };

@@ -1,4 +1,4 @@
-//! Rows within a number of bytes: the library that evicts, with what it has to be told.
+//! Rows within a byte budget: the evicting cache, with its weights and hooks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 
 use super::row::{Row, RowKey};
 
-/// A guess that only decides how finely locks are split.
+/// An estimate that only decides how finely locks are split.
 const BYTES_PER_ROW_EXPECTED: u64 = 512;
 
 pub(super) type Held = Cache<RowKey, Arc<Row>, Weigh, DefaultHashBuilder, Evictions>;
@@ -29,7 +29,7 @@ impl Weighter<RowKey, Arc<Row>> for Weigh {
     }
 }
 
-/// Collects what goes, to be counted and dropped outside the locks.
+/// Collects evicted rows, to be counted and dropped outside the locks.
 #[derive(Clone)]
 pub(super) struct Evictions;
 

@@ -1,5 +1,5 @@
-//! Ids of users whose key is a hash, as they were last read: a check between named users then needs no round trip
-//! to be sure that they are the very ones who were asked for.
+//! Ids of users whose key is a hash, as they were last read: with them a check between named users confirms without a
+//! round trip that the keys are of the very ids in question.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use hashbrown::DefaultHashBuilder;
 use parking_lot::Mutex;
 use quick_cache::{Weighter, sync::Cache};
 
-/// Of what all rows and ids may take, ids may take one part in so many.
+/// Ids may take one part in this many of the whole budget.
 const PART: u64 = 8;
-/// What an id takes besides its bytes: its count of references, its places in the tables, and those of who was let go of.
+/// What an id takes besides its bytes: its reference count, its places in the tables, and those of evicted entries.
 const BYTES_PER_ID: u64 = 96;
 
 pub(super) struct Ids {
     held: Cache<Key, Arc<[u8]>, Weigh, DefaultHashBuilder>,
-    /// How often ids were forgotten: what was read before is not held after it.
+    /// How often ids were dropped: what was read before a drop is not held after it.
     forgotten: Mutex<u64>,
 }
 
-/// Since when users are being read.
+/// The start of a read of users.
 #[derive(Clone, Copy)]
 pub(super) struct Since(u64);
 
@@ -40,9 +40,9 @@ impl Ids {
         Since(*self.forgotten.lock())
     }
 
-    /// Users as they were read since `begin`; held only if nobody's id was forgotten meanwhile.
+    /// Users as they were read since `begin`; held only if no id was dropped meanwhile.
     pub(super) fn learn(&self, since: Since, users: &[Option<User>]) {
-        // Held throughout: nothing is forgotten between the look and the last id.
+        // Locked throughout: nothing is dropped between the check and the last id.
         let forgotten = self.forgotten.lock();
         if *forgotten != since.0 {
             return;

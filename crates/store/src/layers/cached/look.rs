@@ -1,4 +1,4 @@
-//! What is known of one edge: two look-ups that wait for nobody.
+//! What is known of one edge: two lookups that wait for nobody.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -17,9 +17,9 @@ pub(super) enum Look {
     /// Pending or parked.
     Waiting,
     Absent,
-    /// Nothing: the row would have to be read.
+    /// Unknown: the row would have to be read.
     Missing,
-    /// Nothing, and reading the row would not help.
+    /// Unknown, and reading the row would not help.
     TooLarge,
 }
 
@@ -38,7 +38,7 @@ impl Rows {
         known
     }
 
-    /// As `look`, but of an edge that may stand between users of whom one is gone nothing is known.
+    /// As `look`, but unknown for an edge that may stand between users of whom one is gone.
     #[inline]
     pub(super) fn look_between_users(&self, kind: Kind, follower: Key, target: Key, now: u64) -> Look {
         let mut known = Look::TooLarge;
@@ -46,7 +46,7 @@ impl Rows {
             let mut is_sure = true;
             let found = self.look_in(key, now, |row| {
                 let found = self.find(row, member);
-                // In here: whoever was erased is forgotten when everything is cleared, and `look_in` notices that.
+                // In here: a clear also drops the erased users, and `look_in` notices that.
                 let is_gone = || self.erased.has(follower) || self.erased.has(target);
                 is_sure = found != Look::Active || (self.are_users(row, member) && !is_gone());
                 found
@@ -61,13 +61,13 @@ impl Rows {
         known
     }
 
-    /// Whether both ends of an active edge were there when the row was read or the edge was made.
+    /// Whether both ends of an active edge existed when the row was read or the edge was made.
     fn are_users(&self, held: &Row, member: Key) -> bool {
         let is_left_behind = |ordinal| row::has(&held.left_behind, ordinal);
         held.owner_there && (held.left_behind.is_empty() || !self.ordinals.get(member).is_some_and(is_left_behind))
     }
 
-    /// A row that counts in this generation and at this moment.
+    /// A row that is valid in this generation and at this moment.
     #[inline]
     pub(super) fn current(&self, key: RowKey, generation: u64, now: u64) -> Option<Arc<Row>> {
         self.held.get(&key).filter(|row| row.generation == generation && now < row.expires)
@@ -81,7 +81,7 @@ impl Rows {
             return Look::TooLarge;
         }
         let found = find(&row);
-        // Ordinals of another generation say nothing.
+        // Ordinals of another generation are meaningless.
         if self.generation.load(Ordering::Acquire) == generation { found } else { Look::Missing }
     }
 

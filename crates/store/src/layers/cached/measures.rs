@@ -1,4 +1,4 @@
-//! What the layer measures of itself. Checks only add to cells of their own; the rest is told by the tail.
+//! The layer's metrics. Checks only add to their own cells; the event reader reports the rest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use super::{gate::Gate, rows::Rows};
 
 const CELLS: usize = 16;
 
-/// On a cache line of its own: threads that count do not wait for each other.
+/// On a cache line of its own: counting threads do not contend.
 #[derive(Default)]
 #[repr(align(64))]
 struct Cell {
@@ -17,7 +17,7 @@ struct Cell {
     misses: AtomicU64,
 }
 
-/// What the layer holds, and what came of being asked since it was opened.
+/// What the layer holds, and its hits and misses since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Checks that memory answered.
@@ -25,10 +25,10 @@ pub struct Figures {
     pub misses: u64,
     pub fills: u64,
     pub evictions: u64,
-    /// How often everything was let go of.
+    /// How often everything was dropped.
     pub clears: u64,
     pub rows: u64,
-    /// Of rows, of what finds them and of ids, by the layer's own estimate.
+    /// Of rows, their index and ids, by the layer's own estimate.
     pub bytes: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Measures {
     told: Told,
 }
 
-/// Where it is told.
+/// Where it is reported.
 struct Told {
     hits: Counter,
     misses: Counter,

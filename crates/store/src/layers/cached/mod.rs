@@ -1,9 +1,9 @@
-//! The following side of another store in memory: checks without a round trip, for as long as memory is known to be
-//! up to date. Taking the layer out changes speed, never an answer.
+//! The following side of another store in memory: checks without a round trip, as long as memory is known to be up to
+//! date. Removing the layer changes speed, never an answer.
 //!
-//! A check looks at a held row ([`rows`]) while the [`gate`] is open; a miss reads the whole row once, whoever asks
+//! A check reads a held row ([`rows`]) while the [`gate`] is open; a miss reads the whole row once, single-flight
 //! ([`fill`]). Writes through the layer change rows before they are acked, writes of other servers when the [`tail`]
-//! hears of them. A [`snapshot`] spares a restart the misses.
+//! sees their events. A [`snapshot`] saves a restart the misses.
 
 mod common;
 mod erased;
@@ -40,11 +40,11 @@ use crate::{
     Unhealthy, Whose, disk::Disk,
 };
 
-/// What a layer needs besides the store it stands around.
+/// What a layer needs besides the store it wraps.
 pub struct Surroundings {
     pub clock: Arc<dyn Clock>,
     pub uptime: Arc<dyn Uptime>,
-    /// Where snapshots are; `None`: none are made.
+    /// Where snapshots are kept; `None`: none are made.
     pub disk: Option<Arc<dyn Disk>>,
 }
 
@@ -54,7 +54,7 @@ impl Default for Surroundings {
     }
 }
 
-/// A store around a store that answers nothing without waiting.
+/// Wraps a store that cannot answer without waiting.
 pub struct Store {
     shared: Arc<Shared>,
     tasks: [(&'static str, JoinHandle<()>); 2],
@@ -68,16 +68,16 @@ struct Shared {
     rows: Rows,
     gate: Gate,
     position: Mutex<Position>,
-    /// Somebody waits for news.
+    /// Wakes the event reader.
     wanted: Notify,
     fills: Arc<Semaphore>,
-    /// Where rows are read.
+    /// The runtime on which rows are read.
     runtime: Handle,
     measures: Arc<Measures>,
 }
 
 impl Store {
-    /// Needs a runtime, on which the tail goes on until the layer is dropped.
+    /// Needs a runtime, on which the event reader runs until the layer is dropped.
     pub async fn open(inner: Arc<dyn crate::Store>, options: Options, surroundings: Surroundings) -> Self {
         let Surroundings { clock, uptime, disk } = surroundings;
         let measures = Arc::new(Measures::default());
@@ -103,7 +103,7 @@ impl Store {
         Self { shared, tasks: [("tail", tail), ("snapshots", snapshots)] }
     }
 
-    /// Hears the news at once, which otherwise come at intervals.
+    /// Polls the events at once instead of at the next interval.
     pub async fn catch_up(&self) -> Result<()> {
         self.shared.pass().await
     }
@@ -184,7 +184,7 @@ impl crate::Store for Store {
         (gate.is_open(gate.now()) && rows.ids.has(key, id)) || inner.peek_id(key, id)
     }
 
-    /// Rows that are missing come in for whoever asks next.
+    /// Missing rows are filled for the next caller.
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool {
         let Shared { rows, gate, .. } = &*self.shared;
         let now = gate.now();
@@ -200,7 +200,7 @@ impl crate::Store for Store {
         knows
     }
 
-    /// Only edges that are there ask the store, for their values; most are not, and memory knows that.
+    /// Only existing edges ask the store, for their values; most do not exist, and memory knows that.
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
         let shared = &self.shared;
         if !shared.gate.is_open(shared.gate.now()) {
@@ -288,7 +288,7 @@ impl crate::Store for Store {
         self.shared.inner.progress(partition).await
     }
 
-    /// Memory has it, or will not be asked before it has.
+    /// Memory has it, or is not used before it has.
     async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
         let Shared { inner, gate, options, wanted, .. } = &*self.shared;
         if !self.shared.has_one_log() {
@@ -313,7 +313,7 @@ impl crate::Store for Store {
     }
 
     async fn health(&self) -> Health {
-        // Neither ends by itself. Without the first, rows are read from the store for good.
+        // Neither ends by itself. Without the first, rows would be read from the store for good.
         match self.tasks.iter().find(|(_, task)| task.is_finished()) {
             Some((name, _)) if !self.shared.gate.is_closed() => {
                 Health::Degraded(Unhealthy::Poisoned(format!("the cache's task {name} ended")))

@@ -1,29 +1,29 @@
-//! How much the layer holds, how long, and how far behind it may be.
+//! How much the layer holds, how long, and how stale it may be.
 
 use std::time::Duration;
 
-/// Sizes and times. Those that can be set have the defaults of their settings.
+/// Sizes and times. Those with a setting have its default.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// `cache.budget`: bytes of rows, of what finds them and of ids.
+    /// `cache.budget`: bytes of rows, their index and ids.
     pub budget_bytes: u64,
-    /// `cache.ttl`: a row is read again when it is older, whatever is known of it.
+    /// `cache.ttl`: an older row is read again in any case.
     pub ttl: Duration,
     /// Rows with more edges are not held.
     pub row_edges_max: usize,
-    /// How often the store is asked for news.
+    /// How often the store is polled for events.
     pub interval: Duration,
-    /// What memory says counts for as long as the news are at most so old.
+    /// The greatest staleness at which memory answers.
     pub lag_max: Duration,
-    /// How long a read with a token waits for the news of it before everybody goes to the store instead.
+    /// How long a read with a token waits for its events before everybody goes to the store instead.
     pub patience: Duration,
-    /// Events that are read at once.
+    /// Page size of events.
     pub batch_events: usize,
-    /// Past so many events of backlog it is cheaper to begin with nothing.
+    /// Past this backlog of events it is cheaper to begin with nothing.
     pub replay_max: u64,
-    /// Past so many changes of this process that no event has passed, none is remembered.
+    /// Past this many changes of this process that no event has passed, none is remembered.
     pub changes_max: usize,
-    /// Rows that are being read at one time.
+    /// Concurrent fills.
     pub fills_max: usize,
     /// How often a snapshot is written.
     pub snapshot_interval: Duration,

@@ -1,4 +1,4 @@
-//! One held row: whom a user's edges of one kind point at, or who points at them, as of the last change.
+//! One held row: the targets of a user's edges of one kind, or their owners, as of the last change.
 
 use std::hash::{Hash, Hasher};
 
@@ -6,12 +6,12 @@ use entourage_model::{Cause, Key, Kind, Side, State, Version};
 
 use crate::adjacency::{Ordinals, row};
 
-/// An entry's own bytes: the row's fields, its two counts of references, its place in the tables.
+/// The overhead of an entry: the row's fields, its two reference counts, its place in the tables.
 const BYTES_PER_ROW: u64 = 240;
 const BYTES_PER_EDGE: u64 = 4;
 
-/// Names a row. Follows and mutes are held from their follower's side only: that one is bounded. Blocks are few, and
-/// whoever looks at a list asks for them in both directions.
+/// Names a row. Follows and mutes are held from their follower's side only, which is bounded. Blocks are few, and the
+/// viewer of a list needs them in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RowKey {
     pub(super) user: Key,
@@ -31,14 +31,14 @@ impl RowKey {
         Self { user, kind, side }
     }
 
-    /// The rows that can answer for an edge, with the member to look for in each.
+    /// The rows that can answer for an edge, with the member to search for in each.
     pub(super) fn of_edge(kind: Kind, follower: Key, target: Key) -> impl Iterator<Item = (Self, Key)> {
         let backward = (kind == Kind::Block).then_some((Self::new(target, kind, Side::Followers), follower));
         std::iter::once((Self::new(follower, kind, Side::Following), target)).chain(backward)
     }
 }
 
-/// One edge as it became.
+/// One edge after a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) kind: Kind,
@@ -49,24 +49,24 @@ pub(super) struct Change {
     pub(super) cause: Cause,
 }
 
-/// What the store said of a row.
+/// A row as the store returned it.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) active: Vec<Key>,
     /// Pending or parked.
     pub(super) waiting: Vec<Key>,
-    /// Who of the active has no user any more.
+    /// Active edges without a user.
     pub(super) left_behind: Vec<Key>,
     pub(super) owner_there: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// Ordinals mean something in their generation only.
+    /// Ordinals are valid in their generation only.
     pub(super) generation: u64,
     /// On the clock of the gate.
     pub(super) expires: u64,
-    /// Not held: what is known is only that it is not worth reading again.
+    /// Not held: it is only known to be not worth reading again.
     pub(super) too_large: bool,
     pub(super) owner_there: bool,
     pub(super) active: Vec<u32>,
@@ -111,7 +111,8 @@ impl Row {
             State::Active => {
                 row::remove(&mut self.waiting, member);
                 row::insert(&mut self.active, member);
-                // Nobody begins to follow whom there is not. But a request is accepted whoever made it is there or not.
+                // Nobody begins to follow a missing user. But a request can be accepted whether its follower exists or
+                // not.
                 if matches!(cause, Cause::Follower | Cause::Import) {
                     row::remove(&mut self.left_behind, member);
                     self.owner_there = true;

@@ -1,6 +1,6 @@
-//! Everything that is held, within its budget: looked at without waiting, changed in the order of versions.
+//! Everything that is held, within its budget: read without waiting, changed in version order.
 //!
-//! Changes come twice, from the write that made them and from the events, and in any order; rows come from reads that
+//! Each change comes twice, from the write that made it and from the events, in any order; rows come from reads that
 //! began before or after a change. A change is remembered until the events have passed it, so an older one does
 //! nothing, and a row that was being read meanwhile is not held.
 
@@ -27,7 +27,7 @@ use super::{
 use crate::adjacency::Ordinals;
 
 const STRIPES: usize = 64;
-/// Past so many erased users whom nobody followed again, everything is read anew.
+/// Past this many erased users whom nobody followed again, everything is read anew.
 const ERASED_MAX: usize = 100_000;
 
 /// Where a change comes from.
@@ -39,11 +39,11 @@ pub(super) enum Source<'a> {
     Events(Sequence),
 }
 
-/// Who reads a row that many want.
+/// Who reads a row that several callers want.
 pub(super) enum Begun {
-    /// The caller, until it lets go of the sender.
+    /// The caller, until it drops the sender.
     Lead(Reading, watch::Sender<()>),
-    /// Somebody else, until the sender is gone.
+    /// Another caller, until the sender is dropped.
     Join(watch::Receiver<()>),
     /// Nobody has to.
     Held,
@@ -56,7 +56,7 @@ pub(super) struct Reading {
     generation: u64,
 }
 
-/// What a change means to one row.
+/// The effect of a change on one row.
 struct Part<'a> {
     key: RowKey,
     member: Key,
@@ -65,7 +65,7 @@ struct Part<'a> {
 
 struct Recent {
     version: Version,
-    /// When the events have covered this one, no older change of the edge is still on its way.
+    /// Once the events have covered this one, no older change of the edge is in flight.
     until: Sequence,
 }
 
@@ -74,7 +74,7 @@ struct Filling {
     done: watch::Receiver<()>,
 }
 
-/// What guards the rows of some users against changing in two ways at once.
+/// Guards the rows of some users against concurrent changes.
 #[derive(Default)]
 struct Stripe {
     recent: HashMap<(RowKey, Key), Recent>,
@@ -84,7 +84,7 @@ struct Stripe {
 /// What is held at some moment.
 pub(super) struct Everything {
     pub(super) rows: Vec<(RowKey, Arc<Row>)>,
-    /// At the place of their ordinals.
+    /// Indexed by ordinal.
     pub(super) keys: Vec<Key>,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Rows {
     pub(super) ids: Ids,
     stripes: Vec<Mutex<Stripe>>,
     recent: AtomicUsize,
-    /// Even; odd while everything is being cleared.
+    /// Even; odd during a clear.
     pub(super) generation: AtomicU64,
     clearing: Mutex<()>,
     budget: u64,
@@ -129,7 +129,7 @@ impl Rows {
         &self.stripes[hash as usize % STRIPES]
     }
 
-    /// A user is gone as of `version`.
+    /// A user is erased as of `version`.
     pub(super) fn erase(&self, user: Key, version: Version) {
         self.erased.insert(user, version);
         self.ids.forget(user);
@@ -141,7 +141,7 @@ impl Rows {
             let rows = RowKey::of_edge(change.kind, change.follower, change.target);
             parts.extend(rows.map(|(key, member)| Part { key, member, change }));
         }
-        // Stable: changes of one edge stay in their order.
+        // Stable: changes of one edge stay in order.
         parts.sort_by_key(|part| part.key);
         for of_row in parts.chunk_by(|one, other| one.key == other.key) {
             self.apply_to_row(of_row, source);
@@ -152,7 +152,7 @@ impl Rows {
         let Some(&Part { key, .. }) = parts.first() else { return };
         let mut stripe = self.stripe(key).lock();
         let until = match source {
-            // The events have brought it already, and maybe what came after it.
+            // The events have delivered it already, and perhaps what came after it.
             Source::Outcome(watermark, gate) if watermark <= gate.covered() => return,
             Source::Outcome(watermark, _) | Source::Events(watermark) => watermark,
         };
@@ -206,7 +206,7 @@ impl Rows {
         self.look_in(key, now, |_| Look::Absent) == Look::TooLarge
     }
 
-    /// Who reads the row, when somebody has to.
+    /// Who reads the row, if it must be read.
     pub(super) fn begin(&self, key: RowKey, now: u64) -> Begun {
         let mut stripe = self.stripe(key).lock();
         if let Some(filling) = stripe.filling.get(&key) {
@@ -221,7 +221,7 @@ impl Rows {
         Begun::Lead(Reading { key, generation }, sender)
     }
 
-    /// The row as it was read since `begin`; `None` when it is too large. Held only if nothing came between.
+    /// The row as it was read since `begin`; `None` when it is too large. Held only if nothing intervened.
     pub(super) fn fill(&self, reading: Reading, contents: Option<&Contents>, now: u64) {
         let Reading { key, generation } = reading;
         let expires = now.saturating_add(self.ttl_millis);
@@ -237,12 +237,12 @@ impl Rows {
         }
     }
 
-    /// Whatever came of it: the next who wants the row may read it.
+    /// Whatever the outcome: the next caller may read the row.
     pub(super) fn end(&self, reading: Reading) {
         self.stripe(reading.key).lock().filling.remove(&reading.key);
     }
 
-    /// A row out of a snapshot, before anything else happens.
+    /// A row from a snapshot, before anything else happens.
     pub(super) fn restore(&self, key: RowKey, contents: &Contents, expires: u64) {
         let row = Row::of(contents, &self.ordinals, self.generation.load(Ordering::Acquire), expires);
         let _stripe = self.stripe(key).lock();
@@ -256,8 +256,8 @@ impl Rows {
         self.make_room();
     }
 
-    /// Past so many changes none is remembered, also while the events bring nothing. Whatever they were is in the store:
-    /// memory is not asked before the events have brought all of them.
+    /// Past this many changes none is remembered, also while the events stall. They are in the store: memory is not
+    /// used before the events have delivered all of them.
     pub(super) fn bound_changes(&self, gate: &Gate) {
         if self.recent.load(Ordering::Relaxed) > self.changes_max {
             self.forget_changes(|recent| {
@@ -267,7 +267,7 @@ impl Rows {
         }
     }
 
-    /// The store went back: nothing that was known holds, and no event will pass what was remembered.
+    /// The store went back: nothing known is valid, and no event will pass the remembered changes.
     pub(super) fn begin_anew(&self) {
         self.clear();
         self.forget_changes(|_| true);
@@ -288,7 +288,7 @@ impl Rows {
         self.recent.store(left, Ordering::Relaxed);
     }
 
-    /// Keys take room that eviction does not give back: past half of the budget everything begins anew.
+    /// Keys take room that eviction does not free: past half of the budget everything is cleared.
     fn make_room(&self) {
         let keys = self.ordinals.bytes();
         let is_full = keys > self.budget / 2 || self.ordinals.are_used_up();
@@ -296,13 +296,13 @@ impl Rows {
             self.clear();
         }
         let room = self.budget.saturating_sub(self.ordinals.bytes() + self.ids.bytes());
-        // Not for every few keys: it looks at all that is held.
+        // Not for every few keys: it visits everything held.
         if room.abs_diff(self.held.capacity()) > self.budget / 32 {
             self.held.set_capacity(room);
         }
     }
 
-    /// Lets go of everything, also of what is being read.
+    /// Drops everything, also rows that are being read.
     pub(super) fn clear(&self) {
         let _alone = self.clearing.lock();
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -325,11 +325,11 @@ impl Rows {
         self.held.len()
     }
 
-    /// Every row that can answer; `None` when everything was cleared meanwhile.
+    /// Every valid row; `None` when everything was cleared meanwhile.
     pub(super) fn all(&self) -> Option<Everything> {
         let generation = self.generation.load(Ordering::Acquire);
         let rows = self.held.iter().filter(|(_, row)| row.generation == generation && !row.too_large).collect();
-        // After the rows: whoever they name has an ordinal by now.
+        // After the rows: everyone they name has an ordinal by now.
         let keys = self.ordinals.keys();
         let is_same = self.generation.load(Ordering::Acquire) == generation && generation.is_multiple_of(2);
         is_same.then_some(Everything { rows, keys })

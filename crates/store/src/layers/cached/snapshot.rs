@@ -1,8 +1,8 @@
-//! What is held, as a file: read at the start, so that a restart does not send everybody to the store.
+//! What is held, as a file: read at the start, so that a restart does not send every check to the store.
 //!
-//! `ENTCACHE`, format, epoch of the store, the sequence that all rows have seen with the version of its event, the time,
-//! erased users, rows with whole keys, and a checksum of all that. Anything unexpected makes the file worthless, and
-//! what it held is read from the store again.
+//! `ENTCACHE`, format, epoch of the store, the sequence that all rows have seen with the version of its event, the
+//! time, erased users, rows with whole keys, and a checksum of all that. Anything unexpected invalidates the file, and
+//! its contents are read from the store again.
 
 use std::io;
 
@@ -22,7 +22,7 @@ const FORMAT: u8 = 1;
 const CHUNK_BYTES: usize = 1 << 20;
 const CHECKSUM_BYTES: usize = 8;
 
-/// What a snapshot goes with.
+/// What a snapshot belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) epoch: u64,
@@ -32,7 +32,7 @@ pub(super) struct Mark {
     pub(super) version: Version,
 }
 
-/// Bytes on their way to a file, with their checksum.
+/// Bytes written to a file, with their checksum.
 struct Sink<'a> {
     file: &'a dyn DiskFile,
     buffer: Vec<u8>,
@@ -65,7 +65,7 @@ impl Sink<'_> {
 }
 
 /// Replaces the file. The rows must have seen everything up to the mark before this is called; later changes in them do
-/// no harm, because they come again. `now` is the gate's, `time` the wall's.
+/// no harm, because they are applied again. `now` is the gate's clock, `time` the wall clock.
 pub(super) fn write(disk: &dyn Disk, rows: &Rows, mark: Mark, now: u64, time: Millis) -> io::Result<usize> {
     let erased = rows.erased.all();
     let Some(Everything { rows: held, keys }) = rows.all() else { return Ok(0) };
@@ -105,7 +105,7 @@ pub(super) fn write(disk: &dyn Disk, rows: &Rows, mark: Mark, now: u64, time: Mi
     Ok(written)
 }
 
-/// A file that is whole, and of this store.
+/// A file that is intact, and of this store.
 pub(super) struct Snapshot {
     pub(super) mark: Mark,
     time: Millis,
@@ -130,7 +130,7 @@ pub(super) enum Unusable {
 }
 
 impl Snapshot {
-    /// Reads no file that is larger than `most` bytes.
+    /// Refuses a file larger than `most` bytes.
     pub(super) fn read(disk: &dyn Disk, epoch: u64, most: u64) -> Result<Self, Unusable> {
         let file = match disk.open(NAME) {
             Ok(file) => file,
@@ -163,7 +163,7 @@ impl Snapshot {
         Ok(Self { mark, time, bytes, from })
     }
 
-    /// Holds what the file held, less the time since; how many rows that are.
+    /// Loads the rows of the file, aged by the time since; returns how many.
     pub(super) fn restore(&self, rows: &Rows, now: u64, time: Millis) -> Result<usize, Unusable> {
         let away = time.since_2000().saturating_sub(self.time.since_2000());
         let mut reader = Reader { rest: self.bytes.get(self.from..).unwrap_or_default() };

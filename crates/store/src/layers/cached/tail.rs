@@ -1,4 +1,4 @@
-//! News of other servers' writes: the store's events, applied in their order, and how old they are.
+//! Writes of other servers: the store's events, applied in order, and how stale they are.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -9,16 +9,16 @@ use entourage_model::{
 use super::{Shared, gate::millis, row::Change, rows::Source};
 use crate::Progress;
 
-/// Moments that are kept until the events have caught up with them, spread over twice the lag that counts.
+/// How many moments are kept until the events have caught up with them, spread over twice the permitted lag.
 const MOMENTS_MAX: usize = 64;
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Where the tail stands.
+/// The position of the event reader.
 #[derive(Default)]
 pub(super) struct Position {
     /// Everything up to here is in memory. `None`: nothing is, and nothing is held.
     pub(super) applied: Option<Sequence>,
-    /// When the store was asked, and the newest watermark there could be then.
+    /// When the store was asked, and the newest possible watermark then.
     moments: VecDeque<(u64, Sequence)>,
 }
 
@@ -49,7 +49,7 @@ impl Shared {
         }
     }
 
-    /// Takes in what is new, and learns how new that is.
+    /// Applies new events, and learns how fresh that makes memory.
     pub(super) async fn pass(&self) -> Result<()> {
         if !self.has_one_log() {
             return Err(Error::new(
@@ -90,7 +90,7 @@ impl Shared {
             Some(applied) if applied <= progress.listed => applied,
             Some(_) => return Err(Error::new(Code::EventsExpired, "the store has fewer events than before")),
             None => {
-                // Whoever went before the first news did so unheard.
+                // Users erased before the first poll were missed.
                 self.rows.ids.clear();
                 position.applied = Some(progress.listed);
                 progress.listed
@@ -113,11 +113,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Events are gone that were never seen: nothing that is held can be trusted.
+    /// Events were lost: nothing held can be trusted.
     fn begin_anew(&self, position: &mut Position, progress: Progress, reason: &Error) {
         tracing::warn!(%reason, "the cache begins anew");
         if position.applied.is_some_and(|applied| applied > progress.listed) {
-            // Before the rows go: whoever reads one from now on reads what the store is now.
+            // Before the rows go: fills that start from now on read the current store.
             self.gate.go_back(progress.covered);
             position.moments.clear();
             self.rows.begin_anew();
@@ -143,7 +143,7 @@ impl Shared {
         self.rows.apply(&changes, Source::Events(covered));
     }
 
-    /// What a write of this process changed, before anybody hears of it.
+    /// The changes of a write of this process, before anybody else sees them.
     pub(super) fn committed(&self, outcome: &Outcome) {
         let mut changes = Vec::with_capacity(outcome.changes.len());
         for change in &outcome.changes {

@@ -1,4 +1,4 @@
-//! When snapshots are made, and which are believed.
+//! When snapshots are made, and which are trusted.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::{
     snapshot::{self, Mark, Snapshot, Unusable},
 };
 
-/// A row takes at most so many times its bytes in memory on the disk.
+/// A row takes at most this many times its bytes in memory on the disk.
 const LARGER_ON_DISK: u64 = 3;
 
 impl Shared {
-    /// At intervals, for as long as the layer is there.
+    /// At intervals, until the layer is dropped.
     pub(super) async fn save_snapshots(self: Arc<Self>) {
         if self.disk.is_none() {
             return std::future::pending().await;
@@ -25,7 +25,7 @@ impl Shared {
         }
     }
 
-    /// Failing costs only time at the next start.
+    /// A failure costs only time at the next start.
     pub(super) async fn save_snapshot(self: &Arc<Self>) {
         let Some(disk) = self.disk.clone() else { return };
         let Some(sequence) = self.position.lock().await.applied else { return };
@@ -46,7 +46,7 @@ impl Shared {
         }
     }
 
-    /// What the store says of this place in its events; `None` if it is not there any more, or never was.
+    /// The store's event at this position; `None` if it is gone, or never existed.
     async fn mark_at(&self, sequence: Sequence) -> Option<Mark> {
         let before = Sequence(sequence.0.checked_sub(1)?);
         let events = self.inner.events(EventPosition::at(before), 1).await.ok()?;
