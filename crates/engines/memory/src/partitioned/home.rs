@@ -40,7 +40,7 @@ pub struct Home {
     pub parted: BTreeMap<(Key, Key), (Version, Outcome)>,
     /// The last of the store's forks that this home went through.
     pub lineage: u64,
-    /// Up to here it has republished what others heard of lost writes. `None`: it went back and is still doing so.
+    /// Up to here it has republished what others saw of lost writes. `None`: it went back and is still doing so.
     pub mended: Option<Sequence>,
 }
 

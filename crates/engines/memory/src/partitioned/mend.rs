@@ -1,4 +1,4 @@
-//! After a fork: the current state is republished to whoever heard of lost writes.
+//! After a fork: the current state is republished to the homes that saw lost writes.
 
 use entourage_model::{Cause, Half, Result, View};
 
