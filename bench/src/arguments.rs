@@ -1,4 +1,4 @@
-//! What can be asked of a run.
+//! The command line of a run.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::graph::{LARGE, Size, Times, USUAL};
 
-/// A median of fewer is not kept.
+/// A median of fewer rounds is not kept.
 const REPEAT: usize = 5;
 const SECONDS: f64 = 1.0;
 const GIANT: u64 = 100_000_000;
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     pub(crate) child: Option<Child>,
 }
 
-/// What it says of itself is the title of its results.
+/// The doc comment of a variant is the title of its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Measurement {
     /// Import into the embedded store
@@ -98,12 +98,12 @@ pub(crate) enum Measurement {
 }
 
 impl Measurement {
-    /// Whether it looks at one of the usual graphs.
+    /// Whether it uses one of the standard graphs.
     const fn is_of_a_graph(self) -> bool {
         !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Sweep | Self::Giant)
     }
 
-    /// The graphs it looks at unless another is asked for.
+    /// The graphs it uses unless another is requested.
     fn usual_graphs(self) -> &'static [Size] {
         match self {
             _ if !self.is_of_a_graph() => &[],
@@ -113,7 +113,7 @@ impl Measurement {
         }
     }
 
-    /// As it is asked for.
+    /// As it is named on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -130,21 +130,21 @@ impl Arguments {
         if self.only.is_empty() { always } else { self.only.contains(&measurement) }
     }
 
-    /// Everything that is wanted.
+    /// All requested measurements.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = Measurement> {
         Measurement::value_variants().iter().copied().filter(|measurement| self.wants(*measurement))
     }
 
-    /// Whether a measurement is wanted on this graph.
+    /// Whether a measurement is requested on this graph.
     pub(crate) fn wants_on(&self, measurement: Measurement, graph: Size) -> bool {
         let usual = measurement.usual_graphs();
         let on_it = self.own_graph().map_or_else(|| usual.contains(&graph), |own| own == graph);
-        // The large one is the store's alone.
+        // The large graph is for the store alone.
         let on_it = on_it || (self.large && graph == LARGE && usual == USUAL);
         self.wants(measurement) && measurement.is_of_a_graph() && on_it
     }
 
-    /// The graphs that are to be made.
+    /// The graphs to be made.
     pub(crate) fn graphs(&self) -> Vec<Size> {
         let mut graphs = self.own_graph().map_or_else(|| USUAL.to_vec(), |own| vec![own]);
         if self.large {
@@ -159,7 +159,7 @@ impl Arguments {
         self.edges.zip(self.users)
     }
 
-    /// Whether what this run says of a measurement replaces what is kept of it.
+    /// Whether the results of this run replace what is kept of a measurement.
     pub(crate) fn keeps(&self, measurement: Measurement) -> bool {
         !self.dry && (self.write || self.is_usual(measurement))
     }

@@ -1,7 +1,7 @@
 //! The newest results of every measurement, kept as files in `results`, and RESULTS.md, which is composed of them.
 //!
-//! Of a measurement there may be: a record (`resp.json`), a picture (`growth.svg`), and what bounds the figures that
-//! miss their goal (`resp.md`), written by people, with a heading for each that begins as the row's name does.
+//! A measurement may have: a record (`resp.json`), a picture (`growth.svg`), and what bounds the figures that miss
+//! their goal (`resp.md`), written by people, with a heading for each that begins as the row's name does.
 
 use std::{fs, io, path::PathBuf};
 
@@ -20,7 +20,7 @@ const HEAD: &str = "# Measured\n\nComposed by `make bench` of the files in [resu
 /// What begins the heading of a text in `results/*.md`.
 const HEADING: &str = "#### ";
 
-/// The folder that has RESULTS.md and `results` in it.
+/// The folder of RESULTS.md and `results`.
 pub(crate) struct Book {
     folder: PathBuf,
 }
@@ -47,7 +47,7 @@ impl Book {
         }
     }
 
-    /// Writes RESULTS.md; what there is to warn of.
+    /// Writes RESULTS.md; returns warnings.
     pub(crate) fn write_results(&self) -> Result<Vec<String>> {
         let composed = self.compose()?;
         self.write("RESULTS.md", &composed.text)?;

@@ -20,7 +20,7 @@ use crate::{
     random::{self, scale},
 };
 
-/// What an opening process found.
+/// What an opening process measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Opened {
     pub(crate) seconds: f64,
@@ -31,26 +31,26 @@ pub(crate) struct Opened {
 pub(crate) fn run_open(folder: &Path) -> Result<()> {
     let started = Instant::now();
     let store = place::open(folder, Options::default())?;
-    // The first answer is what a start is for.
+    // A start is over with its first answer.
     std::hint::black_box(store.peek(entourage_model::Kind::Follow, Key(0), Key(1)));
     let seconds = started.elapsed().as_secs_f64();
     let opened = Opened { seconds, resident: machine::resident_bytes(), edges: store.edges() };
     tell(&opened)
 }
 
-/// Tells the process that waits for this one.
+/// Reports to the parent process.
 pub(crate) fn tell(found: &impl Serialize) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(found)?)?)
 }
 
-/// Runs this program in a process of its own; what it told.
+/// Runs this program in a process of its own; returns its report.
 pub(crate) fn run(arguments: &[&OsStr]) -> Result<Vec<u8>> {
     let output = Command::new(std::env::current_exe()?).args(arguments).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "a process of this run ended with {}", output.status);
     Ok(output.stdout)
 }
 
-/// Whether freed memory goes back to the system at once, so that what is resident is what is in use.
+/// Whether freed memory is returned to the system at once, so that resident memory is memory in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
     Kept,
@@ -73,14 +73,14 @@ fn told<T: serde::de::DeserializeOwned>(mut command: Command, folder: &Path, fre
     serde_json::from_slice(&output.stdout).context("the opening process told nothing")
 }
 
-/// What a process that opened a store behind a cache found.
+/// What a process that opened a store behind a cache measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenedCached {
     /// From the open store to a cache that answers.
     pub(crate) seconds: f64,
-    /// What is resident for the cache.
+    /// Resident memory of the cache.
     pub(crate) resident: u64,
-    /// What the cache says it holds.
+    /// What the cache reports to hold.
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
 }
@@ -105,7 +105,7 @@ pub(crate) fn open_cached(folder: &Path, snapshot: &Path, freed: Freed) -> Resul
 const CHUNK: u64 = 1_000;
 
 pub(crate) async fn run_write(folder: &Path, users: u32, seed: u64) -> Result<()> {
-    // No checkpoint but the one asked for.
+    // No checkpoint but the requested one.
     let store = place::open(folder, Options { checkpoint_entries: u64::MAX, ..Options::default() })?;
     store.checkpoint().await?;
     let users = u64::from(users);
@@ -125,7 +125,7 @@ pub(crate) async fn run_write(folder: &Path, users: u32, seed: u64) -> Result<()
     }
 }
 
-/// Has `writes` made after a checkpoint, kills the writer in the middle of more, and tells how many were durable.
+/// Has `writes` made after a checkpoint, kills the writer in the middle of more, and returns how many were durable.
 pub(crate) fn write_and_kill(folder: &Path, users: u32, seed: u64, writes: u64) -> Result<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("write").arg(folder).arg(users.to_string()).arg(seed.to_string());

@@ -1,4 +1,4 @@
-//! The graph that is measured: numeric users, the same number of follows each, targets by a power law.
+//! The measured graph: numeric users, the same number of follows each, targets by a power law.
 
 use anyhow::{Result, ensure};
 use entourage_model::{Key, Millis, Operation, Overwrite, UserId, UserPatch, Write};
@@ -18,12 +18,12 @@ pub(crate) type Size = (u64, u32);
 pub(crate) const USUAL: [Size; 2] = [(10_000_000, 200_000), (10_000_000, 2_000_000)];
 pub(crate) const LARGE: Size = (100_000_000, 2_000_000);
 
-/// In which order the times of the imported edges run.
+/// The order of the times of the imported edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Times {
     /// They rise through the file, which is grouped by follower.
     Rising,
-    /// Every edge has a time of its own somewhere in the two years.
+    /// Every edge has a random time within the two years.
     Random,
 }
 
@@ -62,7 +62,7 @@ impl Graph {
         self.targets.len() as u64
     }
 
-    /// The account with the most followers, which `import_celebrity` makes: a user beside the others.
+    /// The account with the most followers, made by `import_celebrity`: an additional user.
     pub(crate) fn celebrity(&self) -> Key {
         Key(i64::from(self.users))
     }

@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The machine that the figures were taken on.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ pub(crate) fn look(root: &Path, flags: String, about: Vec<String>) -> Result<Run
     })
 }
 
-/// The most memory that this process ever had resident.
+/// Peak resident memory of this process.
 pub(crate) fn peak_resident_bytes() -> u64 {
     kib("/proc/self/status", "VmHWM") << 10
 }
@@ -97,7 +97,7 @@ fn commit() -> String {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(head) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
-    // What runs before this one have kept does not change what is measured.
+    // Results kept by earlier runs do not change what is measured.
     match git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results", ":!bench/RESULTS.md"]) {
         Some(changed) if !changed.is_empty() => format!("{head} with changes"),
         _ => head,

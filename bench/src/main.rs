@@ -87,7 +87,7 @@ fn run(arguments: &Arguments, runtime: &tokio::runtime::Runtime) -> Result<()> {
     place.finish()
 }
 
-/// Says before all the work what it will not lead to.
+/// Says before all the work what will not be kept.
 fn prepare(arguments: &Arguments) -> Result<()> {
     for measurement in arguments.wanted() {
         tools::versions(measurement)?;

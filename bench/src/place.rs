@@ -1,4 +1,4 @@
-//! Where stores are made, opened and weighed.
+//! Where stores are made, opened and measured.
 
 use std::{
     fs, io,
@@ -55,10 +55,10 @@ pub(crate) fn open(folder: &Path, options: Options) -> Result<Arc<Store>> {
     Ok(Arc::new(store.map_err(|fault| anyhow!("opening {}: {fault}", folder.display()))?))
 }
 
-/// A cache that lets go of nothing.
+/// A cache that evicts nothing.
 pub(crate) const ROOMY_BYTES: u64 = 4 << 30;
 
-/// A cache before this store, with its snapshot in that folder.
+/// A cache in front of this store, with its snapshot in that folder.
 pub(crate) async fn cached(
     store: Arc<dyn entourage_store::Store>,
     snapshot: Option<&Path>,

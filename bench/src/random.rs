@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers, the same in every run.
 
 /// SplitMix64: the value at `index` of the stream `seed`, without going through the ones before it.
 pub(crate) const fn at(seed: u64, index: u64) -> u64 {
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// Brings a random value below `bound`.
+/// Maps a random value below `bound`.
 pub(crate) const fn scale(value: u64, bound: u64) -> u64 {
     ((value as u128 * bound as u128) >> 64) as u64
 }

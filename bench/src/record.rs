@@ -1,4 +1,4 @@
-//! What one measurement came to in its newest run, as it is kept in the tree.
+//! The newest results of one measurement, as kept in the tree.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,11 @@ pub(crate) struct Record {
 pub(crate) struct Run {
     pub(crate) commit: String,
     pub(crate) date: String,
-    /// As they were given; some runs of old did not say.
+    /// As they were given; some old runs did not say.
     pub(crate) flags: Option<String>,
     pub(crate) machine: String,
     pub(crate) disk: String,
-    /// Others at work on the machine when the run began.
+    /// Load on the machine when the run began.
     pub(crate) load: String,
     pub(crate) about: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Everything a run has measured, while it runs.
+//! Everything a run has measured so far.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::{
 pub(crate) struct Results {
     run: Run,
     parts: Vec<Part>,
-    /// Whose rows come next, and since when it measures.
+    /// The current measurement, and since when it runs.
     current: Option<(Measurement, Instant)>,
 }
 
-/// What one measurement has come to so far.
+/// The results of one measurement so far.
 struct Part {
-    /// Rows that came without anybody having said whose they are have none, and are not kept.
+    /// Rows without a measurement have none, and are not kept.
     measurement: Option<Measurement>,
     took: Duration,
     rows: Vec<Row>,
@@ -40,7 +40,7 @@ impl Results {
         Self { run, parts: Vec::new(), current: None }
     }
 
-    /// The rows that `extend` brings next belong to this measurement, which begins now.
+    /// The rows that `extend` adds next belong to this measurement, which begins now.
     pub(crate) fn of(&mut self, measurement: Measurement) -> &mut Self {
         self.current = Some((measurement, Instant::now()));
         self

@@ -1,4 +1,4 @@
-//! Rows of figures, and the tables they are shown in.
+//! Rows of figures, and their tables.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// 1 and above is met, whichever way the goal points.
+    /// 1 and above is met, in whichever direction the goal points.
     fn ratio(self, measured: f64) -> f64 {
         match self {
             Self::AtLeast(goal) => measured / goal,
@@ -27,7 +27,7 @@ impl Goal {
     }
 }
 
-/// The least and the most of so many runs.
+/// The least and the greatest of all runs.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Spread {
     least: f64,
@@ -83,12 +83,12 @@ impl Row {
         self.measured
     }
 
-    /// What it was measured on, and what it is.
+    /// The graph it was measured on, and its name.
     pub(crate) fn name(&self) -> String {
         format!("{}: {}", self.data, self.what)
     }
 
-    /// Whether this is the beginning of its name, with or without what it was measured on.
+    /// Whether this is the beginning of its name, with or without the graph.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         self.what.starts_with(name) || self.name().starts_with(name)
     }
@@ -150,7 +150,7 @@ pub(crate) fn median(runs: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Three significant digits, thousands set apart.
+/// Three significant digits, with thousands separators.
 pub(crate) fn number(value: f64) -> String {
     if value.abs() < 1.0 {
         return format!("{value:.3}");

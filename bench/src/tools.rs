@@ -1,4 +1,4 @@
-//! The programs that a measurement starts beside this one: whether they are there, and which they are.
+//! The programs that a measurement starts: whether they exist, and their versions.
 
 use std::{path::PathBuf, process::Command};
 
@@ -52,7 +52,7 @@ impl Tool {
     }
 }
 
-/// A program of the newest PostgreSQL there is; Debian keeps some of them beside the server, not on the path.
+/// A program of the newest PostgreSQL installed; Debian keeps some of them beside the server, not on the path.
 pub(crate) fn postgres_program(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let found = versions.filter_map(|version| {

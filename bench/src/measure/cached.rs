@@ -1,5 +1,5 @@
-//! The cached layer in this process: hits beside the store without it, misses, eviction, memory, a warm start, and what it
-//! adds to a write.
+//! The cached layer in this process: hits beside the store without it, misses, eviction, memory, a warm start, and its
+//! cost for a write.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ use crate::{
 const ROWS_AT_ONCE: usize = 4;
 const MISSES: usize = 20_000;
 const CRAMPED_CHECKS: usize = 200_000;
-/// What is held of all that there is, where rows go all the time.
+/// One row in this many is held in the eviction run.
 const CRAMPED_PART: u64 = 3;
 /// Edges and users of the store that is written to.
 const WRITTEN: (u64, u32) = (1_000_000, 20_000);
@@ -52,7 +52,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// A check of whose row nothing is known, until it is answered.
+/// A miss, from question to answer.
 pub(super) async fn misses(layer: &cached::Store, graph: &Graph, of: &str) -> Result<Row> {
     let mut micros = Vec::new();
     let step = (graph.users as usize / MISSES).max(1);
@@ -69,7 +69,7 @@ pub(super) async fn misses(layer: &cached::Store, graph: &Graph, of: &str) -> Re
     Ok(Row::new(format!("cached layer before {of}: a miss"), "µs", vec![median(&micros)]).note(note))
 }
 
-/// Asks until memory knows every user's row; a moment without news sends some to the store.
+/// Asks until memory has every user's row; a moment of staleness sends some to the store.
 pub(super) async fn hold_everything(layer: &cached::Store, graph: &Graph) -> Result<()> {
     for _ in 0..5 {
         let pair = |user: u32| (Key(user.into()), graph.celebrity());
@@ -85,7 +85,7 @@ pub(super) async fn hold_everything(layer: &cached::Store, graph: &Graph) -> Res
     bail!("{} of {} rows are held", layer.figures().rows, graph.users)
 }
 
-/// In turn with the store by itself.
+/// Alternating with the bare store.
 fn hits(layer: &cached::Store, store: &embedded::Store, graph: &Graph, times: usize) -> Result<Vec<Row>> {
     let (pairs, edges) = checks::pairs(graph);
     let mut rows = Vec::new();
@@ -108,7 +108,7 @@ fn hits(layer: &cached::Store, store: &embedded::Store, graph: &Graph, times: us
     Ok(rows)
 }
 
-/// Any user at random, and most rows are not there: whoever misses asks, and something else goes.
+/// Random users, and most rows are not held: a miss fills a row and evicts another.
 async fn cramped(store: &Arc<embedded::Store>, graph: &Graph, budget: u64, times: usize) -> Result<Row> {
     let layer = place::cached(Arc::clone(store) as _, None, budget).await?;
     let mut random = Random::new(53);
@@ -165,7 +165,7 @@ fn restart(subject: &Subject<'_>, snapshot: &std::path::Path, full: cached::Figu
     ])
 }
 
-/// Follows of a store that does nothing but remember, by one caller, with every row held and without the layer.
+/// Follows on a memory store by one caller, with every row held and without the layer.
 async fn write_through(bench: &Bench<'_>, times: usize) -> Result<Row> {
     let graph = Graph::new(WRITTEN.0, WRITTEN.1, bench.arguments.times)?;
     let store = Arc::new(memory::Store::new(embedded::random_identity(), Arc::new(SystemClock)));
@@ -184,7 +184,7 @@ async fn write_through(bench: &Bench<'_>, times: usize) -> Result<Row> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..times {
         without.push(follows(&*store).await?);
-        // What was written beside the layer is heard of first.
+        // What was written beside the layer is polled first.
         layer.catch_up().await?;
         tokio::time::sleep(Duration::from_millis(200)).await;
         with.push(follows(&layer).await?);

@@ -1,4 +1,4 @@
-//! The cached layer before PostgreSQL: misses and hits in this process, follows through it, and checks over RESP.
+//! The cached layer in front of PostgreSQL: misses and hits in this process, follows through it, and checks over RESP.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
     table::{Row, median, number},
 };
 
-/// PostgreSQL is given each edge as a write of the store: a larger graph takes long to make.
+/// PostgreSQL gets each edge as a write of the store: a larger graph takes too long.
 pub(super) const EDGES: u64 = 200_000;
 pub(super) const USERS: u32 = 4_000;
 /// The schema that `entourage serve` uses.
@@ -119,12 +119,12 @@ async fn follows_a_second(bench: &Bench<'_>, store: Arc<dyn Store>, next: &Arc<A
     Ok(f64::from(count) / began.elapsed().as_secs_f64())
 }
 
-/// The release binary before PostgreSQL, with the cache as it is by default and without.
+/// The release binary in front of PostgreSQL, with the default cache and without.
 fn over_resp(bench: &Bench<'_>, url: &str, times: usize) -> Result<Row> {
     let server = |cache: &str| Peer::entourage_before(url, bench.place.fresh(&format!("server-{cache}"))?, cache);
     let (with, without) = (server("256MiB")?, server("0")?);
     let (users, seconds) = (USERS.to_string(), bench.arguments.seconds.ceil().to_string());
-    // The first seconds bring the rows in.
+    // The first seconds fill the rows.
     let more = ["--users", &users, "--seconds", &seconds, "--warm-up", "3"];
     let command = "SISMEMBER following:{follower} {target}";
     let (mut rates, mut bare) = (Vec::new(), Vec::new());

@@ -35,7 +35,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     })
 }
 
-/// Pairs to be asked for, and how many of them are edges.
+/// Pairs to check, and how many of them are edges.
 pub(super) struct Asked {
     pairs: Vec<(Key, Key)>,
     edges: usize,
@@ -55,7 +55,7 @@ impl Asked {
     }
 }
 
-/// What is asked, and how many of it are edges.
+/// The queries, and how many of them are edges.
 pub(super) fn pairs(graph: &Graph) -> (Vec<(Key, Key)>, usize) {
     let mut random = Random::new(31);
     let users = u64::from(graph.users);

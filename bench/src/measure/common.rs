@@ -17,7 +17,7 @@ use crate::{
 const USERS: u32 = 2_000_000;
 const CHUNK: usize = 10_000;
 const CALLS: usize = 200;
-/// Follows of each pair, and microseconds that their intersection may take.
+/// Follows of each pair, and the permitted microseconds of their intersection.
 const PAIRS: [([usize; 2], f64); 2] = [([10_000, 10_000], 60.0), ([1_000, 1_000_000], 100.0)];
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Row>> {
@@ -39,7 +39,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Row>> {
                     targets.sort_unstable();
                     targets.dedup();
                 }
-                // Those too many go at random, not from the end.
+                // Surplus ones are removed at random, not from the end.
                 while targets.len() > size {
                     targets.swap_remove(random.below(targets.len() as u64) as usize);
                 }

@@ -1,4 +1,4 @@
-//! Durable follows over RESP, beside Redis with `appendfsync always` and PostgreSQL, each with the same graph before.
+//! Durable follows over RESP, beside Redis with `appendfsync always` and PostgreSQL, each on the same graph.
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ use crate::{
 
 const PIPELINE: usize = 16;
 
-/// One way of following, and what it is to reach.
+/// One way of following, and its goal.
 struct Way {
     pipeline: usize,
     /// Follows a second.
@@ -31,8 +31,8 @@ struct Rates {
     postgres: Vec<f64>,
 }
 
-/// One fsync covers whoever waits for it, here as in Redis. PostgreSQL does the same work in a function, with one commit
-/// each.
+/// Group commit: one fsync covers all waiting callers, here as in Redis. PostgreSQL does the same work in a function,
+/// with one commit each.
 pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
     let redis = Peer::redis(bench.place.fresh("redis-durable")?)?;
     redis.fill_both_sides(subject.graph)?;
@@ -82,7 +82,7 @@ impl Peers {
         let (users, seconds) = (subject.graph.users.to_string(), bench.arguments.seconds.ceil() as u64);
         let mut rates = Rates::default();
         for round in 0..bench.arguments.repeat {
-            // Somebody else each time, for a second: there are only so many who can follow one.
+            // Another target each round, for a second: one user has a limited number of possible followers.
             let target = 1_000 + round as u32;
             let more = ["--users", &users, "--seconds", "1", "--warm-up", "0", "--negative", "100"];
             let call = format!("SADD following:{{user}} {target}");

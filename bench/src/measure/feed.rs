@@ -1,5 +1,5 @@
-//! Feeds in process: deliveries beside those of a Redis sorted set for each reader, how soon a post has arrived, pages,
-//! and inboxes built anew.
+//! Feeds in process: deliveries beside those of a Redis sorted set for each reader, delivery latency of a post, pages,
+//! and rebuilt inboxes.
 
 use std::{
     path::Path,
@@ -21,7 +21,7 @@ use crate::{
     table::Row,
 };
 
-/// As many as an author may have whose posts are pushed.
+/// The most followers of an author whose posts are pushed.
 const FOLLOWERS: i64 = 99_999;
 const LARGE: i64 = 1_000_000;
 const MEDIUM: i64 = 1_000_001;
@@ -58,7 +58,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// On a schedule, so that whoever waits behind a slow answer counts as waiting.
+/// On a schedule, so that waiting behind a slow answer counts.
 fn pages_over_rest(bench: &Bench<'_>, folder: &Path) -> Result<Row> {
     let ids = bench.place.root().join("readers.txt");
     let readers: Vec<String> = (READER..READER + READERS).map(|reader| reader.to_string()).collect();
@@ -217,7 +217,7 @@ impl Feeds {
         Ok(posts as f64 * FOLLOWERS as f64 / began.elapsed().as_secs_f64())
     }
 
-    /// From the call that writes a post to the inbox of its author's oldest follower having it.
+    /// From the call that writes a post to its delivery to the author's oldest follower.
     async fn arrivals(&self) -> Result<Vec<Row>> {
         let background = Arc::clone(&self.service);
         let background = tokio::spawn(async move { background.run().await });

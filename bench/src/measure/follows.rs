@@ -1,4 +1,4 @@
-//! Durable follows by concurrent callers, each waiting for its own commit, with and without a checkpoint beside them.
+//! Durable follows by concurrent callers, each waiting for its own commit, with and without a concurrent checkpoint.
 
 use std::{
     sync::{
@@ -21,7 +21,7 @@ use crate::{
     table::{Row, median},
 };
 
-/// Which pair the follow of this number is: every number another one.
+/// The pair of the follow of this number: every number has another one.
 type Pairs = Arc<dyn Fn(u64) -> (Key, Key) + Send + Sync>;
 
 pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Row>> {
@@ -35,7 +35,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
         let seconds = bench.arguments.seconds;
         let mut rows = Vec::new();
         for callers in [1, 16, 256] {
-            // Other users of the disk come and go; each figure says what a sync cost in its time.
+            // Other users of the disk come and go; each figure has the sync cost of its time.
             let (sync, _) = machine::sync_time(bench.place.root())?;
             let mut load = Load { store, callers, seconds, checkpoint: false, pairs: &fresh, from: &from };
             let quiet = load.repeat(bench.arguments.repeat).await?;

@@ -31,13 +31,13 @@ use crate::{
 };
 
 const PAGE: usize = 50;
-/// A page behind so many others.
+/// The offset of a deep page.
 const DEEP: u64 = 1_000_000;
 /// How much is read at a time on the way there.
 const STRIDE: usize = 10_000;
 const READS: usize = 5_000;
 const CHECKS: usize = 2_000_000;
-/// As many as a command of fifty members asks for.
+/// As many as a command of fifty members has.
 const AT_ONCE: usize = 50;
 const FOLLOWS: u64 = 300;
 /// What a follower takes on disk and in the log, roughly.
@@ -51,7 +51,7 @@ struct Giant {
     start: Millis,
 }
 
-/// What the building process tells.
+/// The report of the building process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Built {
     users: f64,
@@ -66,7 +66,7 @@ impl Giant {
         Ok(Self { followers, start: Millis::parse_rfc3339(graph::START)? })
     }
 
-    /// Who does not follow it.
+    /// A user who does not follow it.
     const fn others(&self) -> u64 {
         let some = self.followers / 100;
         if some < 2 * FOLLOWS { 2 * FOLLOWS } else { some }
@@ -104,7 +104,7 @@ impl Giant {
         Ok((made, self.followers as f64 / started.elapsed().as_secs_f64()))
     }
 
-    /// Pairs that ask for this account, one in five a yes.
+    /// Pairs with this account, one in five an edge.
     fn pairs(&self) -> (Vec<(Key, Key)>, usize) {
         let mut random = Random::new(61);
         let mut yes = 0;
@@ -119,7 +119,7 @@ impl Giant {
     }
 }
 
-/// The building process: its memory goes with it.
+/// The building process: its memory is freed with it.
 pub(crate) async fn run_build(folder: &Path, followers: u64) -> Result<()> {
     let giant = Giant::new(followers)?;
     let store = place::open(folder, Options::default())?;
@@ -252,7 +252,7 @@ async fn pages(store: &Arc<Store>, giant: &Giant, what: &str, after: Option<Plac
     Ok(Row::new(what, "µs", vec![micros(0.5)]).at_most(PAGE_GOAL_MICROS).note(note))
 }
 
-/// Somebody new follows it and leaves again, one write after the other, alone and while somebody reads pages of it.
+/// A new follower comes and leaves again, one write after the other, alone and while pages of it are read.
 async fn follow(store: &Arc<Store>, giant: &Giant) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for reading in [false, true] {

@@ -1,5 +1,5 @@
-//! How checks keep their speed as the graph grows, over the wire and in process, with a picture of it. All sizes stand
-//! side by side and take turns: whatever else the machine does meanwhile, it does to each of them.
+//! How checks keep their speed as the graph grows, over the wire and in process, with a chart. All sizes are measured
+//! in turn: noise on the machine hits each of them.
 
 use std::{error::Error, path::PathBuf};
 
@@ -24,7 +24,7 @@ use crate::{
 const FOLLOWS_EACH: u64 = 50;
 /// Parts of the largest graph.
 const PARTS: [u64; 3] = [100, 10, 1];
-/// Fewer have no room for so many follows of each.
+/// Fewer users have no room for so many follows of each.
 const EDGES_MIN: u64 = 20_000;
 const CONNECTIONS: usize = 50;
 const PICTURE_SIZE: (u32, u32) = (720, 420);

@@ -1,4 +1,4 @@
-//! Import: users, then edges, in chunks; a few chunks are on their way at a time.
+//! Import: users, then edges, in chunks; a few chunks are in flight at a time.
 
 use std::{collections::VecDeque, path::Path, sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! One measurement a file; this one runs them over a graph in an order that lets each find the store as it needs it.
+//! One measurement a file; this one runs them over a graph in an order that gives each the store it needs.
 
 mod cached;
 mod cached_postgres;
@@ -37,7 +37,7 @@ use crate::{
 
 pub(crate) use giant::run_build as build_giant;
 
-/// What every measurement is given.
+/// The context of every measurement.
 pub(crate) struct Bench<'a> {
     pub(crate) arguments: &'a Arguments,
     pub(crate) place: &'a Place,
@@ -134,7 +134,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Whether a graph of so many edges has room on the disk.
+    /// Whether a graph of this many edges has room on the disk.
     pub(crate) fn has_room_for(&self, edges: u64) -> Result<bool> {
         Ok(machine::free_disk_bytes(self.place.root())? >= disk_bytes(edges))
     }
@@ -154,7 +154,7 @@ impl Bench<'_> {
     }
 }
 
-/// What a run with so many edges may need: both directions, users, the log, and a checkpoint beside the one before.
+/// The disk space of a run with this many edges: both directions, users, the log, and a second checkpoint.
 pub(crate) const fn disk_bytes(edges: u64) -> u64 {
     edges * 128
 }

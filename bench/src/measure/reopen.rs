@@ -1,4 +1,4 @@
-//! Opening again: after a close, and after a kill with a million writes since the last checkpoint.
+//! Reopening: after a close, and after a kill with a million writes since the last checkpoint.
 
 use anyhow::{Result, ensure};
 

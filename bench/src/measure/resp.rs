@@ -1,4 +1,4 @@
-//! Over RESP, beside Redis and a server that does nothing: the same client, the same graph, in turn.
+//! Over RESP, beside Redis and a no-op server: the same client, the same graph, in turn.
 
 use anyhow::Result;
 
@@ -10,10 +10,10 @@ use crate::{
 
 /// As many as the usual client opens.
 pub(super) const CONNECTIONS: usize = 50;
-/// Checks of each connection that are drawn before.
+/// Checks of each connection, drawn beforehand.
 const PREPARED: f64 = 20_000.0;
 
-/// One way of asking, and how it is to compare with Redis.
+/// One kind of query, and its goal against Redis.
 struct Question {
     name: &'static str,
     command: &'static str,
@@ -91,9 +91,9 @@ fn compare(bench: &Bench<'_>, subject: &Subject<'_>, question: &Question, peers:
     let more = ["--users", &users, "--seconds", &seconds, "--warm-up", "1", "--prepare", &prepared];
     let mut loads: [Vec<Load>; 3] = Default::default();
     for _ in 0..bench.arguments.repeat {
-        // In turn, so that whatever else the machine does meets all of them.
+        // In turn, so that noise on the machine hits all of them.
         for (peer, loads) in peers.iter().zip(&mut loads) {
-            // Doing nothing has no sets to learn follows from.
+            // The no-op server has no sets to read follows from.
             let more: Vec<&str> =
                 if peer.name == "nothing" { [&more[..], &["--negative", "100"]].concat() } else { more.into() };
             loads.push(ask(peer, question.command, CONNECTIONS, question.pipeline, &more)?);

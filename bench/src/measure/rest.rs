@@ -1,4 +1,4 @@
-//! Over the wire: the release binary as a process of its own, asked by `wrk` on the same machine.
+//! Over the wire: the release binary as a process of its own, driven by `wrk` on the same machine.
 
 use std::{
     fs,
@@ -24,13 +24,13 @@ const CONNECTIONS: usize = 64;
 /// Requests a second.
 const HALF_LOAD: u32 = 25_000;
 const CHECKS_A_REQUEST: usize = 1_000;
-/// Pairs are drawn by chance: nearly all checks are misses, and nearly all follows are new.
+/// Random pairs: nearly all checks are misses, and nearly all follows are new.
 const SCRIPT_HEAD: &str = "local users = %USERS%\nmath.randomseed(os.time())\n";
 
 struct Question {
     name: &'static str,
     goal: f64,
-    /// How many of what is counted one request holds.
+    /// How many counted items one request holds.
     each: f64,
     script: String,
 }
@@ -48,7 +48,7 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Asks one question for a while, as often as rates are repeated.
+/// Repeats one query for a while, for each round.
 fn put(bench: &Bench<'_>, server: &Server, question: &Question, users: u32) -> Result<Row> {
     let script = bench.place.root().join("question.lua");
     fs::write(&script, SCRIPT_HEAD.replace("%USERS%", &users.to_string()) + &question.script)?;
@@ -117,7 +117,7 @@ fn ask(server: &Server, script: &Path, seconds: f64) -> Result<Said> {
     Ok(Said { rate, p99: find("99%").unwrap_or_default() })
 }
 
-/// Half of the goal, on a schedule: how long answers take when there is room.
+/// Half of the goal, on a schedule: latency with headroom.
 fn half_load(bench: &Bench<'_>, server: &Server, users: u32) -> Result<Row> {
     let (mut within, mut outside) = (Vec::new(), Vec::new());
     for _ in 0..bench.arguments.repeat {
@@ -164,7 +164,7 @@ fn import_csv(bench: &Bench<'_>, graph: &Graph) -> Result<Row> {
     Ok(Row::new("import of a CSV file", "/s", rates).at_least(400e3).note(note))
 }
 
-/// People with names are in the demo, so pages are read there.
+/// The demo has people with names, so pages are read there.
 fn demo(bench: &Bench<'_>) -> Result<Vec<Row>> {
     let folder = bench.place.fresh("store-demo")?;
     let load = || -> Result<(Server, f64)> {

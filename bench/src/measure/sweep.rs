@@ -1,4 +1,4 @@
-//! Going through all users, page by page: what a page costs must not grow with the users there are.
+//! A sweep of all users, page by page: the cost of a page must not grow with the number of users.
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,9 +19,9 @@ use crate::{
 };
 
 const USERS: [u32; 3] = [250_000, 1_000_000, 4_000_000];
-/// As much as jobs take at a time.
+/// The page size of jobs.
 const PAGE: usize = 1_000;
-/// How much more a user may cost among the most users than among the fewest: memory is further away, and no more.
+/// How much more a user may cost at the largest size than at the smallest: only cache misses may add to it.
 const GROWTH_GOAL: f64 = 2.0;
 
 impl Bench<'_> {

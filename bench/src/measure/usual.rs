@@ -10,10 +10,10 @@ use crate::{
 
 const PIPELINES: [usize; 3] = [1, 16, 100];
 const MEMBERS: usize = 50;
-/// One member in so many is one.
+/// One member in this many is one.
 const HIT: usize = 5;
 
-/// Somebody whose row is neither the first nor the last.
+/// A user whose row is neither the first nor the last.
 const FOLLOWER: u32 = 4_711;
 
 pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>, redis: &Peer, own: &Peer) -> Result<Vec<Row>> {

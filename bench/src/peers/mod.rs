@@ -1,5 +1,5 @@
-//! Servers that are measured side by side, each a process of its own on loopback: Entourage, Redis, PostgreSQL,
-//! and one that does nothing.
+//! Servers that are measured side by side, each a process of its own on loopback: Entourage, Redis, PostgreSQL, and a
+//! no-op server.
 
 mod null;
 mod postgres;
@@ -30,7 +30,7 @@ pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) address: String,
     child: Child,
-    /// What it wrote is removed with it.
+    /// Its files are removed with it.
     folder: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ impl Peer {
         Self::start("Entourage", command, address, None)
     }
 
-    /// PostgreSQL at `url`, over RESP, with a cache of that size before it.
+    /// PostgreSQL at `url`, over RESP, with a cache of that size in front of it.
     pub(crate) fn entourage_before(url: &str, folder: PathBuf, cache: &str) -> Result<Self> {
         let (address, http) = (free_address()?, free_address()?);
         let mut command = serve(&http, &address)?;
@@ -109,12 +109,12 @@ impl Drop for Peer {
     }
 }
 
-/// Given back at once; nobody else on this machine is likely to take it in between.
+/// Released at once; nothing else on this machine is likely to take it in between.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
-/// `entourage serve` without limits that load would meet.
+/// `entourage serve` without limits that load would hit.
 pub(crate) fn serve(http: &str, resp: &str) -> Result<Command> {
     let mut command = binary()?;
     for name in ["FOLLOWS_PER_HOUR", "FLIPS_PER_DAY"] {
@@ -131,14 +131,14 @@ pub(crate) fn binary() -> Result<Command> {
     Ok(Command::new(path))
 }
 
-/// What one run of load came to.
+/// The result of one load run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Answers a second.
     pub(crate) rate: f64,
     /// Microseconds of the server's processor time for each.
     pub(crate) processor: f64,
-    /// Microseconds in which 99 of 100 were answered.
+    /// The 99th percentile in microseconds.
     pub(crate) p99: f64,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn ask(peer: &Peer, command: &str, connections: usize, pipeline: usiz
     Ok(load)
 }
 
-/// The same where some are refused, as whoever is asked to follow themselves is; and what was refused.
+/// The same where some are refused, such as a follow of oneself; and what was refused.
 pub(crate) fn ask_anyway(
     peer: &Peer,
     command: &str,

@@ -17,7 +17,7 @@ pub(crate) async fn run(address: &str) -> Result<()> {
             let (mut input, mut out) = (vec![0; READ_BYTES], Vec::new());
             while let Ok(count @ 1..) = stream.read(&mut input).await {
                 out.clear();
-                // Every command begins with a star, and nothing that is asked here has another.
+                // Every command begins with a star, and no argument here contains another.
                 for _ in input[..count].iter().filter(|byte| **byte == b'*') {
                     out.extend_from_slice(b":0\r\n");
                 }

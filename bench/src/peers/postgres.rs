@@ -1,4 +1,4 @@
-//! Follows in PostgreSQL as a function that keeps both sides, both counts and an event in one transaction; asked by
+//! Follows in PostgreSQL as a function that keeps both sides, both counts and an event in one transaction; driven by
 //! `pgbench`.
 
 use std::{
@@ -15,11 +15,11 @@ use crate::{graph::Graph, table::number, tools::postgres_program};
 
 /// Connecting takes its time.
 const SECONDS_MIN: u64 = 3;
-/// What is not counted: after the checkpoint that ends the filling, a page is logged whole when it is first written.
+/// Warm-up: after the checkpoint that ends the filling, the first write of a page logs the whole page.
 const WARM_UP_SECONDS: u64 = 10;
 /// A cluster of this name, beside the tests' own.
 const NAME: &str = "bench";
-/// Room for the whole graph, and no checkpoint in the middle of every round; every commit is synced, as ever.
+/// Room for the whole graph, and no checkpoint in the middle of every round; every commit is synced.
 const OPTIONS: &str = "-c shared_buffers=1GB -c maintenance_work_mem=512MB -c max_wal_size=8GB";
 
 const TABLES: &str = "
@@ -58,19 +58,19 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// With nothing in it, and every commit synced.
+    /// Empty, and every commit synced.
     pub(crate) fn empty(folder: &Path) -> Result<Self> {
-        // It runs as a user of its own, who has to get in.
+        // It runs as a user of its own, who needs access.
         fs::create_dir_all(folder)?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o1777))?;
         let folder = folder.canonicalize()?;
-        // What an interrupted run has left.
+        // Leftovers of an interrupted run.
         ask_script("stop", &folder)?;
         let url = ask_script("start", &folder)?;
         Ok(Self { url, folder, users: 0, clients: 0 })
     }
 
-    /// With the graph in it, for so many clients.
+    /// With the graph in it, for this many clients.
     pub(crate) fn start(folder: &Path, graph: &Graph, clients: usize) -> Result<Self> {
         let mut postgres = Self::empty(folder)?;
         postgres.users = graph.users;
@@ -143,7 +143,7 @@ fn ask_script(what: &str, folder: &Path) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Rows go in frozen, as no vacuum has to visit them again: that is what the one transaction is for.
+/// Rows are inserted frozen, so that no vacuum visits them again: that is what the one transaction is for.
 fn write_graph(mut out: impl Write, graph: &Graph) -> Result<()> {
     let edges = graph.edges() as usize;
     out.write_all(TABLES.as_bytes())?;

@@ -19,7 +19,7 @@ const READERS_AT_ONCE: usize = 1_000;
 /// For all edges of a graph.
 const LOG_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a follow is elsewhere: both directions, both counts and an event, or nothing when it was there.
+/// A follow elsewhere: both directions, both counts and an event, or nothing when it exists.
 const FOLLOW: &str = "local a, b = ARGV[1], ARGV[2] \
                       if redis.call('SADD', 'following:' .. a, b) == 0 then return 0 end \
                       local t = redis.call('TIME') \
@@ -30,7 +30,7 @@ const FOLLOW: &str = "local a, b = ARGV[1], ARGV[2] \
                       return 1";
 
 impl Peer {
-    /// Puts everybody's follows in.
+    /// Inserts everybody's follows.
     pub(crate) fn fill(&self, graph: &Graph) -> Result<()> {
         let each = graph.edges() as usize / graph.users as usize;
         self.send((0..graph.users).map(|user| {
@@ -40,7 +40,7 @@ impl Peer {
         }))
     }
 
-    /// Puts everybody's follows in as the script of a follow keeps them: both sides and both counts; no events.
+    /// Inserts everybody's follows as the script of a follow keeps them: both sides and both counts; no events.
     pub(crate) fn fill_both_sides(&self, graph: &Graph) -> Result<()> {
         eprintln!("  Redis is given both sides of {} edges", number(graph.edges() as f64));
         self.fill(graph)?;
@@ -63,7 +63,7 @@ impl Peer {
         }))
     }
 
-    /// From now on a write is on the disk before its answer; what was written before is, too, when this returns.
+    /// From now on a write is on the disk before its answer; so is everything written before when this returns.
     pub(crate) fn sync_every_write(&self) -> Result<()> {
         eprintln!("  Redis writes its first log");
         self.set("appendonly", "yes")?;
@@ -93,7 +93,7 @@ impl Peer {
         Ok(is("aof_enabled:1") && is("aof_rewrite_in_progress:0") && is("aof_rewrite_scheduled:0"))
     }
 
-    /// Sends commands, many at once, each of which has to be taken.
+    /// Sends pipelined commands, each of which must succeed.
     fn send(&self, commands: impl Iterator<Item = Vec<String>>) -> Result<()> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), BufWriter::new(stream));
@@ -113,7 +113,7 @@ impl Peer {
         Ok(())
     }
 
-    /// What a command that answers with a number says.
+    /// The number that a command answers with.
     pub(crate) fn number(&self, words: &[&str]) -> Result<i64> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), stream);
@@ -123,7 +123,7 @@ impl Peer {
         number.with_context(|| format!("{words:?}: {answer}"))
     }
 
-    /// One post into a sorted set for each of so many readers, each kept to a thousand; deliveries a second.
+    /// One post into a sorted set for each of this many readers, each trimmed to a thousand; deliveries a second.
     pub(crate) fn deliver(&self, readers: i64, post: u64) -> Result<f64> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), BufWriter::new(stream));
@@ -143,7 +143,7 @@ impl Peer {
         Ok(readers as f64 / began.elapsed().as_secs_f64())
     }
 
-    /// Loads the script of a follow; the command that calls it, for anybody and anybody.
+    /// Loads the script of a follow; returns the command that calls it, for any pair.
     pub(crate) fn follow_script(&self) -> Result<String> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), stream);

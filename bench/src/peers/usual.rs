@@ -1,4 +1,4 @@
-//! `redis-benchmark`, the client that comes with Redis. It has one command for a whole run.
+//! `redis-benchmark`, the client that comes with Redis. It sends one command for a whole run.
 
 use std::process::Command;
 
@@ -6,12 +6,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::Peer;
 
-/// As many as it opens by itself.
+/// Its default number of connections.
 const CONNECTIONS: &str = "50";
-/// A round of this many tells how many fill the time that is wanted.
+/// A round of this many tells how many fill the requested time.
 const TRIAL: f64 = 50e3;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usual {
     /// Answers a second.
@@ -20,7 +20,7 @@ pub(crate) struct Usual {
     pub(crate) processor: f64,
 }
 
-/// Asks the same again and again for about so many seconds.
+/// Repeats the same command for about this many seconds.
 pub(crate) fn ask_usually(peer: &Peer, words: &[String], pipeline: usize, seconds: f64) -> Result<Usual> {
     let trial = run(peer, words, pipeline, TRIAL)?;
     let count = (trial * seconds).max(TRIAL).round();

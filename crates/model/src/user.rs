@@ -22,7 +22,7 @@ pub struct User {
     pub version: Version,
 }
 
-/// How many edges stand in each list of a user; quiet ones are part of the totals and counted beside them.
+/// The number of edges in each list of a user; quiet ones are part of the totals and also counted separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub followers: u64,

@@ -35,7 +35,7 @@ pub(crate) async fn events_between<S: Store + ?Sized>(
     Ok(merged)
 }
 
-/// Where to resume in each partition. What one has lost says nothing about the others, so all are asked.
+/// Where to resume in each partition. What one has lost says nothing about the others, so all are queried.
 async fn resume<S: Store + ?Sized>(store: &S, after: &EventPositions) -> Result<EventPositions> {
     let mut resumed = Vec::new();
     let mut lineage = store.lineage();

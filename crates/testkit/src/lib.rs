@@ -4,7 +4,7 @@
 //!   runs, a checker for histories of concurrent writers, and the planted bugs that show that each of them can fail.
 //! - [`simulator`]: homes that settle, under every fault between them, driven by a seed.
 //! - [`crash_disk`]: a disk that loses, tears and reorders what was not synced.
-//! - [`cached`]: the cached layer over a store in which a test can come between.
+//! - [`cached`]: the cached layer over a store that a test can intercept.
 //! - [`portrait`]: everything a store says, as text.
 //! - `service`: references and random runs for rules, feeds and notifications.
 #![allow(

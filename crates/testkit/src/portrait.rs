@@ -13,7 +13,7 @@ pub async fn portrait(store: &dyn Store) -> Result<String> {
     Ok(text)
 }
 
-/// Of whoever has not everything left.
+/// Of actors whose quota is not full.
 async fn quotas(store: &dyn Store) -> Result<String> {
     let mut text = String::new();
     let users: Vec<Key> = store.sweep_all().await?.iter().map(|user| user.key).collect();
@@ -25,7 +25,7 @@ async fn quotas(store: &dyn Store) -> Result<String> {
     Ok(text)
 }
 
-/// What stores of the first format could say, in the words of that time.
+/// What stores of the first format could say, in the terms of that time.
 pub async fn first_portrait(store: &dyn Store) -> Result<String> {
     let text = graph(store).await? + &earlier_events(store).await?;
     Ok(text.replace("accepted: false, expires: None, ", "").replace("follow_suspended: false, ", ""))

@@ -1,4 +1,4 @@
-//! Records in plain ordered maps. Removed ones leave their version behind, so that outcomes may come in any order.
+//! Records in plain ordered maps. Removals leave tombstones, so that outcomes may come in any order.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,7 +38,7 @@ impl Documents {
         }
     }
 
-    /// Drops everything of an owner up to `version`, but for the posts: those go one by one.
+    /// Drops everything of an owner up to `version`, except the posts, which go one by one.
     pub(super) fn forget(&mut self, owner: Key, version: Version) {
         for space in Space::ALL.into_iter().filter(|space| *space != Space::Post) {
             let list = (owner, space);
@@ -62,7 +62,7 @@ impl Documents {
     }
 
     pub(crate) fn scan(&self, space: Space, owner: Key, after: Option<&[u8]>) -> impl Iterator<Item = Record> {
-        // No id is longer than its most bytes: what is above longer ones is above those of them.
+        // No id exceeds the maximum length: whatever is above a longer bound is above its prefix of that length.
         let after = after.map(|after| &after[..after.len().min(RecordId::MAX_BYTES)]);
         let after = after.and_then(|after| RecordId::new(after).ok());
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -73,7 +73,7 @@ impl Documents {
         entries.into_iter().flatten().filter_map(record)
     }
 
-    /// Every list with the count that is kept of it and the number of records it has.
+    /// Every list with its stored count and its actual number of records.
     pub(crate) fn lists(&self) -> impl Iterator<Item = ((Key, Space), u64, u64)> {
         self.lists.iter().map(|(&list, entries)| {
             let listed = entries.values().filter(|(_, value)| value.is_some()).count() as u64;

@@ -1,4 +1,4 @@
-//! A graph in plain ordered maps. `apply` converges whatever the order and repetition of outcomes.
+//! A graph in plain ordered maps. `apply` converges under any order and repetition of outcomes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -19,11 +19,11 @@ const IDEMPOTENCY_TTL_MILLIS: u64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     users: BTreeMap<Key, User>,
-    /// When each key was last erased: what is older counts for nothing, whenever it arrives.
+    /// When each key was last erased: older changes are ignored, whenever they arrive.
     erased: BTreeMap<Key, Version>,
     documents: Documents,
     history: BTreeMap<Key, BTreeMap<(Version, Key), Ended>>,
-    /// Removed edges stay, with the version of their removal: that is what makes `apply` commute.
+    /// Removed edges stay as tombstones: that is what makes `apply` commute.
     edges: BTreeMap<(Kind, Key, Key), EdgeValue>,
     lists: BTreeMap<(Key, Plane, Side), Rows>,
     idempotency: HashMap<[u8; 16], IdempotencyRecord>,
@@ -125,7 +125,7 @@ impl Graph {
         }
     }
 
-    /// Makes an edge this, whatever was known of it.
+    /// Sets an edge unconditionally.
     pub(crate) fn set_edge(&mut self, id: (Kind, Key, Key), value: EdgeValue) {
         if let Some(known) = self.edges.insert(id, value) {
             self.list(id, known, false);
@@ -133,12 +133,12 @@ impl Graph {
         self.list(id, value, true);
     }
 
-    /// What is known of an edge, removed or not.
+    /// What is known of an edge, tombstones included.
     pub fn known_edge(&self, id: (Kind, Key, Key)) -> Option<EdgeValue> {
         self.edges.get(&id).copied()
     }
 
-    /// All that is known of edges, removed or not.
+    /// All known edges, tombstones included.
     pub fn known_edges(&self) -> impl Iterator<Item = ((Kind, Key, Key), EdgeValue)> {
         self.edges.iter().map(|(&id, &value)| (id, value))
     }
@@ -216,7 +216,7 @@ impl Graph {
         self.users.range((from, Bound::Unbounded)).map(|(_, user)| user)
     }
 
-    /// Users by key, behind the one where a page ended.
+    /// Users by key, after the last one of the previous page.
     pub fn sweep(&self, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
         let after = after.map(SweepCursor::key).transpose()?;
         Ok(Swept::by_key(self.users_above(after).take(limit).cloned().collect(), limit))
@@ -226,7 +226,7 @@ impl Graph {
         &self.documents
     }
 
-    /// What a user's follows left behind since `oldest`, newest first.
+    /// A user's ended follows since `oldest`, newest first.
     pub fn history(&self, follower: Key, before: Option<Version>, oldest: Version) -> impl Iterator<Item = Ended> {
         let created = self.users.get(&follower).map(|user| user.created);
         let entries = created.and_then(|_| self.history.get(&follower)).map(|entries| entries.values().rev());
@@ -248,7 +248,7 @@ impl Graph {
         })
     }
 
-    /// Every row of every list: who, where, what it shows.
+    /// Every row of every list: user, list, entry.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (List, Place)> {
         self.lists.iter().flat_map(|(&(user, plane, side), rows)| {
             rows.places.iter().map(move |&place| (List::new(user, plane, side), place))

@@ -1,5 +1,5 @@
-//! Truth in memory, gone with the process: one graph behind a lock, the smallest store that keeps the contract; and
-//! [`partitioned`], many homes whose followers' lists settle.
+//! Stores in memory, gone with the process: one graph behind a lock, the smallest store that keeps the contract; and
+//! [`partitioned`], many homes whose follower lists settle.
 
 mod documents;
 mod graph;

@@ -1,4 +1,4 @@
-//! `decide` and `apply` alone: the smallest store that keeps the contract, and the one the others are compared with.
+//! `decide` and `apply` alone: the smallest store that keeps the contract, and the reference for the others.
 
 use std::{sync::Arc, time::Duration};
 

@@ -64,7 +64,7 @@ fn posts(graph: &Graph, report: &mut Report) {
     }
 }
 
-/// Every external id leads to the post that has it, and there is no other record of one. The erased have none.
+/// Every external id leads to the post that has it, and there are no other such records. Erased users have none.
 fn external_ids(graph: &Graph, report: &mut Report) {
     let documents = graph.documents();
     let (mut named, mut leading) = (BTreeMap::new(), BTreeMap::new());

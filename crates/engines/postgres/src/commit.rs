@@ -33,7 +33,7 @@ const OUTBOX: &str = "INSERT INTO outbox (version, change) \
 const IDEMPOTENCY: &str = "INSERT INTO idempotency (scope, request, version, reply) VALUES ($1, $2, $3, $4::text::jsonb) \
      ON CONFLICT (scope) DO UPDATE SET request = excluded.request, version = excluded.version, reply = excluded.reply";
 const WATERMARK: &str = "SELECT pg_current_xact_id()::text";
-/// The same, with what the write took of its actor's quota.
+/// The same, with the write's use of its actor's quota.
 const WATERMARK_WITH_QUOTA: &str =
     "WITH taken AS (UPDATE users SET quota = $2 WHERE key = $1) SELECT pg_current_xact_id()::text";
 
@@ -67,7 +67,7 @@ impl Store {
         Ok((outcome, deltas.len() as u64))
     }
 
-    /// A repeated attempt keeps its version unless somebody has written above it meanwhile.
+    /// A retry keeps its version unless somebody has written above it meanwhile.
     fn version_above(&self, floor: Version, earlier: &mut Version) -> Version {
         if *earlier <= floor {
             *earlier = self.versions.lock().next(self.clock.now(), floor);
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-/// Stores all of an outcome, in one round trip, and says what number its transaction has.
+/// Stores all of an outcome, in one round trip, and returns its transaction's number.
 async fn put(transaction: &Transaction<'_>, outcome: &Outcome, deltas: &[Delta]) -> Result<Sequence, Failure> {
     let stored = tokio::join!(
         watermark(transaction, outcome),
@@ -108,7 +108,7 @@ fn refuse_nul(operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// The transaction's own number: whoever sees it sees all of the outcome.
+/// The transaction's own number: a snapshot that sees it sees all of the outcome.
 async fn watermark(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<Sequence, Failure> {
     let row = match &outcome.quota {
         Some(change) => {
@@ -184,7 +184,7 @@ async fn put_user(transaction: &Transaction<'_>, user: &User) -> Result<(), Fail
     all_written(written, 1)
 }
 
-/// A row that did not take its new version would mean that the locks let somebody in.
+/// A row that did not take its new version would mean that the locks failed.
 fn all_written(written: u64, wanted: usize) -> Result<(), Failure> {
     if written == wanted as u64 {
         return Ok(());

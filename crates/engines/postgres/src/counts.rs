@@ -1,4 +1,4 @@
-//! Counts without a hot row: commits insert deltas, and now and then somebody folds them.
+//! Counts without a hot row: commits insert deltas, and now and then one folds them.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -30,7 +30,7 @@ pub(super) struct Delta {
     quiet: i64,
 }
 
-/// What changes add to and take from the lists of both ends.
+/// The changes to the lists of both ends.
 pub(super) fn deltas(changes: &[Change]) -> Vec<Delta> {
     let mut sums = BTreeMap::<(Key, Plane, Side), (i64, i64)>::new();
     for change in changes {
@@ -69,7 +69,7 @@ pub(super) async fn put(transaction: &Transaction<'_>, deltas: &[Delta]) -> Resu
 }
 
 impl Store {
-    /// Called after a commit: the one that fills the measure does the work. Failing costs only speed.
+    /// Called after a commit: the one that reaches the threshold does the work. A failure costs only speed.
     pub(super) async fn fold_sometimes(&self, deltas: u64) {
         let unfolded = self.unfolded.fetch_add(deltas, Ordering::Relaxed) + deltas;
         if unfolded < FOLD_AFTER || unfolded - deltas >= FOLD_AFTER {
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Moves deltas into the counts; whoever comes second leaves it be.
+    /// Moves deltas into the counts; a second caller skips it.
     async fn fold(&self) -> Result<(), Failure> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;

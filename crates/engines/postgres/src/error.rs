@@ -1,4 +1,4 @@
-//! Where the driver's errors stop: each becomes one of ours, with its source attached.
+//! The driver's errors stop here: each becomes one of ours, with its source attached.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use tokio_postgres::error::SqlState;
 
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Less than fronts wait for an answer of their own.
+/// Shorter than the fronts' own deadline.
 const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
-/// Why a step failed, and whether the whole of its transaction may simply be run again.
+/// Why a step failed, and whether its whole transaction may simply be retried.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: Error,
     pub(super) again: bool,
-    /// An earlier statement of the same transaction failed, and only that one knows why.
+    /// An earlier statement of the same transaction failed, and only that one has the cause.
     pub(super) echo: bool,
 }
 
 impl Failure {
-    /// Of statements sent together, the failure that made the others fail.
+    /// Of pipelined statements, the failure that made the others fail.
     pub(super) fn cause<const N: usize>(failures: [Option<Self>; N]) -> Self {
         let (echoes, causes): (Vec<_>, Vec<_>) = failures.into_iter().flatten().partition(|failure| failure.echo);
         let first = causes.into_iter().chain(echoes).next();
         first.unwrap_or_else(|| Error::internal("a transaction failed without a reason").into())
     }
 
-    /// A failed `COMMIT`: unless the database says that it rolled back, nobody knows what came of it.
+    /// A failed `COMMIT`: unless the database reports a rollback, the outcome is unknown.
     pub(super) fn of_commit(source: tokio_postgres::Error) -> Self {
         Self { again: lost_a_race(&source), echo: false, error: translate(source) }
     }
 }
 
 impl From<tokio_postgres::Error> for Failure {
-    /// Before its `COMMIT` was sent, a transaction that lost its connection has changed nothing.
+    /// A transaction that lost its connection before its `COMMIT` was sent has changed nothing.
     fn from(source: tokio_postgres::Error) -> Self {
         let again = lost_a_race(&source) || lost_its_connection(&source);
         let echo = source.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
@@ -75,7 +75,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Runs a transaction again when it lost a race or its connection, a bounded number of times.
+/// Retries a transaction that lost a race or its connection, a bounded number of times.
 pub(super) async fn retrying<T, F: Future<Output = Result<T, Failure>>>(attempt: impl Fn() -> F) -> Result<T, Failure> {
     let mut pause = FIRST_PAUSE;
     for _ in 1..ATTEMPTS {
@@ -89,12 +89,12 @@ pub(super) async fn retrying<T, F: Future<Output = Result<T, Failure>>>(attempt:
     attempt().await
 }
 
-/// Gives up on a database that takes a request and says nothing. A write that was given up on may or may not happen.
+/// Gives up on a database that accepts a request and never answers. Such a write may or may not happen.
 pub(super) async fn answering<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     timeout(ANSWER_WITHIN, work).await.unwrap_or_else(|_| Err(Error::unavailable("PostgreSQL does not answer").into()))
 }
 
-/// What is stored does not read as what this version writes.
+/// The stored data is not what this version writes.
 pub(super) fn unreadable(what: &str) -> Error {
     Error::internal(format!("a stored {what} cannot be read; run `entourage verify`"))
 }
@@ -114,7 +114,7 @@ pub(super) fn translate(source: tokio_postgres::Error) -> Error {
     Error::new(code, detail).caused_by(source)
 }
 
-/// Failures of the moment: connection, resources, shutdown, lost races, timeouts, a server that only reads.
+/// Transient failures: connection, resources, shutdown, lost races, timeouts, a read-only server.
 fn is_passing(state: &SqlState) -> bool {
     ["08", "40", "53", "57"].iter().any(|class| state.code().starts_with(class))
         || *state == SqlState::LOCK_NOT_AVAILABLE

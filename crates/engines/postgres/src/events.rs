@@ -1,8 +1,8 @@
-//! From outbox to events: the relay gives out the numbers, once nothing can come before them any more.
+//! From outbox to events: the relay assigns the numbers, once nothing can come before them any more.
 //!
-//! A row of the outbox carries its transaction's number. Below the oldest transaction still running nothing
-//! is added any more, so there the order (transaction, row) is final; it is also the order of versions for
-//! each edge, because a commit takes its number after its locks.
+//! A row of the outbox carries its transaction's number. Nothing is added below the oldest transaction still running,
+//! so there the order (transaction, row) is final; it is also version order for each edge, because a commit takes its
+//! number after its locks.
 
 use std::time::{Duration, Instant};
 
@@ -34,17 +34,17 @@ const STEP: &str = "WITH due AS (\
          FROM (SELECT count(*) AS moved, max(version) AS version FROM moved) sums) \
      INSERT INTO events (sequence, version, change) \
      SELECT (SELECT sequence FROM relay) + row_number() OVER (ORDER BY xid, id), version, change FROM moved";
-/// Below the oldest transaction that runs everything is decided, and numbered once it has left the outbox.
+/// Below the oldest running transaction everything is decided, and numbered once it has left the outbox.
 const PROGRESS: &str = "SELECT relay.sequence, pg_snapshot_xmin(pg_current_snapshot())::text, \
      (SELECT xid::text FROM outbox ORDER BY xid LIMIT 1), (SELECT xid::text FROM outbox ORDER BY xid DESC LIMIT 1) \
      FROM relay";
-/// What is dropped and what is left, as of one moment: between two statements a step could come.
+/// What is dropped and what is left, as of one moment: a step could come between two statements.
 const READ: &str = "SELECT relay.dropped, found.sequence, found.version, found.change::text FROM relay LEFT JOIN (\
          SELECT * FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2) found ON true ORDER BY found.sequence";
 
 impl Store {
-    /// Numbers everything committed before the call, unless a transaction that began earlier stays open for
-    /// too long: then what comes after it waits for the next call.
+    /// Numbers everything committed before the call, unless a transaction that began earlier stays open for too long:
+    /// then what comes after it waits for the next call.
     pub(super) async fn relay(&self) -> Result<(), Failure> {
         let began = Instant::now();
         let Some(newest) = self.newest_in_outbox().await? else { return Ok(()) };
@@ -82,12 +82,12 @@ impl Store {
         let statement = transaction.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
         transaction.execute(&statement, &[&self.locks.number(Name::Relay)]).await?;
         let moved = self.number_events(&transaction).await?;
-        // What is numbered is not due again, so this one may be repeated even when nobody knows what came of it.
+        // Numbered rows are not due again, so this is idempotent and may be retried with an unknown outcome.
         transaction.commit().await?;
         Ok(moved)
     }
 
-    /// One step of the relay, for who has its lock.
+    /// One step of the relay, by the holder of its lock.
     pub(super) async fn number_events(&self, transaction: &Transaction<'_>) -> Result<u64, Failure> {
         let statement = transaction.prepare_cached(STEP).await?;
         Ok(transaction.execute(&statement, &[&STEP_ROWS]).await?)

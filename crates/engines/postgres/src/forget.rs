@@ -1,4 +1,4 @@
-//! Leaving nothing of erased users: events up to now are dropped, and what is deleted is taken out of the tables' files.
+//! Leaves nothing of erased users: events up to now are dropped, and deleted rows are removed from the tables' files.
 
 use super::{
     Store,
@@ -8,9 +8,9 @@ use super::{
 };
 use entourage_model::{Result, Sequence, Version};
 
-/// These hold what users wrote of themselves: they are written anew, and locked for as long.
+/// These hold what users wrote about themselves: they are rewritten, and locked meanwhile.
 const WRITTEN_ANEW: [&str; 5] = ["users", "records", "history", "outbox", "events"];
-/// These hold numbers alone. What is deleted in them is freed, and overwritten by what comes next.
+/// These hold numbers alone. Deleted rows are freed, and overwritten later.
 const FREED: [&str; 4] = ["edges", "counts", "count_deltas", "idempotency"];
 
 impl Store {

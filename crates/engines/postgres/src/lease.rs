@@ -25,12 +25,12 @@ const HIGH_WATER: &str =
 pub(super) struct Lease {
     number: i16,
     holder: i64,
-    /// When the lease was last known to run from, by this process's own clock that never jumps.
+    /// The start of the lease, by this process's monotonic clock.
     from: Instant,
 }
 
 impl Store {
-    /// Takes a number and goes on above every version stored, whatever the wall clock says.
+    /// Takes a number and continues above every version stored, independent of the wall clock.
     pub(super) async fn take_lease(&self) -> Result<Lease, Failure> {
         let holder = rand::random::<i64>();
         let mut client = self.client().await?;

@@ -1,7 +1,7 @@
-//! PostgreSQL: one transaction for each write, and nothing in memory that could lie.
+//! PostgreSQL: one transaction for each write, and nothing in memory that could be stale.
 //!
-//! Any number of processes may work on one schema. The rules are not here: a commit loads what
-//! [`entourage_model::resolve`] asks for and stores what it returns.
+//! Any number of processes may use one schema. The rules are not here: a commit loads what [`entourage_model::resolve`]
+//! reads and stores what it returns.
 
 mod commit;
 mod counts;
@@ -53,11 +53,11 @@ use entourage_store::{
 
 const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
-/// Whoever asks whether all is well does not wait for long.
+/// Health checks do not wait for long.
 const HEALTH_WITHIN: Duration = Duration::from_secs(2);
-/// How long the system waits for a sign that what it sent arrived, before it gives a connection up.
+/// How long the system waits for an acknowledgement of what it sent, before it gives up a connection.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
-/// What every session is told: where the tables are, and limits on waiting.
+/// Settings of every session: where the tables are, and timeouts.
 const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock_timeout=10s \
      -c idle_in_transaction_session_timeout=60s";
 
@@ -77,13 +77,13 @@ pub struct Store {
     lease: tokio::sync::Mutex<Option<Lease>>,
     /// Count deltas this process has written since it last folded.
     unfolded: AtomicU64,
-    /// When this process last let go of what is past its time, by its clock.
+    /// When this process last deleted what is past retention, by its clock.
     tidied: AtomicU64,
     closed: AtomicBool,
 }
 
 impl Store {
-    /// Opens the store in `schema`, making and migrating it as needed.
+    /// Opens the store in `schema`, creating and migrating it as needed.
     pub async fn connect(url: &str, schema: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         schema::check_name(schema)?;
         let mut config = parse(url)?;
@@ -173,7 +173,7 @@ impl entourage_store::Store for Store {
         }
     }
 
-    /// Nothing is kept in memory, so nothing is known without asking.
+    /// Nothing is kept in memory, so nothing is known without a query.
     fn peek_all(&self, _kind: Kind, _pairs: &[(Key, Key)], answers: &mut [Answer]) {
         answers.fill(Answer::Unknown);
     }

@@ -1,8 +1,8 @@
-//! Advisory locks: what keeps other commits out between a decision's look and its change.
+//! Advisory locks: they keep other commits out between a decision's reads and its changes.
 //!
-//! A commit takes all its locks in one statement before it reads anything, in the order of their numbers, so
-//! two commits never wait for each other in a circle. Nobody locks the target of a follow exclusively: the
-//! followers of one celebrity do not queue.
+//! A commit takes all its locks in one statement before it reads anything, in the order of their numbers, so two
+//! commits never deadlock. Nobody locks the target of a follow exclusively: the followers of one celebrity do not
+//! queue.
 
 use deadpool_postgres::Transaction;
 use entourage_model::{Key, Operation, RecordId, Space, Write};
@@ -14,19 +14,19 @@ const TAKE: &str = "SELECT CASE WHEN exclusive THEN pg_advisory_xact_lock(number
      ELSE pg_advisory_xact_lock_shared(number)::text END \
      FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY AS wanted (number, exclusive, place) ORDER BY place";
 
-/// What can be locked. The number is a hash: two names that share one wait for each other needlessly, no more.
+/// What can be locked. The number is a hash: two names that collide wait for each other needlessly, no more.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name {
-    /// A user's record: held alone to change it, shared by everything decided on it.
+    /// A user's record: exclusive to change it, shared by everything decided on it.
     User(Key),
     /// All edges between two users, in both directions.
     Pair(Key, Key),
-    /// What a user follows may grow by one commit at a time: the cap depends on it.
+    /// What a user follows grows by one commit at a time: the cap depends on it.
     Load(Key),
     Scope([u8; 16]),
     /// All records of an owner: conditions and caps depend on them.
     Records(Key),
-    /// One record of the server's, which has no caps: the hash of its id.
+    /// One record of the server, which has no caps: the hash of its id.
     Record(Space, u64),
     Relay,
     Fold,
@@ -34,7 +34,7 @@ pub(super) enum Name {
     Recount,
 }
 
-/// Locks belong to the whole database; the store's epoch keeps those of two stores apart.
+/// Locks belong to the whole database; the store's epoch separates those of two stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Locks {
     epoch: u64,
@@ -70,7 +70,7 @@ impl Locks {
         xxh3_64_with_seed(&bytes, self.epoch) as i64
     }
 
-    /// The locks of a write in the order to take them, each with whether it is held alone.
+    /// The locks of a write in the order to take them, each with whether it is exclusive.
     fn of(self, write: &Write) -> Vec<(i64, bool)> {
         let mut locks = Vec::with_capacity(5);
         match write.operation.parties() {
@@ -108,7 +108,7 @@ impl Locks {
         {
             locks.push((self.number(records(&write.operation, owner)), true));
         }
-        // Alone: whoever takes over must not come between the look at an epoch and the commit.
+        // Exclusive: no takeover may come between reading an epoch and the commit.
         let lease = write.fence.iter().map(|fence| fence.lease.record_id());
         for id in lease.chain(write.progress.iter().map(|progress| &progress.id)).chain(&write.tally) {
             locks.push((self.number(record(Space::Job, id)), true));
@@ -116,7 +116,7 @@ impl Locks {
         if let Some(key) = &write.idempotency {
             locks.push((self.number(Name::Scope(key.scope)), true));
         }
-        // Of equal numbers the exclusive one comes first and is kept: a lock is never made stronger later.
+        // Of equal numbers the exclusive one comes first and is kept: a lock is never upgraded later.
         locks.sort_unstable_by_key(|&(number, exclusive)| (number, !exclusive));
         locks.dedup_by_key(|&mut (number, _)| number);
         locks
@@ -130,7 +130,7 @@ impl Locks {
     }
 }
 
-/// What a write to records keeps others out of.
+/// What a write to records locks.
 fn records(operation: &Operation, owner: Key) -> Name {
     match operation {
         Operation::PutRecord { space, id, cap: None, .. } if owner.is_server() => record(*space, id),

@@ -1,11 +1,11 @@
-//! What opening a store would find, without making or migrating anything.
+//! What opening a store would find, without creating or migrating anything.
 
 use entourage_model::{Error, Result};
 use tokio_postgres::{Client, NoTls};
 
 use super::{CONNECTION_WAIT, error::translate, parse, schema};
 
-/// Says what is there, or why a store could not be opened.
+/// Reports what is there, or why a store could not be opened.
 pub async fn look(url: &str, schema: &str) -> Result<String> {
     schema::check_name(schema)?;
     let mut config = parse(url)?;
@@ -14,7 +14,7 @@ pub async fn look(url: &str, schema: &str) -> Result<String> {
     let driver = tokio::spawn(connection);
     let found = look_with(&client, schema).await;
     drop(client);
-    // What it has to say was said by the answers.
+    // The answers have reported its errors.
     let _ = driver.await;
     found
 }

@@ -1,4 +1,4 @@
-//! How long a PostgreSQL store keeps what it may forget.
+//! How long a PostgreSQL store keeps what expires.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Options {
         ago(now, self.log_retention)
     }
 
-    /// What ended below this version is gone. How often an edge ended within a day is known however short history is.
+    /// What ended below this version is deleted. The ends of an edge within a day are kept even if history is shorter.
     pub(super) fn history_ends(&self, now: Millis) -> Version {
         retention::history_begins(now, self.history_retention.max(Duration::from_millis(retention::DAY_MILLIS)))
     }

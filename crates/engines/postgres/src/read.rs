@@ -27,8 +27,8 @@ const REPLIES: &str = "SELECT i.request, i.version, i.reply::text, pg_current_xa
      FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (scope, place) JOIN idempotency i ON i.scope = asked.scope";
 const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
 
-/// A page and the totals of its list. Without edges there is one row that has only the totals. Quiet edges and the others
-/// are two ranges of one index: an open list never walks past what it leaves out.
+/// A page and the totals of its list. Without edges there is one row that has only the totals. Quiet edges and the
+/// others are two ranges of one index: an open list never walks past what it leaves out.
 fn scan_statement(side: Side, open: bool, up: bool) -> String {
     let (own, other) = match side {
         Side::Following => ("follower", "target"),
@@ -150,7 +150,7 @@ impl Store {
         Ok(rows.iter().map(row::user).collect::<Result<_, _>>()?)
     }
 
-    /// With a transaction number of its own: whoever sees that one sees the earlier write.
+    /// With a transaction number of its own: a snapshot that sees it sees the earlier write.
     pub(super) async fn read_replies(
         &self,
         keys: &[IdempotencyKey],
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-/// A count below zero is a bug to be seen, not hidden.
+/// A count below zero is a bug to be shown, not hidden.
 fn count(row: &Row, column: usize) -> Result<u64, Failure> {
     Ok(u64::try_from(row.get::<_, i64>(column)).map_err(|_| unreadable("count"))?)
 }

@@ -1,4 +1,4 @@
-//! What is beside the graph: records, history, and the end of a user.
+//! What is beside the graph: records, history, and the erasure of a user.
 
 use deadpool_postgres::Transaction;
 use entourage_model::{Change, Ended, Error, Key, Outcome, Record, RecordChange, RecordId, Space, Version};
@@ -19,7 +19,7 @@ const PUT: &str = "INSERT INTO records (owner, space, id, version, value) \
 const REMOVE: &str = "DELETE FROM records USING unnest($1::bigint[], $2::smallint[], $3::bytea[]) \
          AS gone (owner, space, id) \
      WHERE records.owner = gone.owner AND records.space = gone.space AND records.id = gone.id";
-/// Nothing is kept for a follower who was erased.
+/// Nothing is kept for an erased follower.
 const HISTORY: &str = "INSERT INTO history (follower, ended, target, state, quiet, accepted, position, cause) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::boolean[], $6::boolean[], \
          $7::bigint[], $8::smallint[]) AS made (follower, ended, target, state, quiet, accepted, position, cause) \
@@ -76,8 +76,8 @@ pub(super) async fn put(transaction: &Transaction<'_>, outcome: &Outcome) -> Res
         if written != changes.len() as u64 {
             let wanted = changes.len();
             let error = Error::internal(format!("{written} of {wanted} records were written; nothing is"));
-            // Who wrote a post never changes. Two authors whose posts come to the same id do not wait for each other:
-            // one of the two is a post from a file, and whoever is later looks again.
+            // The author of a post never changes. Two authors whose posts get the same id do not wait for each other:
+            // one of the two is an imported post, and the later commit retries.
             let is_post = changes.iter().any(|record| record.space == Space::PostAuthor);
             return Err(Failure { again: is_post, ..error.into() });
         }
@@ -162,7 +162,7 @@ impl Store {
         let client = self.client().await?;
         let statement = client.prepare_cached(SCAN_EACH).await?;
         for found in client.query(&statement, &[&(space as i16), &asked, &after, &limit]).await? {
-            // Places count from one.
+            // Positions count from one.
             let place = usize::try_from(found.get::<_, i64>(3) - 1).ok();
             let list = place.and_then(|place| lists.get_mut(place)).ok_or_else(|| unreadable("place"))?;
             list.push(row::record(&found)?);

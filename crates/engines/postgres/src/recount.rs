@@ -1,7 +1,7 @@
-//! Sets counts right: a delta for each list, of what it has less what is counted.
+//! Corrects counts: a delta for each list, of its length less its count.
 //!
-//! Deltas are added up whoever writes them, so commits beside this one need no lock: the difference is that of the
-//! moment at which one statement looks. Two recounts at once would each add it, so there is only one.
+//! Deltas commute, so concurrent commits need no lock: the difference is that of the moment at which one statement
+//! reads. Two concurrent recounts would each add it, so there is only one.
 
 use async_trait::async_trait;
 use entourage_model::{EdgeChange, Error, Key, Result, Sequence};
@@ -39,7 +39,7 @@ impl Store {
         let user = user.map(|user| user.0);
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
-        // The next statement looks after the lock is held: each has a moment of its own.
+        // The next statement's snapshot is taken after the lock is held: each statement has its own.
         let statement = transaction.prepare_cached("SELECT pg_advisory_xact_lock($1)").await?;
         transaction.query(&statement, &[&self.locks.number(Name::Recount)]).await?;
         let statement = transaction.prepare_cached(CORRECT).await?;

@@ -1,4 +1,4 @@
-//! Numbers and rows of the tables as words of the model, and back.
+//! Columns and rows of the tables as types of the model, and back.
 
 use entourage_model::{
     Cause, Edge, EdgeValue, Ended, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Quota, Record,
@@ -44,7 +44,7 @@ pub(super) fn user(row: &Row) -> Result<User> {
     })
 }
 
-/// Whoever has none has everything left.
+/// A missing quota is a full one.
 pub(super) fn quota(bytes: Option<&[u8]>) -> Result<Quota> {
     bytes.map_or(Ok(Quota::default()), |bytes| Quota::from_bytes(bytes).ok_or_else(|| unreadable("quota")))
 }

@@ -1,4 +1,4 @@
-//! Brings a PostgreSQL schema to the version this code knows, once, whoever else tries at the same moment.
+//! Brings a PostgreSQL schema to the version this code knows, once, under concurrent attempts.
 
 use entourage_model::{Error, Result, Secret};
 use refinery::{Migration, Runner, error::Kind};
@@ -11,7 +11,7 @@ use entourage_store::Identity;
 const HISTORY: &str = "entourage_migrations";
 const NAME_MAX_BYTES: usize = 63;
 
-/// A schema name that may stand in a statement as it is: the server folds nothing of it and reserves nothing.
+/// A schema name that may stand in a statement verbatim: the server folds nothing of it and reserves nothing.
 pub(super) fn check_name(schema: &str) -> Result<()> {
     let first = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     let fine = schema.len() <= NAME_MAX_BYTES
@@ -27,12 +27,12 @@ pub(super) fn check_name(schema: &str) -> Result<()> {
     )))
 }
 
-/// Makes the schema when it is missing, migrates it, and reads who the store is.
+/// Creates the schema when it is missing, migrates it, and reads the store's identity.
 pub(super) async fn prepare(config: &tokio_postgres::Config, schema: &str) -> Result<Identity> {
     let (mut client, connection) = config.connect(NoTls).await.map_err(translate)?;
     let driver = tokio::spawn(connection);
     let identity = prepare_with(&mut client, schema).await;
-    // The lock of this session goes with it.
+    // The lock ends with this session.
     drop(client);
     if let Ok(Err(error)) = driver.await {
         tracing::debug!(%error, "the connection that prepared the schema ended badly");
@@ -43,7 +43,7 @@ pub(super) async fn prepare(config: &tokio_postgres::Config, schema: &str) -> Re
 async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
     let lock = xxh3_64(format!("entourage schema {schema}").as_bytes()) as i64;
     client.execute("SELECT pg_advisory_lock($1)", &[&lock]).await.map_err(translate)?;
-    // `CREATE SCHEMA` takes no parameters; the name was checked, and is quoted besides.
+    // `CREATE SCHEMA` takes no parameters; the name was checked, and is quoted as well.
     client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"")).await.map_err(translate)?;
     migrate(client, schema, &known()?).await?;
     let fresh: (i64, [u8; 32]) = (rand::random(), rand::random());
@@ -60,7 +60,7 @@ async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
     Ok(Identity { epoch: epoch as u64, secret: Secret::from_bytes(secret) })
 }
 
-/// Every version of the schema, oldest first. What was released is never edited.
+/// Every version of the schema, oldest first. A released one is never edited.
 fn known() -> Result<Vec<Migration>> {
     let files = [
         ("V1__graph", include_str!("migrations/V1__graph.sql")),
@@ -105,7 +105,7 @@ pub(super) async fn version(client: &Client, schema: &str) -> Result<Option<i32>
     Ok(row.get(0))
 }
 
-/// Refuses what a newer program has written.
+/// Refuses a schema of a newer version.
 pub(super) fn must_be_known(schema: &str, version: i32) -> Result<()> {
     let newest = newest()?;
     if version <= newest {

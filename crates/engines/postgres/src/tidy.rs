@@ -1,4 +1,4 @@
-//! Letting go of what is past its time: idempotency records, history and events, a small step now and then.
+//! Retention: deletes expired idempotency records, history and events, a small step now and then.
 
 use std::sync::atomic::Ordering;
 
@@ -10,12 +10,12 @@ use super::{Store, error::Failure, events::STEP_ROWS, lock::Name, row};
 const EVERY_MILLIS: u64 = 1_000;
 const RECORDS_AT_MOST: i64 = 1_000;
 
-/// The outer condition stands again on a row that somebody has just written anew.
+/// The outer condition is repeated for a row that was just rewritten.
 const FORGET: &str = "DELETE FROM idempotency WHERE version < $1 AND scope IN (\
          SELECT scope FROM idempotency WHERE version < $1 ORDER BY version LIMIT $2)";
 const FORGET_HISTORY: &str = "DELETE FROM history WHERE (follower, ended) IN (\
          SELECT follower, ended FROM history WHERE ended < $1 ORDER BY ended LIMIT $2)";
-/// Versions do not ascend with sequences: the first event that is young enough keeps all behind it.
+/// Versions do not ascend with sequences: the first event within retention keeps all behind it.
 const DROP: &str = "WITH head AS (\
          SELECT sequence, version FROM events WHERE sequence > (SELECT dropped FROM relay) ORDER BY sequence LIMIT $2), \
      gone AS (\
@@ -26,7 +26,7 @@ const DROP: &str = "WITH head AS (\
      FROM (SELECT max(sequence) AS sequence, max(version) AS version FROM gone) sums WHERE sums.sequence IS NOT NULL";
 
 impl Store {
-    /// Called after a commit and before events are read. Failing costs only space.
+    /// Called after a commit and before events are read. A failure costs only space.
     pub(super) async fn tidy_sometimes(&self) {
         let now = self.clock.now().since_2000();
         let last = self.tidied.load(Ordering::Relaxed);
@@ -46,13 +46,13 @@ impl Store {
         self.forget_records(&transaction).await?;
         transaction.commit().await?;
         let transaction = client.transaction().await?;
-        // Whoever numbers events now will come by again.
+        // While another caller runs the relay this is skipped: it comes by again.
         let statement = transaction.prepare_cached("SELECT pg_try_advisory_xact_lock($1)").await?;
         let alone: bool = transaction.query_one(&statement, &[&self.locks.number(Name::Relay)]).await?.get(0);
         if !alone {
             return Ok(());
         }
-        // Numbered here too: where nobody reads events, nothing else would ever let go of them.
+        // Numbered here too: where nobody reads events, nothing else would ever delete them.
         self.number_events(&transaction).await?;
         let expired = row::from_version(self.options.retention_ends(self.clock.now()));
         self.drop_events_below(&transaction, expired).await?;
@@ -69,7 +69,7 @@ impl Store {
         Ok(())
     }
 
-    /// One step of them, for who has the lock of the relay; whether any went.
+    /// One step of them, by the holder of the relay's lock; whether any went.
     pub(super) async fn drop_events_below(&self, transaction: &Transaction<'_>, expired: i64) -> Result<bool, Failure> {
         let statement = transaction.prepare_cached(DROP).await?;
         Ok(transaction.execute(&statement, &[&expired, &STEP_ROWS]).await? > 0)

@@ -1,4 +1,4 @@
-//! Compares counts with lists, events with each other, and what the events say with what is stored.
+//! Compares counts with lists, events with each other, and events with what is stored.
 
 use deadpool_postgres::Transaction;
 use entourage_model::Space;
@@ -7,10 +7,10 @@ use tokio_postgres::{IsolationLevel, Row};
 use super::{Store, error::Failure};
 use entourage_store::Report;
 
-/// Of each check: more of the same says nothing new.
+/// Of each check: more of the same adds nothing.
 const PROBLEMS_MAX: i64 = 100;
 
-/// Changes that have no number yet are events all the same: whoever reads on is shown them.
+/// Changes without a number are events all the same: readers will see them.
 const SIZES: &str = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM edges WHERE state <> 3), \
      (SELECT count(*) FROM (SELECT change FROM events UNION ALL SELECT change FROM outbox) told \
          WHERE NOT coalesce(change->'Record'->>'space' = ANY($1), false)), \
@@ -99,8 +99,8 @@ const CHECKS: [(&str, &str); 10] = [
          FROM (SELECT *, lag(version) OVER (PARTITION BY follower, target, kind ORDER BY sequence) AS before FROM told) \
              steps WHERE version <= before LIMIT $1",
     ),
-    // Not yet numbered changes count as told: only their order among others is open, not their own. Whatever was last
-    // changed above every dropped event must still be told.
+    // Changes not yet numbered count as listed: only their order among others is open, not their own. Whatever was last
+    // changed above every dropped event must still be listed.
     (
         "events",
         "WITH told AS (\
@@ -136,7 +136,7 @@ const CHECKS: [(&str, &str); 10] = [
 ];
 
 impl Store {
-    /// Everything is compared as of one moment, whatever is written meanwhile.
+    /// Everything is compared as of one snapshot, under concurrent writes.
     pub(super) async fn check_everything(&self) -> Result<Report, Failure> {
         let mut client = self.client().await?;
         let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);

@@ -1,4 +1,4 @@
-//! What one decision looks at, loaded under the commit's locks.
+//! What one decision reads, loaded under the commit's locks.
 
 use deadpool_postgres::Transaction;
 use entourage_model::{
@@ -24,7 +24,7 @@ const LISTED: &str = "SELECT id, version FROM records WHERE owner = $1 AND space
 const BETWEEN: &str = "SELECT id, version, value FROM records \
      WHERE owner = $1 AND space = $2 AND id BETWEEN $3 AND $4";
 const GET_SOME: &str = "SELECT id, version, value FROM records WHERE owner = $1 AND space = $2 AND id = ANY($3)";
-/// How many the follower follows, and when follows of the target ended lately.
+/// How many the follower follows, and when follows of the target ended recently.
 const LOAD: &str = "SELECT \
      (SELECT coalesce(sum(total), 0)::bigint FROM count_parts WHERE user_key = $1 AND side = $2 AND plane = ANY($3)), \
      ARRAY(SELECT ended FROM history WHERE follower = $1 AND target = $4 AND ended > $5 AND cause <> $6 \
@@ -34,7 +34,7 @@ const IDEMPOTENCY: &str = "SELECT request, version, reply::text FROM idempotency
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     users: Vec<User>,
-    /// Removed ones too: the next version must exceed theirs.
+    /// Tombstones too: the next version must exceed theirs.
     edges: Vec<Edge>,
     /// Edges of a key without a user.
     edges_of: Vec<Edge>,
@@ -171,7 +171,7 @@ impl View for Loaded {
     }
 }
 
-/// Those that the write names, and the quota of the one who acts.
+/// Those that the write names, and the actor's quota.
 async fn load_users(transaction: &Transaction<'_>, write: &Write) -> Result<(Vec<User>, Quota), Failure> {
     let (actor, other) = write.operation.parties();
     let keys = [actor.0, other.or_else(|| lock::subject(&write.operation)).unwrap_or(actor).0];
@@ -217,7 +217,7 @@ async fn load_idempotency(transaction: &Transaction<'_>, write: &Write) -> Resul
     Ok(row.map(|row| row::idempotency(&row, key.scope)).transpose()?)
 }
 
-/// What a write to records looks at.
+/// What a write to records reads.
 #[derive(Debug, Default)]
 struct Found {
     records: Vec<(Space, Record)>,
@@ -252,7 +252,7 @@ async fn load_own_records(transaction: &Transaction<'_>, operation: &Operation) 
             }
             Ok(found)
         }
-        // Later than the last one of the author, whichever server took that.
+        // Later than the author's last one, whichever server wrote that.
         Operation::Post { author, value } => {
             let mut found = load_posts(transaction, *author, 1).await?;
             found.records.extend(load_named(transaction, *author, value).await?);
@@ -325,7 +325,7 @@ async fn load_record(
     Ok(found.map(|found| row::record(&found)).transpose()?.map(|record| (space, record)))
 }
 
-/// The records of the ends of mutes that the write may change: with a mute goes the record of when it ends.
+/// The records of the ends of mutes that the write may change: the record is removed with the mute.
 async fn load_mute_ends(
     transaction: &Transaction<'_>,
     write: &Write,
@@ -402,7 +402,7 @@ async fn load_listed(
     rows.iter().map(listed).collect()
 }
 
-/// The edges of whoever was erased: what is to go, or what keeps the key from being given again.
+/// The edges of an erased user: what is to go, or what blocks the reuse of the key.
 async fn load_edges_of(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<Edge>, Failure> {
     let (key, limit) = match write.operation {
         Operation::EraseEdges { key, limit } => (key, limit.min(CHUNK_MAX) + 1),

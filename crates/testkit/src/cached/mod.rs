@@ -1,4 +1,4 @@
-//! A cached layer over a store in which the test can come between.
+//! A cached layer over a store that the test can intercept.
 
 pub mod slow;
 
@@ -29,12 +29,12 @@ pub fn memory() -> Arc<dyn Store> {
     Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))
 }
 
-/// Nothing comes unless it is asked for.
+/// Nothing is polled unless requested.
 pub fn by_hand() -> Options {
     Options { interval: Duration::from_secs(3_600), patience: Duration::from_secs(5), ..Options::default() }
 }
 
-/// Room for one small row or two, so that nearly every look is a miss.
+/// Room for one small row or two, so that nearly every check is a miss.
 pub fn tiny() -> Options {
     Options { budget_bytes: 1_200, ..Options::default() }
 }
@@ -48,7 +48,7 @@ pub async fn over_with_disk(store: Arc<dyn Store>, options: Options, disk: Arc<d
     cached::Store::open(store, options, surroundings).await
 }
 
-/// A layer whose time stands still.
+/// A layer whose clock stands still.
 pub async fn on_clock(store: Arc<dyn Store>, options: Options, clock: &Arc<ManualClock>) -> cached::Store {
     let surroundings =
         Surroundings { clock: Arc::clone(clock) as Arc<dyn Clock>, uptime: Arc::clone(clock) as _, disk: None };
@@ -79,7 +79,7 @@ pub struct Between {
     pub dropped: AtomicU64,
     /// Events are listed up to here only.
     pub listed_to: AtomicU64,
-    /// Whoever reads an edge's event is told of another edge.
+    /// Replaces the edge in the events of edges by another.
     pub events_lie: AtomicBool,
 }
 
@@ -233,7 +233,7 @@ pub async fn follows(store: &dyn Store, follower: i64, target: i64) -> bool {
     edge.is_some_and(|edge| edge.state == State::Active)
 }
 
-/// Counts what the layer in it knew of itself.
+/// Collects the figures of the layer in it.
 #[derive(Default)]
 pub struct Witness {
     pub checks: AtomicU64,
@@ -265,7 +265,7 @@ impl Hooks for Witness {
     }
 }
 
-/// Asks until memory knows: what others do in the same database may keep the gate shut for a while.
+/// Asks until memory knows: others in the same database may keep the gate closed for a while.
 pub async fn known(layer: &dyn Store, follower: i64, target: i64) -> Answer {
     let began = Instant::now();
     loop {
@@ -278,7 +278,7 @@ pub async fn known(layer: &dyn Store, follower: i64, target: i64) -> Answer {
     }
 }
 
-/// A row is read, then a write changes it, through the layer or on another server, then the row would be held.
+/// A row is read, then a write changes it, through the layer or on another server, then the fill completes.
 pub async fn a_write_between_read_and_fill(store: Arc<dyn Store>, through_layer: bool) {
     let store = Between::over(store);
     people(&*store, 1..=3).await;
@@ -298,7 +298,7 @@ pub async fn a_write_between_read_and_fill(store: Arc<dyn Store>, through_layer:
     } else {
         done(&*store, follow(1, 2)).await;
         let outcome = done(&*store, unfollow(1, 3)).await;
-        // The tail hears of it before the row comes.
+        // The event reader sees it before the row arrives.
         assert!(layer.has_seen(&outcome.watermark).await.unwrap());
     }
     store.hooks.release_scans();

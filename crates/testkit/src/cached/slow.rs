@@ -1,4 +1,4 @@
-//! A store that takes its time at every step, and what two layers over it must hold meanwhile.
+//! A store that pauses at every step, and what two layers over it must guarantee meanwhile.
 
 use std::{
     sync::{
@@ -20,7 +20,7 @@ use entourage_store::{
 
 use super::{block, done, follow, over, people, unfollow};
 
-/// Pauses before and after each step, of other lengths each time.
+/// Pauses before and after each step, of random length.
 #[derive(Default)]
 pub struct Slow {
     drawn: AtomicU64,
@@ -59,7 +59,7 @@ impl Hooks for Slow {
         users
     }
 
-    /// What is committed is acked late: its events may come first, and those of later writes.
+    /// A commit is acked late: its events may come first, and those of later writes.
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         self.pause().await;
         let outcome = inner.commit(write).await;
@@ -99,9 +99,9 @@ impl Hooks for Slow {
 const WRITERS: i64 = 6;
 const TARGETS: std::ops::RangeInclusive<i64> = 101..=108;
 
-/// Two servers on one slow store. Each writer changes edges that nobody else does, now through one, now through the other, and
-/// sees its own writes at once where it made them, and with the token on the other one too. In the end both know what
-/// the store knows, mostly from memory.
+/// Two servers on one slow store. Each writer changes edges of its own, alternating between the two, and sees its own
+/// writes at once on the server that took them, and with the token on the other. In the end both agree with the store,
+/// mostly from memory.
 pub async fn two_servers_on_a_slow_store(store: Arc<dyn Store>, rounds: u64) {
     people(&*store, 1..=WRITERS).await;
     people(&*store, TARGETS).await;
@@ -142,7 +142,7 @@ async fn write_and_look(servers: &[Arc<cached::Store>; 2], writer: i64, round: u
         3 => (block(writer, target), Kind::Block, true),
         _ => (Operation::Unblock { actor: Key(writer), target: Key(target) }, Kind::Block, false),
     };
-    // Unblocked first: whoever is blocked cannot be followed.
+    // Unblocked first: a blocked user cannot be followed.
     if kind == Kind::Follow {
         done(&**mine, Operation::Unblock { actor: Key(writer), target: Key(target) }).await;
     }
@@ -162,12 +162,12 @@ async fn write_and_look(servers: &[Arc<cached::Store>; 2], writer: i64, round: u
     look(mine, "where it was written").await;
     assert!(other.has_seen(&outcome.watermark).await.unwrap());
     look(other, "with the token").await;
-    // Somebody else's row is brought in while they write.
+    // Another row is filled while they write.
     let neighbour = (Key(1 + (writer + round as i64) % WRITERS), Key(target));
     other.get_edges(Kind::Follow, &[neighbour]).await.unwrap();
 }
 
-/// Whatever memory says is what the store says.
+/// Whatever memory answers is what the store answers.
 pub async fn agrees(server: &cached::Store, store: &dyn Store) {
     for kind in [Kind::Follow, Kind::Block] {
         for writer in (1..=WRITERS).map(Key) {

@@ -1,4 +1,4 @@
-//! Blocks take edges away and keep new ones out; mutes do neither.
+//! Blocks remove edges and refuse new ones; mutes do neither.
 
 use entourage_model::{Code, Expiry, Key, Kind, List, Millis, Operation, Plane, RecordId, Reply, Side, Space, State};
 
@@ -135,7 +135,7 @@ pub(super) async fn from_a_file_they_stand_where_their_time_says(world: World) {
     for operation in [request(a, b, at), request(b, a, at)] {
         world.refused(operation, Code::Blocked).await;
     }
-    // Nobody would answer a request to a public account; a follow that stands stays.
+    // Nobody would answer a request to a public account; an existing follow stays.
     world.refused(request(b, c, at), Code::InvalidRequest).await;
     world.done(follow(b, c)).await;
     assert!(!edge_of(world.done(request(b, c, at)).await.reply).2);
@@ -181,7 +181,7 @@ pub(super) async fn blocks_and_mutes_are_listed(world: World) {
     assert_eq!(world.counts(a).await, entourage_model::Counts::default(), "neither is a follow");
 }
 
-/// It comes, changes and goes with the mute.
+/// Created, changed and removed with the mute.
 pub(super) async fn the_record_of_a_mutes_end_goes_with_it(world: World) {
     let [a, b, c] = [world.user().await, world.user().await, world.user().await];
     let time = |seconds: u64| Millis::from_since_2000(seconds * 1000);
@@ -236,7 +236,7 @@ pub(super) async fn a_mute_may_end_by_itself(world: World) {
     let second = world.done(mute_until(a, b, time(5))).await;
     let Reply::Edge { value, created: false, changed: true } = second.reply else { panic!("{:?}", second.reply) };
     assert_eq!((value.position, value.version), (first.version, second.version), "the row stays where it is");
-    // It stands until it is removed: whoever reads it minds the time.
+    // It stays until it is removed: readers compare the time.
     assert_eq!(expires(&world).await.map(|expires| expires.time()), Some(time(5)));
     let listed = world.paged(List::new(a, Plane::Mute, Side::Following), 5).await;
     assert_eq!(listed[0].value, value);

@@ -1,4 +1,4 @@
-//! Who follows whom: the exact read, and what memory says at once.
+//! Checks: the exact read, and what memory answers without waiting.
 
 use std::sync::{
     Arc,
@@ -220,10 +220,10 @@ pub(super) async fn peeks_at_ids_know_the_very_id(world: World) {
     for (key, first) in [world.own_id(), world.own_id()] {
         let knows = |id: &UserId| world.store.peek_id(key, id.as_str().as_bytes());
         assert!(!knows(&first), "nobody was created yet");
-        // The key goes from one to another.
+        // The key passes from one user to another.
         for (id, other) in [(&first, world.own_id().1), (&world.own_id().1, first.clone())] {
             let put = |patch, overwrite| Operation::PutUser { key, id: id.clone(), patch, overwrite };
-            // Everything that may stand beside an id.
+            // Everything that may be stored beside an id.
             let patch = UserPatch { name: Some(Some("Ada".into())), private: Some(true), ..UserPatch::default() };
             for (patch, overwrite) in [(UserPatch::default(), Overwrite::Replace), (patch, Overwrite::Merge)] {
                 world.done(put(patch, overwrite)).await;
@@ -244,11 +244,12 @@ pub(super) async fn peeks_at_ids_know_the_very_id(world: World) {
     }
 }
 
-/// Never two follow the same one at a time, though each does again and again; another they always both do.
+/// The two never follow the same one user at the same time, though each does repeatedly; another they always both
+/// follow.
 pub(super) async fn common_follows_are_those_of_one_moment(world: World) {
     let [one, other, always, now_and_then] = world.users().await;
     world.all_done([one, other].map(|follower| follow(follower, always)).to_vec()).await;
-    // What is held before the writing begins is changed by it; what is read meanwhile may never be held.
+    // Rows held before the writing begins are changed by it; rows read meanwhile may never be held.
     assert!(world.follows(one, always).await && world.follows(other, always).await);
     let is_over = Arc::new(AtomicBool::new(false));
     world
@@ -256,7 +257,7 @@ pub(super) async fn common_follows_are_those_of_one_moment(world: World) {
             let is_over = Arc::clone(&is_over);
             async move {
                 if index > 0 {
-                    // Whoever reads first to the end, or finds something wrong, ends the writing too.
+                    // The first reader that finishes, or finds something wrong, also ends the writing.
                     let _over = Over(&is_over);
                     return look_at_common(&*store, one, other, always).await;
                 }
@@ -274,7 +275,7 @@ pub(super) async fn common_follows_are_those_of_one_moment(world: World) {
         .await;
 }
 
-/// Told however a reader ends.
+/// Signalled however a reader ends.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -301,7 +302,7 @@ async fn look_at_common(store: &dyn Store, one: Key, other: Key, always: Key) {
     assert!(known > 0 || !store.guarantees().peeks);
 }
 
-/// Readers fill what caches there are while a writer changes what they read; what memory says afterwards stays.
+/// Readers fill the caches while a writer changes what they read; afterwards memory must be right.
 pub(super) async fn a_row_that_is_read_while_it_changes_is_not_believed(world: World) {
     for _ in 0..40 {
         let [a, b, c] = world.users().await;

@@ -8,7 +8,7 @@ use entourage_store::StoreExt as _;
 pub(super) async fn counts_follow_every_change(world: World) {
     let (a, b, private) = (world.user().await, world.user().await, world.private_user().await);
     let none = Counts::default();
-    // What is done, and the counts of a, of b and of the private user afterwards.
+    // The operation, and the counts of a, of b and of the private user afterwards.
     let steps = [
         (
             follow_quietly(a, b),
@@ -46,7 +46,7 @@ pub(super) async fn counts_equal_lists_while_others_write(world: World) {
     let hub = users[0];
     let others = users[1..].to_vec();
     world.all_done(others.iter().map(|&other| follow(other, hub)).collect()).await;
-    // Each writer has at most one edge away at a time, so the count lies between none gone and all gone.
+    // Each writer has at most one edge removed at a time, so the count lies between none gone and all gone.
     let results = world
         .race(others.len() + 1, |index, store| {
             let follower = others.get(index).copied();

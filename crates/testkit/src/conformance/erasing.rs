@@ -1,4 +1,4 @@
-//! The end of a user: gone at once, edges in chunks, and nothing of it left for whoever has the id next.
+//! The erasure of a user: gone at once, edges in chunks, and nothing left for the next owner of the id.
 
 use entourage_model::{
     Cause, Code, EventBody, Key, List, Operation, Overwrite, Plane, RecordId, Reply, Side, Space, UserPatch,
@@ -7,7 +7,7 @@ use entourage_model::{
 use super::{operations::*, pages, world::World};
 use entourage_store::StoreExt as _;
 
-/// Somebody with an edge of every kind and direction to and from others, with records and a past.
+/// A user with an edge of every kind and direction to and from others, with records and history.
 async fn well_connected(world: &World) -> (Key, Operation, Vec<Key>) {
     let (key, id) = world.own_id();
     let patch = UserPatch { name: Some(Some("a name".into())), ..UserPatch::default() };
@@ -79,7 +79,7 @@ pub(super) async fn a_user_is_gone_at_once_and_edges_in_chunks(world: World) {
     let by_erasing =
         |event: &&entourage_model::Event| matches!(event.body, EventBody::Edge { cause: Cause::Erase, .. });
     assert_eq!(events.iter().filter(by_erasing).count(), 7);
-    // What the others' follows left is theirs.
+    // The history of the others' follows is theirs.
     let past = pages::read_history(&*world.store, others[0], 5).await.expect("a history");
     assert_eq!((past.len(), past[0].target, past[0].cause), (1, key, Cause::Erase));
     assert_eq!(pages::read_history(&*world.store, key, 5).await, Ok(Vec::new()));
@@ -104,7 +104,7 @@ pub(super) async fn whoever_comes_next_is_a_new_person(world: World) {
         assert_eq!(pages::read_records(&*world.store, space, key, 5).await, Ok(Vec::new()));
     }
     assert_eq!(pages::read_history(&*world.store, key, 5).await, Ok(Vec::new()));
-    // Somebody else's group holds the id of the one before, and says which of the two it means.
+    // Another user's group holds the id of the predecessor, and says which of the two it means.
     let kept = pages::read_records(&*world.store, Space::GroupMember, friend, 5).await.expect("members");
     assert!(entourage_model::is_member(&kept[0].value, &before) && !entourage_model::is_member(&kept[0].value, &after));
     world.refused(member(friend, b"g", key, true), Code::InvalidRequest).await;
@@ -175,7 +175,7 @@ pub(super) async fn erasing_against_follows_leaves_no_edge_behind(world: World) 
     }
 }
 
-/// A late repetition does not touch whoever has the id by then.
+/// A late repetition does not touch the new owner of the id.
 pub(super) async fn only_the_person_who_is_meant_is_erased(world: World) {
     let (key, id) = world.own_id();
     let (patch, overwrite) = (UserPatch::default(), Overwrite::Replace);
@@ -189,8 +189,8 @@ pub(super) async fn only_the_person_who_is_meant_is_erased(world: World) {
     assert_eq!(world.done(meant(second)).await.reply, Reply::Gone { changed: true });
 }
 
-/// Events that name somebody by their key outlive the user: the id of a named one is kept beside them, and goes when it
-/// is asked to, but not before everything else of that user has gone.
+/// Events that name a user by key outlive the user: the id of a named one is kept beside them, and removed on request,
+/// but not before everything else of that user is gone.
 pub(super) async fn the_erased_are_named_until_their_id_is_let_go_of(world: World) {
     for _ in 0..2 {
         let (_, mark) = world.user_at_mark().await;
@@ -229,7 +229,7 @@ pub(super) async fn the_erased_are_named_until_their_id_is_let_go_of(world: Worl
         );
         assert_eq!(world.done(let_go()).await.reply, Reply::Gone { changed: is_named });
         assert_eq!(known().await, None);
-        // Whoever is there again has an id, and is erased like anybody else.
+        // A recreated user has an id, and is erased like anybody else.
         world.done(put).await;
         world.done(follow(key, others[0])).await;
         assert_eq!(world.done(let_go()).await.reply, Reply::Gone { changed: false });

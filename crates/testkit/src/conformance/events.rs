@@ -111,7 +111,7 @@ pub(super) async fn events_are_gapless_under_concurrent_writes(world: World) {
                     let operation = if round % 2 == 0 { follow(a, b) } else { unfollow(a, b) };
                     let outcome = store.commit(operation.into()).await.expect("the write is taken");
                     changes += outcome.changes.len();
-                    // Readers in between: what is listed goes on without a gap at any moment.
+                    // Concurrent readers: the list has no gap at any moment.
                     for event in store.events_after(last, 40).await.expect("events can be read") {
                         assert_eq!(event.sequence, last.next(), "an event is listed before an earlier one");
                         last = event.sequence;
@@ -232,7 +232,7 @@ pub(super) async fn progress_tells_which_outcomes_are_listed(world: World) {
         }
     }
     let mut last = world.store.progress(0).await.expect("progress can be asked for");
-    // Somebody else's transaction may hold the end back for a moment.
+    // Another transaction may hold the end back for a moment.
     for _ in 0..200 {
         if seen.iter().all(|(outcome, _)| outcome.watermark.sequence() <= last.covered) {
             break;

@@ -1,4 +1,4 @@
-//! Writes of workers: whoever lost a lease changes nothing, and how far work has come stands with its effect.
+//! Writes of workers: a fenced one changes nothing, and progress is stored with its effect.
 
 use std::sync::{
     Arc,
@@ -42,21 +42,21 @@ pub(super) async fn an_older_epoch_changes_nothing(world: World) {
     for epoch in [0, 3] {
         world.refused(fenced(unfollow(a, b), &lease, epoch), Code::Fenced).await;
         world.refused(fenced(block(a, b), &lease, epoch), Code::Fenced).await;
-        // Also where it would have had nothing to do.
+        // Also where it would have been a no-op.
         world.refused(fenced(follow(a, b), &lease, epoch), Code::Fenced).await;
     }
     assert!(world.follows(a, b).await && world.events(mark, &[a, b]).await.is_empty());
-    // Other leases, and whoever works for none, go on.
+    // Other leases, and writes without one, go on.
     world.done(fenced(unfollow(a, b), &other, 1)).await;
     world.done(follow(a, b)).await;
     world.done(fenced(unfollow(a, b), &lease, 4)).await;
     // A refused write takes nothing over.
     world.refused(fenced(follow(a, a), &lease, 9), Code::SelfFollow).await;
     world.done(fenced(follow(a, b), &lease, 4)).await;
-    // One that has nothing to do does.
+    // A no-op does.
     world.done(fenced(follow(a, b), &lease, u64::MAX)).await;
     world.refused(fenced(unfollow(a, b), &lease, 4), Code::Fenced).await;
-    // Whoever lost the lease is not answered from what was done before.
+    // A fenced worker gets no replay either.
     let key = own_request();
     let keyed = |epoch| Write { idempotency: Some(key), ..fenced(unfollow(a, b), &other, epoch) };
     world.done(keyed(1)).await;
@@ -100,7 +100,7 @@ pub(super) async fn progress_stands_with_its_effect(world: World) {
     let first = world.done(with_progress(follow(a, b), &id, Some(b"1"), Condition::Absent)).await;
     let noted = world.progress(a, &id).await.expect("it is noted");
     assert_eq!((&*noted.value, noted.version), (&b"1"[..], first.version));
-    // Neither where the operation is refused, nor where the progress is another by now, nor for whoever lost the lease.
+    // Neither where the operation is refused, nor where the progress has changed, nor for a fenced worker.
     world.refused(with_progress(follow(a, a), &id, Some(b"2"), Condition::Any), Code::SelfFollow).await;
     for condition in [Condition::Absent, Condition::Version(entourage_model::Version::from_bits(7))] {
         world.refused(with_progress(unfollow(a, b), &id, Some(b"2"), condition), Code::RequestInProgress).await;
@@ -112,7 +112,7 @@ pub(super) async fn progress_stands_with_its_effect(world: World) {
     world.refused(with_progress(unfollow(a, b), &id, Some(&large), Condition::Any), Code::InvalidRequest).await;
     assert!(world.follows(a, b).await);
     assert_eq!(world.progress(a, &id).await.as_ref(), Some(&noted));
-    // Also where there was nothing to do; and not twice for a retry.
+    // Also for a no-op; and not twice for a retry.
     let key = own_request();
     let write = with_progress(follow(a, b), &id, Some(b"2"), Condition::Version(noted.version));
     let write = Write { idempotency: Some(key), ..write };

@@ -1,4 +1,4 @@
-//! A store around a store in which a test can come between: to pause, to count, to lie.
+//! A wrapper of a store that a test can intercept: to pause, to count, to lie.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use entourage_store::{
     Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept, Whose,
 };
 
-/// Where a test comes between; whatever it leaves out goes straight through.
+/// Interception points; methods left out are passed through.
 #[async_trait]
 pub trait Hooks: Send + Sync + 'static {
     fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {

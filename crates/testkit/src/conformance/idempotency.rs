@@ -76,7 +76,7 @@ pub(super) async fn equal_keys_at_once_have_one_effect(world: World) {
     let a = users[0];
     for round in 0..8 {
         let key = own_request();
-        // The same key and body; a store that looked at the key before its commit would follow many.
+        // The same key and body; a store that checked the key before its commit would follow many times.
         let outcomes = world
             .race(64, |index, store| {
                 let target = users[1 + (index + round) % 64];

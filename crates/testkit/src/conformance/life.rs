@@ -1,4 +1,4 @@
-//! Verifying, closing, and opening again.
+//! Verifying, closing, and reopening.
 
 use entourage_model::{Key, Kind, List, Sequence};
 
@@ -46,7 +46,7 @@ pub(super) async fn a_closed_store_refuses_writes(world: World) {
     world.assert_sound().await;
 }
 
-/// Everything a store says of these users.
+/// Everything a store says about these users.
 async fn portrait(world: &World, users: &[Key], mark: Sequence) -> String {
     let mut lines = vec![format!("{:?}", world.store.get_users(users).await.expect("users"))];
     for &user in users {
@@ -108,7 +108,7 @@ pub(super) async fn retries_are_recognised_after_reopening(world: World) {
 pub(super) async fn versions_and_sequences_go_on_after_reopening(world: World) {
     let [a, b] = world.users().await;
     let mut last = world.done(follow(a, b)).await;
-    // Versions ahead of the wall clock must not be forgotten either.
+    // Versions ahead of the wall clock must survive, too.
     let ahead = entourage_model::Version::new(last.version.millis().plus(5_000), 1, 1);
     last = world.done(above(unfollow(a, b), ahead)).await;
     let world = world.reopened().await;

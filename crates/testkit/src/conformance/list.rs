@@ -1,11 +1,11 @@
-//! The list of all cases, with the clauses each shows. `if` names the promise of a profile that a case needs.
+//! The list of all cases, with the clauses each tests. `if` names the guarantee that a case needs.
 
 use super::{
     Case, blocks, checks, counts, erasing, events, fences, follows, idempotency, life, lists, past, posts, quotas,
     races, records, requests, sweeps, users, versions,
 };
 
-/// Hands the list to another macro. A case that is missing here is dead code, which the lints refuse.
+/// Passes the list to another macro. A case that is missing here is dead code, which the lints refuse.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_cases {

@@ -1,4 +1,4 @@
-//! Lists: their order, their pages, and pages while others write.
+//! Lists: their order, their pages, and pages under concurrent writes.
 
 use std::{
     collections::HashSet,
@@ -190,7 +190,7 @@ pub(super) async fn totals_are_what_paging_counts(world: World) {
 pub(super) async fn an_open_list_leaves_quiet_follows_out(world: World) {
     let users = world.many_users(12).await;
     let hub = users[0];
-    // Quiet ones behind, between and before the others.
+    // Quiet ones after, between and before the others.
     for (number, &other) in users.iter().enumerate().skip(1) {
         let follow = if number % 3 == 0 { follow(other, hub) } else { follow_quietly(other, hub) };
         world.done(follow).await;
@@ -206,7 +206,7 @@ pub(super) async fn an_open_list_leaves_quiet_follows_out(world: World) {
     assert_eq!((page.edges.len(), page.more, page.total, page.quiet), (0, false, 3, 0));
     let own = List::following(users[1]);
     assert_eq!((world.shown(own).await, world.shown(own.open()).await), (vec![hub], vec![]));
-    // A flag that changes takes the edge from one to the other, where it stood.
+    // Changing the flag moves the edge from one list to the other, at the same place.
     world.done(follow(users[1], hub)).await;
     world.done(follow_quietly(users[9], hub)).await;
     assert_eq!(world.shown(list.open()).await, [users[6], users[3], users[1]]);
@@ -264,7 +264,7 @@ pub(super) async fn whoever_reads_on_and_on_gives_way(world: World) {
     assert!(turns(events).await > 1, "events");
 }
 
-/// How often others could have had their turn, and once.
+/// How often the read yielded, plus once.
 async fn turns(work: impl Future<Output = ()>) -> usize {
     let (mut work, mut turns) = (pin!(work), 0);
     poll_fn(|context| {

@@ -9,15 +9,15 @@
 //! ```
 //!
 //! The macro makes one `#[test]` for each case of [`CASES`], so none can be forgotten, and one that compares the
-//! skipped cases with `skips`. Only the store's [`entourage_store::Guarantees`] skip a case. `fresh` may make a new store each
-//! time or open a shared place again: cases make their own users and look at nobody else's. (Cases of durable stores
-//! close what `fresh` opened, so only a store that is not durable can be shared itself.) All run on one runtime that
-//! outlives them, so a shared pool of connections does too. Each case names the clauses of [`entourage_store::Store`] it shows
-//! and ends with a clean `verify`.
+//! skipped cases with `skips`. Only the store's [`entourage_store::Guarantees`] skip a case. `fresh` may make a new
+//! store each time or reopen a shared place: cases create their own users and read nobody else's. (Cases of durable
+//! stores close what `fresh` opened, so only a store that is not durable can be shared itself.) All run on one runtime
+//! that outlives them, so a shared connection pool does too. Each case names the clauses of [`entourage_store::Store`]
+//! it tests and ends with a clean `verify`.
 //!
 //! Beside the cases: [`random`] compares a long random run with [`reference`], a graph written from the rules alone;
-//! [`history`] judges what concurrent writers heard, also when a crash came between. Both come from a seed, which they
-//! print when they fail. A backend stamps the first like this, and reopens now and then if its fixture can:
+//! [`history`] judges the replies to concurrent writers, also after a crash. Both come from a seed, which they print
+//! when they fail. A backend stamps the first like this, and reopens now and then if its fixture can:
 //!
 //! ```text
 //! #[test]
@@ -71,7 +71,7 @@ type Run = fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Case {
     /// `topic::behaviour`.
     pub name: &'static str,
-    /// The clauses of the store's contract that it shows.
+    /// The clauses of the store's contract that it tests.
     pub clauses: &'static [&'static str],
     /// Whether a store with these guarantees promises it.
     applies: fn(&Guarantees) -> bool,
@@ -83,7 +83,7 @@ impl Case {
         CASES.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case is named {name}"))
     }
 
-    /// Panics if the store does not behave; says so if the case is none of its promises.
+    /// Panics if the store misbehaves; says so if the case is not among its promises.
     pub async fn run(&self, fixture: impl Into<Fixture>) {
         let world = World::new(fixture.into());
         let guarantees = world.store.guarantees();
@@ -100,8 +100,8 @@ pub fn skipped(guarantees: &Guarantees) -> Vec<&'static str> {
     CASES.iter().filter(|case| !(case.applies)(guarantees)).map(|case| case.name).collect()
 }
 
-/// Stamps every case on a store: `fresh` is an async function without arguments that returns an `Arc<dyn Store>` or
-/// a [`Fixture`], `skips` the names of the cases that its guarantees leave out.
+/// Stamps every case on a store: `fresh` is an async function without arguments that returns an `Arc<dyn Store>` or a
+/// [`Fixture`], `skips` the names of the cases that its guarantees leave out.
 #[macro_export]
 macro_rules! conformance {
     (fresh = $fresh:path, skips = [$($skip:literal),* $(,)?]) => {

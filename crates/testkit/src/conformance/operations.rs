@@ -1,4 +1,4 @@
-//! Operations in one word each.
+//! Short constructors of operations.
 
 use entourage_model::{
     Condition, ExternalId, FollowLimits, IdempotencyKey, Key, Millis, Operation, Post, RecordId, Space, UserPatch,

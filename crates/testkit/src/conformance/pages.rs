@@ -1,10 +1,10 @@
-//! Reads whole lists and whole logs page by page, and says what is wrong with the pages.
+//! Reads whole lists and whole logs page by page, and reports what is wrong with the pages.
 
 use entourage_model::{Edge, Ended, Event, Key, List, Record, Sequence, Side, Space};
 
 use entourage_store::{Store, StoreExt as _};
 
-/// Every edge of a list that stands still meanwhile.
+/// Every edge of a list that does not change meanwhile.
 pub(super) async fn read_list(store: &dyn Store, list: List, size: usize) -> Result<Vec<Edge>, String> {
     let mut edges: Vec<Edge> = Vec::new();
     loop {
@@ -90,7 +90,7 @@ pub(super) async fn read_events(store: &dyn Store, mark: Sequence) -> Result<Vec
     }
 }
 
-/// Every record of an owner whose records stand still meanwhile, each asked for by itself, too, and all of them counted.
+/// Every record of an owner whose records do not change meanwhile, each also read by itself, and all of them counted.
 pub(super) async fn read_records(
     store: &dyn Store,
     space: Space,
@@ -124,7 +124,7 @@ pub(super) async fn read_records(
     }
 }
 
-/// All that is left of a follower's edges.
+/// The history of a follower.
 pub(super) async fn read_history(store: &dyn Store, follower: Key, size: usize) -> Result<Vec<Ended>, String> {
     let mut past: Vec<Ended> = Vec::new();
     loop {

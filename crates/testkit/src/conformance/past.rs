@@ -1,4 +1,4 @@
-//! What is left of follows that ended.
+//! The history of ended follows.
 
 use entourage_model::{Cause, Kind, Millis, Operation, Reply, State};
 

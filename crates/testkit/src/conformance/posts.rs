@@ -18,7 +18,7 @@ async fn listed(world: &World, author: Key) -> Vec<Record> {
     pages::read_records(&*world.store, Space::Post, author, 3).await.unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-/// Whom the id of a post leads to.
+/// The author that the id of a post leads to.
 async fn found_by_id(world: &World, post: Version) -> Option<Key> {
     let id = RecordId::of_post_author(post);
     let (owner, record) = world.store.get_server_record(Space::PostAuthor, &id).await.expect("records can be read")?;
@@ -59,7 +59,7 @@ pub(super) async fn written_under_an_id_of_their_own(world: World) {
         assert_eq!((id.version(), after.as_deref()), (Some(outcome.version), Some(&b"one"[..])));
     }
     assert_eq!(events.len(), 2);
-    // The record of the author is the server's own business.
+    // The record of the author is internal to the server.
     let all = pages::read_events(&*world.store, mark).await.expect("events can be read");
     let index = all.iter().filter(|event| match &event.body {
         EventBody::Record { space: Space::PostAuthor, id, after, .. } => {
@@ -78,7 +78,7 @@ pub(super) async fn refusals(world: World) {
     world.refused(post(Key::SERVER, b"x"), Code::ActorNotFound).await;
     world.refused(post(author, &vec![1; 65_537]), Code::InvalidRequest).await;
     let made = world.done(post(author, b"x")).await.version;
-    // Nothing but a post of its own makes a post, or the record of its author.
+    // Only the post operation makes a post, or the record of its author.
     let free = Version::from_bits(made.bits() - 1);
     world.refused(replace(author, free, b"y", Condition::Any), Code::InvalidRequest).await;
     world.refused(replace(author, free, b"y", Condition::Absent), Code::InvalidRequest).await;
@@ -184,7 +184,7 @@ pub(super) async fn an_erased_author_leaves_them_to_chunks(world: World) {
     assert_eq!(listed(&world, author).await.len(), 7, "posts stay for the moment");
     world.refused(post(author, b"late"), Code::ActorNotFound).await;
     world.refused(take_away(author, posts[0]), Code::ActorNotFound).await;
-    // The edges first, then posts, half as many: with each goes the record of its author.
+    // The edges first, then posts, half as many: each has the record of its author.
     let chunks = [(2, 2, true), (5, 1, true), (0, 0, true), (1, 1, true), (4, 2, true), (5, 3, true), (9, 1, false)];
     for (limit, removed, left) in chunks.into_iter().chain([(9, 0, false)]) {
         if left || removed > 0 {
@@ -268,7 +268,7 @@ pub(super) async fn an_external_id_names_one_post_of_its_author(world: World) {
     assert_eq!(found_by_name(&world, other, "a").await, Some(others));
     assert_eq!(listed(&world, author).await.len(), 2);
 
-    // It is part of the post: nothing but the post changes it, and the post keeps it.
+    // It is part of the post: only the post changes it, and the post keeps it.
     let name = |name: &str, body: &str| match named_post(author, name, body) {
         Operation::Post { value, .. } => value,
         _ => unreachable!("a post is a post"),
@@ -290,7 +290,7 @@ pub(super) async fn an_external_id_names_one_post_of_its_author(world: World) {
     assert!(new.reply.changed() && new.version > first.version);
     assert_eq!(found_by_name(&world, author, "a").await, Some(new.version));
 
-    // It is gone with its author at once, though the posts go later; who comes next has none.
+    // It is gone with its author at once, though the posts go later; the next owner of the id has none.
     world.done(erase(author)).await;
     assert_eq!(found_by_name(&world, author, "a").await, None);
     world.assert_sound().await;
@@ -323,7 +323,7 @@ pub(super) async fn equal_external_ids_at_once_are_one_post(world: World) {
     }
 }
 
-/// A moment in which nobody else has posts.
+/// A millisecond in which nobody else has posts.
 fn own_time(author: Key) -> Millis {
     Millis::from_since_2000(300_000_000_000 + author.0.unsigned_abs() % 300_000_000_000)
 }
@@ -362,12 +362,12 @@ pub(super) async fn from_a_file_they_have_their_time(world: World) {
         Record { id, version, value: value.into() }
     });
     assert_eq!(listed(&world, author).await, expected, "newest first");
-    // The same again is what is there.
+    // The same again is the existing one.
     for (value, id) in [(&b"one"[..], ids[0]), (b"two", ids[1])] {
         let again = world.done(import_post(author, at, value)).await;
         assert_eq!(again.reply, Reply::Record { version: id, created: false, changed: false, owner: Some(author) });
     }
-    // Under the id that it had; whose that is, decides.
+    // Under its old id; the author decides.
     let exact = |author, id: Version, value: &[u8]| Operation::ImportPost {
         author,
         at: id.millis(),
@@ -389,7 +389,7 @@ pub(super) async fn from_a_file_they_have_their_time(world: World) {
     assert_eq!(again.reply, Reply::Record { version: named, created: false, changed: false, owner: Some(author) });
     assert_eq!(world.done(named_post(author, "a", "{ }")).await.reply, again.reply);
     assert_eq!(found_by_name(&world, author, "a").await, Some(named));
-    // What is written now is above all of them, and they go as others do.
+    // What is written now is above all of them, and they are removed as others are.
     let now = world.done(post(author, b"now")).await.version;
     assert_eq!(listed(&world, author).await[0].id, RecordId::of_version(now));
     world.done(replace(author, ids[0], b"three", Condition::Any)).await;

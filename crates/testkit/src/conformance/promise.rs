@@ -10,7 +10,7 @@ pub(super) const fn peeks(guarantees: &Guarantees) -> bool {
     guarantees.peeks
 }
 
-/// One log has the order of all writes, and both sides of an edge change with it.
+/// One log orders all writes, and both sides of an edge change with it.
 pub(super) fn one_order(guarantees: &Guarantees) -> bool {
     guarantees.partitions == 1 && guarantees.derived == Derived::InCommit
 }

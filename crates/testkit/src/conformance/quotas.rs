@@ -1,4 +1,4 @@
-//! How often somebody may follow: decided in the commit, by times that the write says.
+//! How often a user may follow: decided in the commit, by the times that the write carries.
 
 use entourage_model::{
     Code, Error, FollowLimits, Key, Millis, Operation, Outcome, Overwrite, Quota, Reply, Result, UserId, UserPatch,
@@ -15,12 +15,12 @@ const HOUR: u64 = 60 * 60 * 1_000;
 const DAY: u64 = 24 * HOUR;
 const WRITERS: usize = 64;
 
-/// A moment that no clock of a store has to do with.
+/// A moment unrelated to the clock of any store.
 fn at(millis: u64) -> Millis {
     Millis::from_since_2000(900_000_000_000 + millis)
 }
 
-/// One a minute, and so many at once.
+/// One a minute, with this burst.
 fn one_a_minute(now: Millis, burst: u32) -> FollowLimits {
     FollowLimits { per_hour: 60, burst, ..FollowLimits::none(now) }
 }
@@ -42,7 +42,7 @@ impl World {
         self.store.get_quotas(&[actor]).await.expect("quotas can be read").remove(0)
     }
 
-    /// What is left of one follow a minute, three at once.
+    /// What is left of one follow a minute with a burst of three.
     async fn left(&self, actor: Key, now: Millis) -> u32 {
         self.quota(actor).await.left(&one_a_minute(now, 3)).expect("there is a limit").remaining
     }
@@ -70,7 +70,7 @@ pub(super) async fn a_burst_and_then_one_at_a_time(world: World) {
     world.refused(write(4, 60_000), Code::RateLimited).await;
     let left = world.quota(a).await.left(&one_a_minute(at(60_000), 3)).expect("there is a limit");
     assert_eq!((left.remaining, left.reset.as_millis(), left.window.as_millis()), (0, 180_000, 180_000));
-    // Everything is there again, and no more than that.
+    // Everything is available again, and no more than that.
     for index in 4..7 {
         world.done(write(index, 10 * HOUR)).await;
     }
@@ -101,7 +101,7 @@ pub(super) async fn what_makes_no_new_follow_takes_nothing(world: World) {
     world.done(unfollow(a, c)).await;
     world.done(follow(a, c)).await;
     assert_eq!(world.left(a, at(0)).await, 2);
-    // A request is a new follow. What is over the limit takes nothing either, and has to wait for no longer.
+    // A request is a new follow. One over the limit takes nothing either, and does not lengthen the wait.
     world.done(limited(follow(a, private), limits)).await;
     world.done(limited(follow(a, other), limits)).await;
     world.done(unfollow(a, b)).await;
@@ -135,7 +135,7 @@ pub(super) async fn races_of_one_actor_get_exactly_the_limit(world: World) {
         assert_eq!((outcomes.iter().filter(|result| result.is_ok()).count(), refused), (10, WRITERS - 10));
         assert_eq!(world.totals(a).await, (0, 10));
     }
-    // Many flip one edge at once: it ends no more often than it may.
+    // Many flip one edge concurrently: it ends no more often than it may.
     let a = world.user().await;
     world
         .race(8, |index, store| async move {
@@ -158,7 +158,7 @@ pub(super) async fn batches_get_exactly_the_limit_in_order(world: World) {
     let limits = one_a_minute(at(0), 4);
     let new = |target: Key| limited(follow(a, target), limits);
     world.done(new(targets[0])).await;
-    // Those that are there come first, and one that is refused for another reason.
+    // Existing follows come first, and one that is refused for another reason.
     let mut writes = vec![new(targets[0]), new(a)];
     writes.extend(targets[1..].iter().map(|&target| new(target)));
     writes.push(limited(follow(b, a), limits));
@@ -189,7 +189,7 @@ pub(super) async fn past_so_many_follows_a_proof_is_needed(world: World) {
     world.done(write(4, HOUR + 1, false)).await;
     world.refused(write(5, HOUR + 1, false), Code::ChallengeRequired).await;
     world.done(write(4, HOUR + 1, false)).await;
-    // Whoever has to wait anyway is asked for the proof first.
+    // The challenge is checked before the rate limit.
     let both = FollowLimits { per_hour: 1, burst: 1, ..limits(HOUR + 1, false) };
     world.done(limited(follow(a, targets[5]), FollowLimits { proved: true, ..both })).await;
     world.refused(limited(follow(a, targets[6]), both), Code::ChallengeRequired).await;
@@ -199,7 +199,7 @@ pub(super) async fn past_so_many_follows_a_proof_is_needed(world: World) {
 pub(super) async fn an_edge_that_ended_too_often_cools_down(world: World) {
     let [a, b] = world.users().await;
     let private = world.private_user().await;
-    // However it ends.
+    // In whichever way it ends.
     world.done(follow(a, b)).await;
     let first = world.done(unfollow(a, b)).await.version;
     world.done(follow(a, b)).await;
@@ -217,7 +217,7 @@ pub(super) async fn an_edge_that_ended_too_often_cools_down(world: World) {
     world.done(write(first.millis().plus(DAY), 3)).await;
     world.done(unfollow(a, b)).await;
     world.done(write(last, 5)).await;
-    // A request that is cancelled or rejected ends, too. What was accepted has not.
+    // A request that is cancelled or rejected ends, too. An accepted one has not ended.
     world.done(follow(a, private)).await;
     world.done(reject(private, a)).await;
     world.done(follow(a, private)).await;

@@ -1,4 +1,4 @@
-//! Many writers at once. Each race starts at a barrier, on several threads.
+//! Concurrent writers. Each race starts at a barrier, on several threads.
 
 use entourage_model::{Code, Kind, List, Operation, Outcome, Overwrite, Reply, Result, UserPatch, Write};
 
@@ -15,7 +15,7 @@ const WRITERS: usize = 64;
 const ROUNDS: usize = 10;
 
 impl World {
-    /// The same write from everyone at once.
+    /// The same write by everyone concurrently.
     async fn race_equal(&self, operation: Operation) -> Vec<Reply> {
         let outcomes = self
             .race(WRITERS, |_, store| {
@@ -71,7 +71,7 @@ pub(super) async fn cap_is_exact_at_9_999(world: World) {
     cap_is_exact(world, 10_000).await;
 }
 
-/// One short of the cap, everyone tries: one gets in.
+/// One short of the cap, everyone tries: one succeeds.
 async fn cap_is_exact(world: World, cap: usize) {
     let targets = world.many_users(cap - 1 + WRITERS).await;
     let (a, limit) = (world.user().await, cap as u64);

@@ -79,7 +79,7 @@ pub(super) async fn conditions_hold_inside_the_commit(world: World) {
     world.refused(gone, Code::RequestInProgress).await;
     let gone = put_record_if(Space::Job, owner, b"job", None, Condition::Version(second.version));
     assert!(world.done(gone).await.reply.changed());
-    // Of many who saw one version, one may go on from it.
+    // Of many who read one version, one may continue from it.
     let start = world.done(put(b"start", Condition::Any)).await.version;
     let results = world
         .race(12, |index, store| {
@@ -126,7 +126,7 @@ pub(super) async fn the_server_has_records_of_its_own(world: World) {
     }
 }
 
-/// Where each lies follows from whom it is about, and nothing of a space that is spread lies anywhere else.
+/// Where each lies follows from the user it is about, and nothing of a spread space lies anywhere else.
 pub(super) async fn what_is_about_somebody_lies_in_their_bucket(world: World) {
     let users = world.many_users(40).await;
     let buckets = world.store.guarantees().buckets;
@@ -236,7 +236,7 @@ pub(super) async fn groups_have_members_among_the_connected(world: World) {
         );
     }
     world.done(unfollow(owner, followed)).await;
-    // Who is in stays in; that the two are strangers now is for readers to see.
+    // A member stays in; that the two are strangers now is for readers to see.
     assert!(!world.done(member(owner, b"g", followed, true)).await.reply.changed());
     let listed = pages::read_records(&*world.store, Space::GroupMember, owner, 10).await.expect("members");
     let mut members: Vec<Key> = listed.iter().filter_map(|record| Some(record.id.member()?.1)).collect();
@@ -296,14 +296,14 @@ pub(super) async fn records_survive_reopening(world: World) {
         drawn += &format!("{:?}", pages::read_history(&*world.store, owner, 30).await);
         seen.push(drawn);
         world = world.reopened().await;
-        // Elsewhere in the list, and back again: what is folded into old blocks leaves the rest as it was.
+        // Elsewhere in the list, and back again: folding into old blocks leaves the rest as it was.
         world.done(put_record(Space::Notification, owner, &[round, 1], b"new")).await;
         world.done(remove_record(Space::Notification, owner, &[round, 1])).await;
     }
     assert!(seen.iter().all(|drawn| *drawn == seen[0]), "{seen:#?}");
 }
 
-/// A retry hears of the first one's record, and eight at once never make more than the cap allows.
+/// A retry gets the first one's record, and eight concurrent ones never exceed the cap.
 pub(super) async fn added_under_an_id_of_their_own(world: World) {
     let owner = world.user().await;
     let add = |cap| Operation::AddRecord { space: Space::Group, owner, value: Box::from(*b"g"), cap };

@@ -1,5 +1,5 @@
-//! A graph written from the rules alone: hash maps, sorting on demand, no decision code of the product. It says what
-//! every write must come to and what every read must show. Versions it takes from the store, after a look at them.
+//! A graph written from the rules alone: hash maps, sorting on demand, no decision code of the product. It predicts the
+//! outcome of every write and the result of every read. Versions are taken from the store, after a check.
 
 mod fences;
 mod imported;
@@ -28,18 +28,18 @@ pub struct Reference {
     touched: HashMap<Link, Version>,
     receipts: HashMap<[u8; 16], (u64, Reply)>,
     records: HashMap<(Space, Key), BTreeMap<RecordId, Record>>,
-    /// Whose every post is or was.
+    /// The author of every post, past ones included.
     posts: BTreeMap<Version, Key>,
-    /// What each follower's edges left behind, oldest first.
+    /// The history of each follower, oldest first.
     past: HashMap<Key, Vec<Ended>>,
-    /// What new follows of each actor came to.
+    /// The quota state of each actor.
     used: HashMap<Key, limits::Used>,
     log: Vec<Entry>,
     derived: Derived,
     buckets: Option<Buckets>,
 }
 
-/// An event that must come, without its sequence.
+/// An expected event, without its sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub name: &'static str,
@@ -126,12 +126,12 @@ struct Expected {
 }
 
 impl Reference {
-    /// Of a store that promises this.
+    /// For a store with these guarantees.
     pub fn of(guarantees: &Guarantees) -> Self {
         Self { derived: guarantees.derived, buckets: Some(guarantees.buckets), ..Self::default() }
     }
 
-    /// Takes the next write with what the store made of it, or says what it should have made of it.
+    /// Applies the next write with the store's outcome, or says what that should have been.
     pub fn step(&mut self, write: &Write, result: &Result<Outcome, Error>) -> Result<(), String> {
         if self.is_fenced(write) {
             return refused(Code::Fenced, result);

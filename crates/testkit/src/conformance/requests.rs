@@ -1,4 +1,4 @@
-//! Asking to follow, and what becomes of it.
+//! Follow requests and their outcomes.
 
 use entourage_model::{Code, EdgeValue, Key, Kind, List, Millis, Operation, Plane, Reply, Side, State};
 

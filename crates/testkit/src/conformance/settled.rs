@@ -1,6 +1,6 @@
-//! A store whose derived side settles, seen by somebody who carries a token: each write is greater than those that were
-//! answered before, and a derived list is read once everything that was answered is covered. Its partitions are read as
-//! one log, each event in the order of its partition.
+//! A settling store, as seen by a client that carries a token: each write is greater than those answered before, and a
+//! derived list is read once everything answered is covered. Its partitions are read as one log, each event in the
+//! order of its partition.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use entourage_store::{
     Whose,
 };
 
-/// How often a store is asked whether it has settled: some seconds.
+/// How often a store is polled until it has settled: some seconds.
 const TRIES: usize = 5_000;
 
 /// The store itself, if it has nothing to settle.
@@ -96,8 +96,8 @@ impl Settled {
     }
 }
 
-/// The version of each change. It is that of the commit; only where the derived side settles has a change in another home
-/// one of that home.
+/// The version of each change. It is that of the commit; only where the derived side settles a change in another home
+/// has a version of that home.
 pub(crate) fn versions(outcome: &Outcome, derived: Derived) -> impl Iterator<Item = Version> + '_ {
     outcome.changes.iter().map(move |change| match (derived, change) {
         (Derived::Settling, Change::Edge(edge)) => edge.after.version,

@@ -1,4 +1,4 @@
-//! Sweeps: range by range, page by page, and on where they stopped.
+//! Sweeps: range by range, page by page, resumable.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use super::{
 };
 use entourage_store::{Store, StoreExt as _, Sweep, SweepCursor};
 
-/// How often each user was shown by a sweep of every range, whose cursors go through bytes.
+/// How often a sweep of every range showed each user; its cursors are serialized.
 async fn shown(store: &dyn Store, limit: usize) -> BTreeMap<Key, u32> {
     let mut shown = BTreeMap::new();
     for range in 0..store.guarantees().ranges {
@@ -61,7 +61,7 @@ pub(super) async fn nobody_is_missed_while_others_come_and_go(world: World) {
         .map(|_| {
             let (world, stop) = (world.clone(), Arc::clone(&stop));
             tokio::spawn(async move {
-                // Not without end: those who come behind the sweep are swept as well.
+                // Bounded: users created behind the sweep are swept as well.
                 for _ in (0..50).take_while(|_| !stop.load(Ordering::Relaxed)) {
                     for key in world.many_users(4).await {
                         world.done(erase(key)).await;

@@ -1,4 +1,4 @@
-//! Putting, patching and finding users.
+//! Putting, patching and reading users.
 
 use entourage_model::{Code, Key, Kind, Millis, Operation, Overwrite, Reply, User, UserId, UserPatch};
 

@@ -1,4 +1,4 @@
-//! What a case stands on: a store, users nobody else has, and short ways to ask and to insist.
+//! The world of a case: a store, users of its own, and short forms to read and to assert.
 
 use std::{
     future::Future,
@@ -22,7 +22,7 @@ use entourage_store::{Answer, CommitOrder, Guarantees, Store, StoreExt as _};
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(super) type Reopen = Arc<dyn Fn(Arc<dyn Store>) -> Boxed<Arc<dyn Store>> + Send + Sync>;
 
-/// A store to test, and how to open it again after it was closed.
+/// A store to test, and how to reopen it after it was closed.
 #[derive(Clone)]
 pub struct Fixture {
     pub(super) store: Arc<dyn Store>,
@@ -40,8 +40,7 @@ impl Fixture {
         self.store.guarantees()
     }
 
-    /// `reopen` gets the closed store and opens another on the same place. Durable backends need it; only they
-    /// are asked for it.
+    /// `reopen` gets the closed store and opens another on the same place. Only durable backends need it.
     #[must_use]
     pub fn reopened_by<F, O>(mut self, reopen: F) -> Self
     where
@@ -52,13 +51,13 @@ impl Fixture {
         self
     }
 
-    /// How to open the store again; the fixture lets go of the store itself.
+    /// How to reopen the store; the fixture releases the store itself.
     pub(super) fn into_reopen(self) -> Option<Reopen> {
         self.reopen
     }
 }
 
-/// Numbers no other case and no other run on the same store has.
+/// Numbers that no other case and no other run on the same store uses.
 fn next_number() -> u64 {
     static BASE: OnceLock<u64> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -66,7 +65,7 @@ fn next_number() -> u64 {
     base + NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// An id of its own: numbers and names in turn, so that both signs of keys stand in every list.
+/// An id of its own: numbers and names in turn, so that both signs of keys are in every list.
 pub(super) fn own_id(hasher: &KeyHasher) -> (Key, UserId) {
     let number = next_number();
     let id = if number.is_multiple_of(2) {
@@ -103,7 +102,7 @@ impl World {
         own_id(&self.hasher)
     }
 
-    /// Who owns what the server keeps of somebody.
+    /// The owner of what the server keeps about a user.
     pub(super) fn server(&self, about: Key) -> Key {
         self.store.guarantees().buckets.of(about)
     }
@@ -189,12 +188,12 @@ impl World {
         value
     }
 
-    /// C8 wherever an edge is looked at in quiet.
+    /// C8, for every edge that a case reads.
     async fn check_peek(&self, kind: Kind, follower: Key, target: Key, value: Option<EdgeValue>) {
         let active = value.is_some_and(|value| value.state == entourage_model::State::Active);
         match self.store.peek(kind, follower, target) {
             Answer::Unknown if self.store.guarantees().peeks => {
-                // Of an edge that an erased user left behind nothing is said.
+                // An edge that an erased user left behind has no answer.
                 let users = self.store.get_users(&[follower, target]).await.expect("users can be read");
                 let is_left = active && users.iter().any(Option::is_none);
                 assert!(is_left, "peek knows nothing of {follower} → {target}");
@@ -204,10 +203,10 @@ impl World {
         }
     }
 
-    /// C8 of many at once. More pairs than any store takes in one go, each with a neighbour that answers otherwise.
+    /// C8 for many pairs. More than any store takes in one batch, each with a neighbour that answers otherwise.
     pub(super) async fn check_peek_all(&self, kind: Kind, pairs: &[(Key, Key)]) {
         let edges = self.store.get_edges(kind, pairs).await.expect("edges can be read");
-        // Whatever stood in the slice before is written over.
+        // The previous contents of the slice are overwritten.
         let mut answers = vec![Answer::Yes; pairs.len()];
         self.store.peek_all(kind, pairs, &mut answers);
         for ((&(follower, target), edge), answer) in pairs.iter().zip(edges).zip(&answers) {
@@ -287,7 +286,7 @@ impl World {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Closes the store, unless it is, and goes on with another one opened on the same place.
+    /// Closes the store, unless it is closed, and continues with another one opened on the same place.
     pub(super) async fn reopened(self) -> Self {
         if !self.closed.load(Ordering::SeqCst) {
             self.close().await;
@@ -300,7 +299,7 @@ impl World {
         world
     }
 
-    /// `count` tasks that all start at once, on as many threads as there are; their results in their order.
+    /// `count` tasks that all start at once, on as many threads as there are; their results in order.
     pub(super) async fn race<T, F>(&self, count: usize, task: impl Fn(usize, Arc<dyn Store>) -> F) -> Vec<T>
     where
         T: Send + 'static,

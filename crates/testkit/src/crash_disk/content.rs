@@ -1,4 +1,4 @@
-//! One file of the test disk: what processes see, what the platter surely holds, and what lies in between.
+//! One file of the test disk: what processes see, what is surely durable, and what lies in between.
 
 use std::{ops::Range, sync::Arc};
 
@@ -39,7 +39,7 @@ enum Fate {
     Dirty,
     /// A sync that failed has marked it clean: no later sync will write it.
     Forgotten,
-    /// The power went while it was being written; only the first half had reached the page cache.
+    /// The power failed while it was being written; only the first half had reached the page cache.
     UnderWay,
 }
 

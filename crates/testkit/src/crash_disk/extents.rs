@@ -1,4 +1,4 @@
-//! Which bytes of a file take space: those that were written, be they zeros, and not the holes a size leaves.
+//! Which bytes of a file take space: those that were written, zeros included, and not the holes a size leaves.
 
 use std::{collections::BTreeMap, ops::Range};
 

@@ -1,10 +1,10 @@
-//! The names of the test disk: which are seen, which are durable, and the changes in between.
+//! The names of the test disk: which are visible, which are durable, and the changes in between.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::image::{Chance, Image};
 
-/// A file whatever its name.
+/// A file, whatever its name.
 pub(super) type FileNumber = u64;
 pub(super) type Names = BTreeMap<Arc<str>, FileNumber>;
 
@@ -53,7 +53,7 @@ impl Folder {
             if change.forgotten {
                 left.push(change);
             } else {
-                // A durable change of a name or a file overtakes what was forgotten of them.
+                // A durable change of a name or a file supersedes what was forgotten of them.
                 left.retain(|old| !old.kind.is_overtaken_by(&change.kind));
                 change.kind.apply(&mut self.durable);
             }
@@ -73,7 +73,7 @@ impl Folder {
             Image::Everything => self.live.clone(),
             Image::Random(_) => {
                 let mut names = self.durable.clone();
-                // A journaling file system keeps a prefix; no rule says that all do.
+                // A journaling file system keeps a prefix; not every file system does.
                 let in_order = chance.coin();
                 let prefix = chance.below(self.pending.len() as u64 + 1) as usize;
                 for (index, change) in self.pending.iter().enumerate() {

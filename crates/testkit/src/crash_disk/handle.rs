@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::{content::Content, folder::FileNumber, state::State};
 use entourage_store::disk::DiskFile;
 
-/// Goes on to work after its file is renamed or removed.
+/// Keeps working after its file is renamed or removed.
 pub(super) struct CrashFile {
     pub(super) state: Arc<Mutex<State>>,
     pub(super) number: FileNumber,

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use entourage_store::disk::Disk;
-//! use crate::crash_disk::{CrashDisk, Image};
+//! use entourage_testkit::crash_disk::{CrashDisk, Image};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let write = |disk: &CrashDisk| -> std::io::Result<()> {
@@ -30,8 +30,8 @@
 //! # }
 //! ```
 //!
-//! It promises what [`Disk`] promises and nothing more: a synced file may have no name, a durable write takes no
-//! earlier write with it, and after a failed sync the next one may say `Ok` of bytes that it never wrote.
+//! It promises what [`Disk`] promises and nothing more: a synced file may have no name, a durable write does not sync
+//! earlier ones, and after a failed sync the next one may say `Ok` of bytes that it never wrote.
 
 mod content;
 mod extents;
@@ -67,7 +67,7 @@ use entourage_store::disk::{Disk, DiskFile};
 pub enum FailedSync {
     /// Readers see the old bytes again.
     DropsWrites,
-    /// Readers go on to see the new bytes, and later syncs succeed although the disk does not have them.
+    /// Readers still see the new bytes, and later syncs succeed although the disk does not have them.
     ForgetsWrites,
 }
 
@@ -91,8 +91,8 @@ impl CrashDisk {
         Self { state: Arc::new(Mutex::new(state)), locked: Arc::default() }
     }
 
-    /// Cuts the power during the changing call of this number: that call may have happened, in part or not at all,
-    /// and it and every call after it, reads too, fail with "crashed".
+    /// Cuts the power during the changing call of this number: that call may have happened, in part or not at all, and
+    /// it and every later call, reads included, fail with "crashed".
     pub fn crash_after(&self, index: u64) {
         self.state.lock().crash_at = Some(index);
     }
@@ -104,18 +104,18 @@ impl CrashDisk {
     }
 
     /// An independent disk in the same state, un-synced changes, ordered failures and calls included; unlocked.
-    /// Handles opened before stay with this one.
+    /// Existing handles stay with this one.
     pub fn deep_clone(&self) -> Self {
         Self::from_state(self.state.lock().clone())
     }
 
-    /// Lets one sync of a file or of the folder fail with an input/output error: the next one for 0, the one after it
-    /// for 1. A failed sync of the folder leaves the names as they are seen and forgets to write them.
+    /// Makes one sync of a file or of the folder fail with an input/output error: the next one for 0, the one after it
+    /// for 1. A failed sync of the folder leaves the visible names as they are and never writes them.
     pub fn fail_sync(&self, nth: u64, kind: FailedSync) {
         self.state.lock().failing_syncs.push(FailingSync { passes: nth, kind });
     }
 
-    /// Lets the next `count` writes to files whose name `concerns` accepts fail with `kind`, half done.
+    /// Makes the next `count` writes to files whose name `concerns` accepts fail with `kind`, half done.
     pub fn fail_write_with(
         &self,
         kind: io::ErrorKind,
@@ -125,9 +125,9 @@ impl CrashDisk {
         self.state.lock().failing_writes.push(FailingWrites { kind, concerns: Arc::new(concerns), left: count });
     }
 
-    /// How many bytes the disk takes; `None` has no limit. A write that needs more stores what fits and fails with
+    /// The capacity in bytes; `None` has no limit. A write that needs more stores what fits and fails with
     /// `StorageFull`. As on a real disk a size alone takes no space, so only written bytes, zeros included, are sure of
-    /// their place.
+    /// theirs.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
     }
@@ -159,7 +159,7 @@ impl CrashDisk {
         state.files.get(number).map(|file| file.content.durable.to_vec()).ok_or_else(|| not_found(name))
     }
 
-    /// Turns one bit of a file around, as decay would: bit 0 is the lowest of the first byte.
+    /// Flips one bit of a file, as decay would: bit 0 is the lowest of the first byte.
     pub fn flip_bit(&self, name: &str, bit: u64) -> io::Result<()> {
         let offset = bit / 8;
         self.damage(name, |file| {
@@ -176,7 +176,7 @@ impl CrashDisk {
         })
     }
 
-    /// Cuts a file off at `size`, durably and without a call being counted.
+    /// Truncates a file to `size`, durably and without counting a call.
     pub fn truncate(&self, name: &str, size: u64) -> io::Result<()> {
         self.damage(name, |file| {
             file.content.damage(|pages| pages.set_size(pages.size().min(size)));

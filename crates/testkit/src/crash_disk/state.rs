@@ -46,7 +46,7 @@ pub(super) struct FailingWrites {
     pub(super) left: u64,
 }
 
-/// Whether a call runs to its end or the power goes meanwhile.
+/// Whether a call completes or the power fails meanwhile.
 pub(super) enum Power {
     On,
     Cut,

@@ -1,4 +1,4 @@
-//! What must be so at every moment, and what must be so once everything has settled.
+//! What must hold at every moment, and what must hold once everything has settled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,29 +6,29 @@ use entourage_model::{Edge, EdgeValue, Key, Kind, Outcome, Reply, State, Version
 
 use entourage_memory::partitioned::{engine::Engine, home::End};
 
-/// What was so a moment ago, and what was promised.
+/// The previous state, and the promises made.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// Who followed a private account unasked: whoever was there before it went private.
+    /// Who followed a private account without a request: those who followed before it went private.
     let_in: BTreeMap<(Key, Version), BTreeSet<Key>>,
-    /// Whose follows come back with a home that went back, until everything has settled.
+    /// Whose follows return with a home that went back, until everything has settled.
     come_back: BTreeSet<Key>,
-    /// Files bring followers whom nobody asked for.
+    /// Imports bring followers without a request.
     pub(super) has_imports: bool,
     /// Blocks that were acked.
     blocks: BTreeMap<(Key, Key), Promise>,
 }
 
-/// A block as it was acked. It is kept for as long as the block stands, between the same two people.
+/// An acked block. It is kept for as long as the block stands, between the same two people.
 struct Promise {
     version: Version,
     between: [Option<Version>; 2],
-    /// How far both homes were.
+    /// The progress of both homes.
     seen: [End; 2],
 }
 
 impl Memory {
-    /// A home went back, and whoever it let in or kept out since.
+    /// A home went back, and with it the followers it accepted or refused since.
     pub(super) fn forked(&mut self, engine: &Engine, home: usize, people: i64) {
         self.let_in.retain(|(key, _), _| engine.home_of(*key) != home);
         self.come_back.extend((0..people).map(Key).filter(|key| engine.home_of(*key) == home));
@@ -80,7 +80,7 @@ impl Memory {
         for &(actor, target) in self.blocks.keys() {
             for (follower, target) in [(actor, target), (target, actor)] {
                 let link = (Kind::Follow, follower, target);
-                // One that means another person reads as absent, and is taken back.
+                // One that means another person reads as absent, and is reverted.
                 let means = engine.home(follower).lock().origin(link);
                 let is_meant = engine.user(target).map(|user| user.created) == means;
                 if let Some(edge) = truth(engine, link).filter(|_| is_meant) {

@@ -1,4 +1,4 @@
-//! The logs of all homes as they were written, also what is past retention by now: what stood when.
+//! The logs of all homes as they were written, including what is past retention: the state at every moment.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use entourage_model::{Event, EventBody, Key, Sequence, State, User, Version};
 use super::explain::Ever;
 use entourage_memory::partitioned::{engine::Engine, inbound::Link};
 
-/// An event, and when the person was created whom its edge meant.
+/// An event, and when the person its edge meant was created.
 #[derive(Clone, Debug)]
 pub(super) struct Noted {
     pub(super) event: Event,
@@ -15,7 +15,7 @@ pub(super) struct Noted {
     pub(super) step: u64,
 }
 
-/// How an edge is by its last event.
+/// The state of an edge by its last event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) version: Version,
@@ -43,13 +43,13 @@ impl Chronicle {
         &self.logs[home]
     }
 
-    /// The version of an event, which is of no other event of that home.
+    /// The version of an event, unique in that home.
     pub(super) fn version_at(&self, home: usize, sequence: Sequence) -> Option<Version> {
         let index = usize::try_from(sequence.0).ok()?.checked_sub(1)?;
         self.logs[home].get(index).map(|noted| noted.event.version)
     }
 
-    /// Notes what is new. What was noted is still there, and each edge goes on from where it was.
+    /// Records new events. Earlier ones must still be there, and each edge must continue from its last state.
     pub(super) fn follow(&mut self, engine: &Engine, step: u64) -> Result<(), String> {
         for (index, log) in self.logs.iter_mut().enumerate() {
             let home = engine.homes[index].lock();
@@ -92,7 +92,7 @@ impl Chronicle {
         events.find(|event| event.version == version && link_of(event) == Some(link))
     }
 
-    /// All that an edge was in its home, from the moment after `low` until now.
+    /// All states of an edge in its home, from the moment after `low` until now.
     pub(super) fn edge_since(&self, home: usize, link: Link, low: Sequence) -> Vec<Standing> {
         let events = self.logs[home].iter().filter(|noted| link_of(&noted.event) == Some(link));
         since(low, Standing::default(), events, |Noted { event, means, .. }| match event.body {
@@ -101,7 +101,7 @@ impl Chronicle {
         })
     }
 
-    /// All that a user was.
+    /// All states of a user.
     pub(super) fn user_since(&self, home: usize, key: Key, low: Sequence) -> Vec<Option<User>> {
         let is_of = |noted: &&Noted| matches!(noted.event.body, EventBody::User { key: of, .. } if of == key);
         since(low, None, self.logs[home].iter().filter(is_of), |noted| match &noted.event.body {

@@ -1,4 +1,4 @@
-//! Clients: what they ask, and what they hear.
+//! Clients: their requests, and the replies.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub(super) const PEOPLE: i64 = 9;
 const FEW: i64 = 3;
 const AT_ONCE: usize = 6;
 
-/// Changes what was heard, if it fits, to see that it is noticed.
+/// Alters a reply, if it fits, to see that the lie is found.
 pub(super) type Lie = fn(&mut Answer<Outcome>) -> bool;
 
 pub(super) struct Clients {
     rng: StdRng,
     requests: Vec<Request>,
-    /// Requests of which nothing was heard: they are made again.
+    /// Requests without a reply: they are repeated.
     unheard: Vec<Write>,
     running: usize,
     pub(super) lie: Option<Lie>,
@@ -49,7 +49,7 @@ impl Clients {
         }
     }
 
-    /// A home went back: what it is asked since may lie below where it was.
+    /// A home went back: later requests may see an earlier state.
     pub(super) fn forked(&mut self, home: usize, last: Sequence) {
         for request in &mut self.requests {
             request.asked.lasts[home] = request.asked.lasts[home].min(last);

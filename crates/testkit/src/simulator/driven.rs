@@ -1,4 +1,4 @@
-//! A store for one client, who sees nothing of all that goes wrong.
+//! A store for one client, who sees none of the faults.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use crate::conformance::hooked::{Hooked, Hooks};
 use entourage_memory::partitioned;
 use entourage_store::{Identity, Store};
 
-/// Every write is driven through the faults of this seed, and settles before it is answered.
+/// Every write runs through the faults of this seed, and settles before it is answered.
 pub fn store(seed: u64) -> Arc<dyn Store> {
     driven(seed, false)
 }
 
-/// As [`store`], and the oldest events go, and homes go on in another lineage, though none loses what was answered.
+/// As [`store`], and the oldest events are dropped, and homes continue in another lineage, though none loses what was
+/// answered.
 pub fn forgetful_store(seed: u64) -> Arc<dyn Store> {
     driven(seed, true)
 }
@@ -62,10 +63,10 @@ impl Hooks for Driven {
 }
 
 impl World {
-    /// Takes one write through everything that goes wrong, and lets it settle.
+    /// Runs one write through every fault, and lets it settle.
     fn drive(&mut self, write: &Write) -> Result<Answer<Outcome>, String> {
         let mut nobody = Clients::new(0);
-        // Half of what is erased may be gone when such a write is not made: who asks again hears of the rest.
+        // An erasure that fails may be half done: a repetition reports the rest.
         let is_certain = matches!(write.operation, Operation::EraseEdges { .. });
         self.dice.doubt_one_in(if is_certain { 0 } else { self.faults.doubt_one_in });
         let outcome = loop {
@@ -95,7 +96,7 @@ impl World {
         Ok(outcome)
     }
 
-    /// Once all has settled: events go, or a home goes on from the state that it has.
+    /// Once everything has settled: events are dropped, or a home continues from its current state in a new lineage.
     fn forget(&mut self) -> Result<(), String> {
         let mut nobody = Clients::new(0);
         match self.rng.random_range(0..12) {
@@ -110,7 +111,7 @@ impl World {
         self.settle(&mut nobody)
     }
 
-    /// As [`Self::turn`], without other clients, without forks, and without an end of events: what is answered stays.
+    /// As [`Self::turn`], without other clients, forks, or loss of events: what is answered stays.
     fn around(&mut self, nobody: &mut Clients) -> Result<(), String> {
         self.step += 1;
         match self.rng.random_range(0..100) {

@@ -1,4 +1,4 @@
-//! Whose doing each change was: somebody heard of it, somebody asked and heard nothing, or a home had to.
+//! The cause of each change: a client got a reply for it, a client got none, or a home had to make it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use entourage_memory::partitioned::inbound::Link;
 
-/// What has ever been so of the people, also in what is lost by now.
+/// Every state that people ever had, including lost ones.
 #[derive(Default)]
 pub(super) struct Ever {
     erased: BTreeSet<Key>,
@@ -43,13 +43,13 @@ impl Ever {
             }
             (Cause::Follower, Some(State::Active), Some(State::Pending)) => self.private.contains(&target),
             (Cause::Target, Some(State::Pending), Some(State::Active)) => self.public.contains(&target),
-            // Said again after a fork.
+            // Republished after a fork.
             _ => self.forks > 0 && before == after,
         }
     }
 }
 
-/// A change that is nobody's doing.
+/// A change without a cause.
 pub(super) fn nobodys(history: &History, chronicle: &Chronicle, homes: usize) -> Option<String> {
     let is_heard = |scope| history.claimed.values().any(|claimed| claimed.is_some() && *claimed == scope);
     let unheard = history.unheard.iter().filter(|(_, scope)| !is_heard(*scope));

@@ -1,4 +1,4 @@
-//! What befalls a run: crashes, sleep, late commits, truncated logs, homes that go back, clocks that are wrong.
+//! The faults of a run: crashes, sleep, late commits, truncated logs, homes that go back, wrong clocks.
 
 use entourage_model::{Clock, Millis};
 use rand::{RngExt, rngs::StdRng};
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// A commit that was on its way arrives.
+    /// A commit in flight arrives.
     pub(super) fn arrive(&mut self) {
         let late = self.engine.late.lock().len();
         if late > 0 {
@@ -87,7 +87,7 @@ impl World {
         clients.forked(home, last);
     }
 
-    /// The oldest halves go, whether they are applied or not.
+    /// The oldest halves are dropped, applied or not.
     pub(super) fn truncate(&mut self) {
         let home = self.pick_home();
         let mut log = self.engine.halves[home].lock();
@@ -95,7 +95,7 @@ impl World {
         log.truncate(end.saturating_sub(self.rng.random_range(0..6)));
     }
 
-    /// The oldest events go, whether they are read or not.
+    /// The oldest events are dropped, read or not.
     pub(super) fn expire(&mut self) {
         let (home, kept) = (self.pick_home(), self.rng.random_range(0..12));
         self.engine.homes[home].lock().expire(kept);

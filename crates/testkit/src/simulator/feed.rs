@@ -1,5 +1,5 @@
-//! Inboxes of readers, as small as they can be: a post is delivered to whom the author's derived list shows, once that is
-//! sure to show everybody who followed before. No post may be missed for good.
+//! Minimal inboxes: a post is delivered to the author's derived list of followers, once that surely shows everybody who
+//! followed before. No post may be missed for good.
 
 use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::chronicle::Chronicle;
 use entourage_memory::partitioned::{bug::Bug, engine::Engine, pace::Step};
 use entourage_store::{Covered, Whose};
 
-/// Of followers, in one go.
+/// Chunk of followers.
 const PAGE: usize = 2;
 
 #[derive(Clone)]
@@ -19,18 +19,18 @@ struct Post {
     /// Which person of that id it is by.
     created: Version,
     step: u64,
-    /// Whoever followed up to here is to have it.
+    /// Everybody who followed up to here must get it.
     up_to: Option<Watermark>,
     is_delivered: bool,
 }
 
 #[derive(Clone)]
 struct Inbox {
-    /// How far the events of the reader's home are taken in.
+    /// How far the events of the reader's home were applied.
     at: EventPosition,
     /// Delivered, or filled in from the author's timeline.
     posts: BTreeSet<usize>,
-    /// Whom the reader follows since the last read.
+    /// Whom the reader has followed since the last read.
     named: BTreeSet<Key>,
 }
 
@@ -47,7 +47,7 @@ impl Feed {
         }
     }
 
-    /// Posts that are not delivered to all.
+    /// Posts that are not delivered to everybody.
     pub(super) fn waiting(&self) -> Vec<usize> {
         (0..self.posts.len()).filter(|post| !self.posts[*post].is_delivered).collect()
     }
@@ -64,7 +64,7 @@ impl Feed {
         (0..self.posts.len()).filter(move |post| self.posts[*post].author == author)
     }
 
-    /// What a reader finds, who must have every post since the follow began.
+    /// What a reader finds: it must include every post since the follow began.
     pub(super) fn read(&mut self, reader: Key, engine: &Engine, chronicle: &Chronicle) -> Result<(), String> {
         let mut inbox = self.taken_in(reader, engine);
         for author in std::mem::take(&mut inbox.named) {
@@ -86,7 +86,7 @@ impl Feed {
         }
     }
 
-    /// The inbox with the events of its reader up to now; a new one where there is none, or where they were lost.
+    /// The inbox with the events of its reader applied; a new one where there is none, or where events were lost.
     fn taken_in(&self, reader: Key, engine: &Engine) -> Inbox {
         let known = self.inboxes.get(&reader).cloned();
         let events = known.as_ref().and_then(|inbox| engine.read_events(inbox.at, usize::MAX).ok());
@@ -110,7 +110,7 @@ impl Feed {
         inbox
     }
 
-    /// A new inbox has all there is.
+    /// A new inbox has everything.
     fn filled(&self, reader: Key, engine: &Engine) -> Inbox {
         let (lineage, partition) = (engine.lineage(), engine.home_of(reader) as u16);
         let home = engine.home(reader).lock();
@@ -126,7 +126,7 @@ impl Feed {
     }
 }
 
-/// Whoever sees this sees everything that was acked before.
+/// A reader that has seen this has seen everything acked before.
 fn newest(engine: &Engine) -> Watermark {
     let lineage = engine.lineage();
     Watermark::new(lineage, engine.homes.iter().map(|home| home.lock().last()))
@@ -150,8 +150,8 @@ fn follows_since(reader: Key, author: Key, created: Version, engine: &Engine, ch
     since.filter(|_| is_there)
 }
 
-/// Delivers a post to the followers of its author, as the derived list has them, if that has settled: before and after it
-/// is read, for a home may go back in between.
+/// Delivers a post to the author's followers in the derived list, if that has settled: before and after it is read, for
+/// a home may go back in between.
 pub(super) async fn fan_out(engine: Arc<Engine>, feed: Arc<Mutex<Feed>>, post: usize) {
     let (author, up_to) = {
         let Post { author, up_to, .. } = &mut feed.lock().posts[post];
@@ -178,7 +178,7 @@ pub(super) async fn fan_out(engine: Arc<Engine>, feed: Arc<Mutex<Feed>>, post: u
 fn has_settled(engine: &Engine, feed: &Mutex<Feed>, post: usize, author: Key, up_to: &Watermark) -> bool {
     let covered = engine.covers(up_to, Whose::Of(&[author]));
     if covered == Covered::OtherLineage {
-        // What is lost is never covered: asked for anew.
+        // A lost one is never covered: take a new one.
         feed.lock().posts[post].up_to = None;
     }
     covered == Covered::Yes || engine.has(Bug::FeedHole)

@@ -1,5 +1,5 @@
-//! What clients asked and heard, compared with the logs: each write takes effect once, between the question and the
-//! answer, in the order of its home, and what was heard was so at some moment between the two.
+//! Requests and replies, compared with the logs: each write takes effect once, between request and reply, in the order
+//! of its home, and the reply was true at some moment between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ type Scope = [u8; 16];
 
 #[derive(Default)]
 pub(super) struct History {
-    /// Whose each change is; those with a key may hear of theirs again.
+    /// The request of each change; those with a key may see theirs again.
     pub(super) claimed: BTreeMap<(Link, Version), Option<Scope>>,
-    /// When each was heard of.
+    /// When each was reported.
     acked: BTreeMap<(Link, Version), u64>,
     replies: BTreeMap<Scope, (usize, Reply)>,
-    /// Homes that went back since everything had settled: others may have heard what is lost, and go by it.
+    /// Homes that went back since everything had settled: others may have seen what is lost, and act on it.
     went_back: BTreeSet<usize>,
     /// Writes that may have been made, and may still be.
     pub(super) unheard: Vec<(Operation, Option<Scope>)>,
@@ -58,7 +58,7 @@ impl History {
         }
     }
 
-    /// Nothing was heard. `is_not_made`: but that it was not made, and never will be.
+    /// No reply. `is_not_made`: a reply that it was not made, and never will be.
     pub(super) fn lost(&mut self, write: &Write, is_not_made: bool) {
         let scope = write.idempotency.map(|key| key.scope);
         let is_known = scope.is_some() && self.unheard.iter().any(|(_, known)| *known == scope);
@@ -81,7 +81,7 @@ impl History {
         self.went_back.clear();
     }
 
-    /// Each change has an event of its own, after the question.
+    /// Each change has an event of its own, after the request.
     fn acked(&mut self, outcome: &Outcome, scope: Option<Scope>, step: u64, window: &Window<'_>) -> Option<String> {
         for change in &outcome.changes {
             let Change::Edge(edge) = change else { continue };
@@ -157,7 +157,7 @@ impl History {
         }
     }
 
-    /// It was, or its end was not heard of before this was asked: the other home may not have it.
+    /// It was, or its end was not reported before this request: the other home may not have it.
     fn was_blocked(&self, link: Link, window: &Window<'_>) -> bool {
         window.may_be_lost(link.1)
             || window.edge(link).iter().any(|block| {
@@ -182,7 +182,7 @@ pub(super) fn own_link(operation: &Operation) -> Option<Link> {
     }
 }
 
-/// Whether a first answer fits what it changed, or what was there. `None`: it does.
+/// Whether a first reply fits its change, or the state. `None`: it does.
 fn was_so(operation: &Operation, outcome: &Outcome, window: &Window<'_>) -> Option<String> {
     let link = own_link(operation)?;
     let made = outcome.changes.iter().find_map(|change| match change {
@@ -205,7 +205,7 @@ fn was_so(operation: &Operation, outcome: &Outcome, window: &Window<'_>) -> Opti
     (!is_right).then(|| "it was not so at any moment".to_owned())
 }
 
-/// Who follows a private account asks.
+/// A follow of a private account is a request.
 fn is_let_in(operation: &Operation, is_new: bool, state: State, window: &Window<'_>) -> bool {
     let Operation::Follow { target, .. } = operation else { return true };
     !is_new || window.was_private(*target, state == State::Pending)

@@ -1,4 +1,4 @@
-//! Derived lists, read page by page in both directions: whatever the buckets, each page is a part of the list, and says the
+//! Derived lists, read page by page in both directions: for any buckets, each page is a part of the list, with the
 //! total of this very moment.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The engine under everything that can go wrong between two homes, driven by a seed.
+//! The engine under every fault between two homes, driven by a seed.
 
 mod checks;
 mod chronicle;
@@ -24,8 +24,8 @@ pub use self::{
     run::{Coverage, run},
 };
 
-/// `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` runs twenty times as many. Always the same ones first, so that
-/// a planted bug is found by the same seed on every machine.
+/// `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` runs twenty times as many. Always the same ones first, so
+/// that the same seed finds a planted bug on every machine.
 pub fn seeds(count: u64) -> Vec<u64> {
     let variable = |name| std::env::var(name).ok();
     match variable("ENTOURAGE_SEED") {

@@ -1,4 +1,4 @@
-//! Lies about what clients heard, which the history must show, and silence, which it must forgive.
+//! Lies about replies, which the history must reveal, and missing replies, which it must accept.
 
 use entourage_model::{Change, Code, Error, Outcome, Reply, Result as Answer, Version};
 

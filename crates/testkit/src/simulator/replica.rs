@@ -1,4 +1,5 @@
-//! A reader of events, who keeps a copy of the edges by them alone, and resyncs where a position is no good any more.
+//! A reader of events that keeps a copy of the edges from them alone, and resyncs where its position is no longer
+//! valid.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ type Copy = BTreeMap<Link, (State, bool)>;
 pub(super) struct Replica {
     standing: Vec<EventPosition>,
     copies: Vec<Copy>,
-    /// How often it was sent on.
+    /// How often it was told to resync.
     pub(super) resumed: usize,
 }
 
@@ -62,7 +63,7 @@ impl Replica {
     }
 }
 
-/// Somebody is sent on only if what they ask for is not there, and to where nothing is missed that is.
+/// A reader is redirected only if its position is gone, and to where no kept event is missed.
 fn is_where_to_go_on(engine: &Engine, asked: EventPosition, resume: EventPosition) -> Result<(), String> {
     let (dropped, last) = {
         let home = engine.homes[usize::from(asked.partition)].lock();

@@ -6,12 +6,12 @@ use super::{
 };
 use entourage_memory::partitioned::bug::Bug;
 
-/// What a run has met.
+/// What a run covered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Coverage {
-    /// The most buckets that a list had.
+    /// The greatest number of buckets of a list.
     pub buckets_max: usize,
-    /// How often a reader of events was sent on.
+    /// How often a reader of events was told to resync.
     pub resumed: usize,
 }
 
@@ -20,7 +20,7 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Result<Coverage, String> {
     run_with(seed, bug, None).map(|(coverage, _)| coverage)
 }
 
-/// As [`run`], with a lie about what a client heard. Says whether it is still to be told.
+/// As [`run`], with a lie about a reply. Returns whether it is still to be told.
 pub(super) fn run_with(seed: u64, bug: Option<Bug>, lie: Option<Lie>) -> Result<(Coverage, bool), String> {
     let mut world = World::new(seed, bug);
     world.has_clients = true;

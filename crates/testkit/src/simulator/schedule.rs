@@ -1,4 +1,4 @@
-//! One thread that takes one step of one task at a time. Which one, and what becomes of a commit, a seed decides.
+//! One thread that takes one step of one task at a time. A seed chooses the task, and the fate of each commit.
 
 use std::{
     future::{Future, poll_fn},
@@ -13,10 +13,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use entourage_memory::partitioned::pace::{Fate, Pace, Step};
 
-/// What befalls commits.
+/// The faults of commits.
 pub(super) struct Dice {
     rng: Mutex<StdRng>,
-    /// One commit in so many is not answered; 0 is none.
+    /// One commit in this many is not answered; 0 is none.
     doubt_one_in: Mutex<u32>,
 }
 
@@ -56,13 +56,13 @@ pub(super) enum Work {
     Relay(usize),
     Apply(usize),
     Mend(usize),
-    /// Erases what is left of somebody.
+    /// Erases what is left of a user.
     Job(Key),
     /// Delivers a post.
     FanOut(usize),
 }
 
-/// Something that goes on. Dropped, it has crashed.
+/// A running task. Dropping it is a crash.
 pub(super) struct Task {
     pub(super) work: Work,
     /// Not before this step.
@@ -75,7 +75,7 @@ impl Task {
         Self { work, asleep_until: 0, future: Box::pin(future) }
     }
 
-    /// Takes one step. Says whether that was the last.
+    /// Takes one step. Returns whether that was the last.
     pub(super) fn step(&mut self) -> bool {
         self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }

@@ -1,4 +1,4 @@
-//! Nothing more goes wrong, everything comes to its end, and all agree.
+//! Without further faults everything completes, and all agree.
 
 use entourage_model::Key;
 
@@ -37,7 +37,7 @@ impl World {
         Ok(())
     }
 
-    /// What is left of people who are gone goes, too, and every post is delivered.
+    /// What is left of erased people goes, too, and every post is delivered.
     fn erase_all(&mut self, clients: &mut Clients) -> Result<(), String> {
         let gone = (0..PEOPLE).map(Key).filter(|key| self.engine.user(*key).is_none());
         self.jobs = gone.collect();

@@ -1,4 +1,4 @@
-//! Watermarks that clients hold: what `covers` says of them must be so, whatever befell the homes meanwhile.
+//! Watermarks that clients hold: what `covers` says about them must be true, under every fault.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::chronicle::Chronicle;
 use entourage_memory::partitioned::{engine::Engine, inbound::Link};
 use entourage_store::{Covered, Whose};
 
-/// Older ones are put away.
+/// Older ones are dropped.
 const HELD_MAX: usize = 60;
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Token {
 }
 
 impl Tokens {
-    /// Somebody heard this.
+    /// A client got this one.
     pub(super) fn hold(
         &mut self,
         operation: &Operation,
@@ -50,7 +50,7 @@ impl Tokens {
         chronicle: &Chronicle,
         rng: &mut StdRng,
     ) -> Result<(), String> {
-        // Those of jobs are for nobody.
+        // Those of jobs go to nobody.
         let is_by_job = matches!(operation, Operation::EraseEdges { .. }) || operation.parties().0 == Key::SERVER;
         if !is_by_job {
             self.tells_nothing(operation, outcome, engine)?;
@@ -64,7 +64,7 @@ impl Tokens {
         if let Some((home, offset, _)) = token.seen.iter().find(|(.., version)| version.is_none()) {
             return Err(format!("a watermark is at {offset} of home {home}, which has no such event"));
         }
-        // Some hold one token for all they heard.
+        // Some hold one token for all their replies.
         if !self.held.is_empty() && rng.random_ratio(1, 3) {
             let other = &self.held[rng.random_range(0..self.held.len())];
             if !other.is_lost(chronicle) && token.watermark.merge(&other.watermark) {
@@ -86,7 +86,7 @@ impl Tokens {
             return Err(format!("{:?} does not have the size of any other", outcome.watermark));
         }
         let (one, other) = operation.parties();
-        // A home in which nothing was ever written has no offset to be named by.
+        // A home without any write has no offset to be named by.
         if [Some(one), other].into_iter().flatten().any(|key| engine.home(key).lock().last() == Sequence::ZERO) {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Tokens {
         }
     }
 
-    /// Asks for one of them, at some moment.
+    /// Checks one of them, at some moment.
     pub(super) fn ask(&self, engine: &Engine, chronicle: &Chronicle, rng: &mut StdRng) -> Result<(), String> {
         if self.held.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ impl Tokens {
         ask(token, whose, engine, chronicle).map(|_| ())
     }
 
-    /// Once everything has settled, all are covered, but for those that are lost.
+    /// Once everything has settled, all are covered, except lost ones.
     pub(super) fn settled(&self, engine: &Engine, chronicle: &Chronicle) -> Result<(), String> {
         for token in &self.held {
             if ask(token, Whose::Everybody, engine, chronicle)? == Covered::NotYet {
@@ -144,7 +144,7 @@ fn ask(token: &Token, whose: Whose<'_>, engine: &Engine, chronicle: &Chronicle) 
         };
         let known = engine.home(target).lock().inbound.known(link);
         let is_seen = known.is_some_and(|known| known.version >= version);
-        // Or what it became since is no in-half, but something else in the follower's home.
+        // Or its later state is no in-half, but something else in the follower's home.
         let is_corrected = engine.corrected.lock().range((link, version)..=(link, Version::MAX)).next().is_some();
         if is_asked && !is_seen && !is_corrected {
             return Err(format!("{link:?} is covered at {version}, and its in-half is {known:?}"));

@@ -1,4 +1,4 @@
-//! The moments between a question and its answer, and what was so at any of them.
+//! The moments between a request and its reply, and what held at any of them.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use entourage_model::{Key, Sequence, User};
 use super::chronicle::{Chronicle, Standing};
 use entourage_memory::partitioned::{engine::Engine, inbound::Link};
 
-/// When something was asked: how far each home was.
+/// When a request was made: the progress of each home.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) step: u64,
     pub(super) lasts: Vec<Sequence>,
 }
 
-/// The moments between a question and its answer.
+/// The moments between a request and its reply.
 pub(super) struct Window<'a> {
     pub(super) engine: &'a Engine,
     pub(super) chronicle: &'a Chronicle,
@@ -27,7 +27,7 @@ impl Window<'_> {
         self.asked.lasts[home]
     }
 
-    /// Whether somebody may have gone by what is lost of this user.
+    /// Whether somebody may have acted on what is lost of this user.
     pub(super) fn may_be_lost(&self, key: Key) -> bool {
         self.went_back.contains(&self.engine.home_of(key))
     }

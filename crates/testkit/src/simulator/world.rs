@@ -1,4 +1,4 @@
-//! What a run is made of: clients, relays, appliers, and all that is looked at after each step.
+//! The parts of a run: clients, relays, appliers, and everything that is checked after each step.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -27,7 +27,7 @@ use entourage_memory::partitioned::{
 
 /// So that lists have more than one.
 const BUCKET_ROWS: usize = 4;
-/// Edges that a job erases in one go.
+/// Edges that a job erases in one chunk.
 const CHUNK: usize = 3;
 const POSTS_MAX: usize = 40;
 
@@ -51,7 +51,7 @@ pub(super) struct World {
     pub(super) tokens: Tokens,
     pub(super) feed: Arc<Mutex<Feed>>,
     pub(super) replica: Replica,
-    /// Whether everything that is written is written by the simulator's own clients.
+    /// Whether only the simulator's own clients write.
     pub(super) has_clients: bool,
     pub(super) coverage: Coverage,
 }
@@ -99,7 +99,7 @@ impl World {
         self.rng.random_range(0..self.engine.homes.len())
     }
 
-    /// One thing happens, and everything is looked at.
+    /// One step, and everything is checked.
     pub(super) fn turn(&mut self, clients: &mut Clients) -> Result<(), String> {
         self.step += 1;
         match self.rng.random_range(0..1000) {
@@ -123,7 +123,7 @@ impl World {
         self.look()
     }
 
-    /// What must be so at every moment.
+    /// What must hold at every moment.
     pub(super) fn look(&mut self) -> Result<(), String> {
         let Self { engine, chronicle, memory, tokens, rng, .. } = self;
         chronicle.follow(engine, self.step)?;
@@ -173,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    /// Another relay or applier, also beside one that is at work, or paused.
+    /// Another relay or applier, also beside one that is running, or paused.
     pub(super) fn spawn(&mut self) {
         let home = self.pick_home();
         let is_relay = self.rng.random();
@@ -214,7 +214,7 @@ impl World {
     }
 }
 
-/// Erases what is left of somebody, a chunk after the other.
+/// Erases what is left of a user, chunk by chunk.
 async fn erase(engine: &Engine, key: Key) {
     let write = Operation::EraseEdges { key, limit: CHUNK }.into();
     loop {

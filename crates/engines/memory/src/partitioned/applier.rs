@@ -10,17 +10,17 @@ use super::{
     pace::Step,
 };
 
-/// What some halves come to, judged at one moment.
+/// The effect of some halves, judged at one moment.
 struct Judged {
-    /// What another home has lost since counts no more.
+    /// What another home has lost since no longer counts.
     forks: u64,
     revision: u64,
     rows: Rows,
     corrections: Vec<(Half, Judgement, Option<User>)>,
 }
 
-/// How far a home has come. One that goes back in between loses what was applied, and the blocks, which have a commit of
-/// their own: whoever began before that must not go on, though the offset may be the same again.
+/// The progress of a home. A fork in between loses what was applied, and the blocks, which have commits of their own: a
+/// step that began before it must not continue, though the offset may be the same again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     applied: u64,
@@ -38,12 +38,12 @@ enum Taken {
     Applied,
     /// Something has changed since they were judged.
     Outrun,
-    /// Somebody else has come further.
+    /// Another applier has come further.
     Fenced,
 }
 
 impl Engine {
-    /// Applies some halves. Says whether there were any.
+    /// Applies some halves. Returns whether there were any.
     pub async fn apply(&self, index: usize) -> Result<bool> {
         let (Some(home), Some(log)) = (self.homes.get(index), self.halves.get(index)) else { return Ok(false) };
         let from = Standing::of(&home.lock());
@@ -58,8 +58,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Applies these halves and notes that everything below `to` is. What was judged by something that has changed since
-    /// is not applied.
+    /// Applies these halves and notes that everything below `to` is applied. Halves judged by something that has
+    /// changed since are not.
     async fn take(&self, index: usize, from: Standing, to: u64, records: &[Outgoing]) -> Result<Taken> {
         let Some(home) = self.homes.get(index) else { return Ok(Taken::Fenced) };
         for block in records.iter().filter(|record| record.half.kind == Kind::Block && !self.is_lost(record)) {
@@ -105,7 +105,7 @@ impl Engine {
         let others = records.iter().filter(|record| record.half.kind != Kind::Block && !self.is_lost(record));
         for half in others.map(|record| &record.half) {
             let link = (half.kind, half.follower, half.target);
-            // The greatest version wins; offsets say progress only.
+            // The greatest version wins; offsets are only progress.
             let known = home.inbound.known_with(&judged.rows, link);
             let is_old = known.is_some_and(|known| known.version >= half.after.version);
             if is_old && !self.has(Bug::TakesOldFollow) {
@@ -127,7 +127,7 @@ impl Engine {
         judged
     }
 
-    /// The log does not go back as far as this home has come: what every home has of the targets is read instead.
+    /// The log is truncated above this home's offset: the edges of every home to its users are read instead.
     async fn resync(&self, index: usize, from: Standing) -> Result<bool> {
         let Some(log) = self.halves.get(index) else { return Ok(false) };
         let end = log.lock().end();
@@ -172,7 +172,7 @@ mod tests {
     };
     use entourage_testkit::conformance::block_on;
 
-    /// Lets the next commit be lost, and its home go back before anybody can ask what became of it.
+    /// Loses the next commit, and makes its home go back before anybody can ask for the outcome.
     #[derive(Default)]
     struct Doubtful {
         engine: OnceLock<Weak<Engine>>,
@@ -220,7 +220,7 @@ mod tests {
             assert!(engine.relay(source).await);
             let applied = || engine.homes[home].lock().applied;
             let total = |plane| engine.page(List::new(target, plane, Side::Followers), None, 9, false).total;
-            // The follow is to become a request in its own home, and what became of that nobody knows.
+            // The follow is to become a request in its own home, with an unknown outcome.
             *pace.forks.lock() = Some(source);
             engine.apply(home).await.unwrap_err();
             assert_eq!([applied(), total(Plane::Follow), total(Plane::Request)], [0, 0, 0]);

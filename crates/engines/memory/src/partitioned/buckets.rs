@@ -1,5 +1,5 @@
-//! A list in buckets of at most so many rows, and the directory that leads to them: a store cannot keep a list of
-//! millions in one place. A bucket that overflows is split, neighbours that run empty are merged.
+//! A list in buckets of bounded size, with a directory: a store cannot keep a list of millions in one place. A bucket
+//! that overflows is split, neighbours that run empty are merged.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -13,7 +13,7 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// The bucket where a place is, if it is anywhere.
+    /// The bucket that would hold a place.
     fn bucket_of(&self, place: Place) -> Option<Place> {
         self.directory.range(..=place).next_back().map(|(first, _)| *first)
     }
@@ -95,7 +95,7 @@ impl Buckets {
         self.directory.len()
     }
 
-    /// What must not be so.
+    /// Violated invariants.
     pub fn wrong(&self, rows_max: usize) -> Option<String> {
         let rows: Vec<Place> = self.directory.values().flatten().copied().collect();
         let is_in_order = rows.windows(2).all(|pair| pair.first() < pair.last());

@@ -1,24 +1,24 @@
-//! Mistakes that this design could make, for the simulator to find. None can be made outside tests.
+//! Bugs that this design could have, for the simulator to find. None can occur outside tests.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
     /// A block is acked before the home of its target has it.
     AcksBlockEarly,
-    /// A block that stands already, or is replayed, is acked without a look whether the target's home has it.
+    /// An existing or replayed block is acked without checking that the target's home has it.
     ReplaySkipsSecondHalf,
-    /// The target's home takes a block that is older than its end.
+    /// The target's home accepts a block that is older than its end.
     TakesLateBlock,
-    /// The target's home takes whichever half of a follow comes last.
+    /// The target's home accepts whichever half of a follow comes last.
     TakesOldFollow,
     /// A list changes in one step, its total in the next.
     TotalApart,
-    /// An applier that was paused goes on where it was.
+    /// A paused applier continues where it was.
     ZombieApplies,
-    /// The followers of a person who was erased are those of the next one with that id.
+    /// The followers of an erased person become those of the next one with that id.
     InheritsFollowers,
-    /// A follow that was decided before the account went private is let in.
+    /// A follow that was decided before the account went private is accepted.
     LetsUnaskedIn,
-    /// A commit that is not answered is refused without making sure that it never comes.
+    /// An unanswered commit is refused without making sure that it never arrives.
     RefusesSleeping,
     /// A position from before a fork counts in the log after it.
     ReadsAcrossFork,
@@ -28,9 +28,9 @@ pub enum Bug {
     TokenTells,
     /// A page of a list ends where a bucket does.
     StopsAtBucket,
-    /// A watermark of lost writes counts in what came instead.
+    /// A watermark of lost writes counts in the new lineage.
     CoversLost,
-    /// A commit is made though something of its user has changed since it was decided.
+    /// A commit succeeds though something of its user has changed since it was decided.
     CommitsOutrun,
 }
 
@@ -54,7 +54,7 @@ impl Bug {
     ];
 }
 
-/// Which mistake an engine makes.
+/// Which bug an engine has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted(Option<Bug>);
 

@@ -13,17 +13,17 @@ use super::{
     look::{Look, Others},
 };
 
-/// How many commits of a user are remembered, for whoever was not told what became of one.
+/// How many commits of a user are remembered, for callers whose outcome is unknown.
 const COMMITS_KEPT: usize = 64;
 
-/// The sequence of a user's commits: one is made only if it is still the one that was decided on.
+/// The sequence of a user's commits: one succeeds only if it is still the one that was decided on.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     pub sequence: u64,
     commits: VecDeque<(u64, Version)>,
 }
 
-/// A commit that is decided and not made.
+/// A commit that is decided but not yet made.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub home: usize,
@@ -31,15 +31,15 @@ pub struct Prepared {
     expected: (u64, u64),
     pub outcome: Outcome,
     others: Others,
-    /// The record of the lease that its epoch was compared with.
+    /// The record of the lease whose epoch was compared.
     lease: Option<(Key, RecordId, Option<Version>)>,
     /// A block whose in-half comes with it.
     mirror: Option<Outgoing>,
-    /// The in-half is taken even if a newer one is known.
+    /// The in-half is accepted even if a newer one is known.
     is_forced: bool,
 }
 
-/// What became of a commit that was not answered.
+/// The outcome of an unanswered commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     Made,
@@ -87,7 +87,7 @@ impl Home {
         prepared.expected == (self.lineage, self.heads.get(&prepared.at).map_or(0, |head| head.sequence))
     }
 
-    /// What the server keeps in this home is of several users: what a decision looked at must be as it was.
+    /// The server's records in this home concern several users: what a decision read must be unchanged.
     fn is_as_seen(&self, prepared: &Prepared) -> bool {
         let version = |space, owner, id| self.out.record(space, owner, id).map(|record| record.version);
         let changed = prepared.outcome.changes.iter().all(|change| match change {
@@ -102,7 +102,7 @@ impl Home {
         changed && lease.as_ref().is_none_or(|(owner, id, seen)| version(Space::Job, *owner, id) == *seen)
     }
 
-    /// Makes a commit, if nothing of its user has changed since it was decided: how far this home is then.
+    /// Makes a commit, if nothing of its user has changed since it was decided; returns the home's progress.
     pub fn commit(&mut self, prepared: &Prepared, forks: &Forks, is_careless: bool) -> Option<End> {
         let is_lost = |from: Outgoing| forks.lost(from.lineage, from.source, from.sequence).is_some();
         let is_expected = is_careless || self.is_expected(prepared);
@@ -153,7 +153,7 @@ impl Home {
         self.outbox.push_back(Outgoing { source: self.index, lineage, sequence, half });
     }
 
-    /// Finds out whether a commit was made; if not, it never will be.
+    /// Finds out whether a commit was made; if not, makes sure that it never is.
     pub fn burn(&mut self, prepared: &Prepared, is_careless: bool) -> Known {
         let (_, expected) = prepared.expected;
         if self.is_expected(prepared) {

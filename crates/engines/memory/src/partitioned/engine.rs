@@ -1,4 +1,4 @@
-//! The homes together: how a commit reaches one, and what lies outside them.
+//! All homes: how a commit reaches one, and what lies outside them.
 
 #[cfg(feature = "planted")]
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use super::{
     route,
 };
 
-/// Nothing was written, and nothing of it ever will be.
+/// Nothing was written, and nothing ever will be.
 pub const NOT_WRITTEN: &str = "the write was not made; try again";
 
 pub struct Engine {
@@ -29,7 +29,7 @@ pub struct Engine {
     /// Published halves: one log for the targets of each home.
     pub halves: Vec<Mutex<Log>>,
     pub forks: Mutex<Forks>,
-    /// Commits that are on their way for longer than anybody waits.
+    /// Commits in flight for longer than anybody waits.
     pub late: Mutex<Vec<Prepared>>,
     /// Woken when there is something to publish.
     pub relays: Vec<Notify>,
@@ -38,25 +38,25 @@ pub struct Engine {
     pub clocks: Vec<Arc<dyn Clock>>,
     pub pace: Arc<dyn Pace>,
     pub planted: Planted,
-    /// How many halves are published or applied in one go.
+    /// How many halves are published or applied in one step.
     pub batch: usize,
-    /// Commits of which somebody was told that they were not made, by home and version.
+    /// Commits that were reported as not made, by home and version.
     #[cfg(feature = "planted")]
     pub refused: Mutex<Vec<(usize, Version)>>,
-    /// Halves that became something else in the home of their follower instead of an in-half.
+    /// Halves that became something else in their follower's home instead of an in-half.
     #[cfg(feature = "planted")]
     pub corrected: Mutex<BTreeSet<(super::inbound::Link, Version)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// How many halves are published or applied in one go.
+    /// How many halves are published or applied in one step.
     pub batch: usize,
     /// The most rows in one bucket of a list.
     pub bucket_rows: usize,
 }
 
-/// What became of a commit that was sent.
+/// The outcome of a commit that was sent.
 #[derive(Debug)]
 pub enum Sent {
     Made(Box<Outcome>, End),
@@ -128,7 +128,7 @@ impl Engine {
         Some(end)
     }
 
-    /// Sends a commit to its home and says what became of it, for certain if that can be known.
+    /// Sends a commit to its home and returns its outcome, with certainty if that can be known.
     pub async fn send(&self, prepared: Prepared) -> Sent {
         self.pace.pause(Step::Commit).await;
         match self.pace.fate() {
@@ -158,14 +158,14 @@ impl Engine {
         }
     }
 
-    /// A commit that was on its way arrives.
+    /// A commit in flight arrives.
     #[cfg(feature = "planted")]
     pub fn arrive(&self, index: usize) {
         let prepared = self.late.lock().swap_remove(index);
         self.make(&prepared);
     }
 
-    /// Everybody whose home this is not is no concern of it.
+    /// Users of other homes are no concern of this one.
     pub fn is_home(&self, home: usize, key: Key) -> bool {
         self.home_of(key) == home
     }

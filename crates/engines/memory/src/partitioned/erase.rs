@@ -1,4 +1,4 @@
-//! Takes away what is left of an erased user: their own edges in their home, those of others each in its own.
+//! Removes what is left of an erased user: their own edges in their home, those of others each in its own.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use super::{
 type Changes = SmallVec<[Change; 1]>;
 
 impl Engine {
-    /// The edges of others go first: once they are gone, whoever asks again has only the own ones left. What is to go is
-    /// decided once, so that somebody else's commit in between changes nothing.
+    /// The edges of others go first: once they are gone, a repetition has only the user's own left. What is to go is
+    /// decided once, so that concurrent commits change nothing.
     pub async fn erase_edges(&self, write: &Write, key: Key) -> Result<Written> {
         let (index, home) = (self.home_of(key), self.home(key));
         let foreign = |change: &Change| match change {
@@ -42,7 +42,7 @@ impl Engine {
                     done.insert(*link, self.take_back(*link).await?);
                 }
             }
-            // Somebody else may have been faster with some.
+            // Another worker may have removed some already.
             let missed = links.iter().filter(|link| done.get(link).is_none_or(|done| done.is_empty())).count();
             leave_out(&mut prepared.outcome, missed);
             let whole = with(&prepared.outcome.changes, &links, &done);
@@ -68,7 +68,8 @@ impl Engine {
         }
     }
 
-    /// Removes somebody's edge to an erased user in their home, and then its in-half, as it became there. What changed.
+    /// Removes another user's edge to an erased user in their home, and then its in-half, as it became there. Returns
+    /// the change.
     async fn take_back(&self, link: Link) -> Result<Changes> {
         let (_, follower, target) = link;
         self.pace.pause(Step::Look).await;
@@ -95,7 +96,7 @@ fn leave_out(outcome: &mut Outcome, missed: usize) {
     }
 }
 
-/// The changes of all homes: each edge of somebody else as it became in its own, and last the records that went with it.
+/// The changes of all homes: each edge of another user as it became in its own, and last the records removed with it.
 fn with(decided: &Changes, links: &[Link], done: &BTreeMap<Link, Changes>) -> Changes {
     let became = |change: &Change| match change {
         Change::Edge(edge) => match done.get(&(edge.kind, edge.follower, edge.target)) {

@@ -1,19 +1,19 @@
-//! Lineage: which writes a home has lost for good, and that nothing of them counts any more.
+//! Lineage: which writes a home has lost for good; nothing of them counts any more.
 
 use entourage_model::Sequence;
 
 use super::home::End;
 
-/// A home went on from an earlier state: what it had committed after `last` is lost.
+/// A home continued from an earlier state: what it had committed after `last` is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
     pub home: usize,
     pub last: Sequence,
-    /// How many commits it had made until then, also those without an event.
+    /// How many commits it had made until then, including those without an event.
     pub commits: u64,
 }
 
-/// Every fork of every home, oldest first. A lineage is how many there were.
+/// Every fork of every home, oldest first. A lineage is their number.
 #[derive(Clone, Debug, Default)]
 pub struct Forks(Vec<Fork>);
 

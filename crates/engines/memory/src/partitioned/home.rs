@@ -1,4 +1,4 @@
-//! One home: the truth of its users, their in-halves, their events, and the halves that are to leave.
+//! One home: the truth of its users, their in-halves, their events, and the outbox.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,12 +15,12 @@ use crate::Graph;
 #[derive(Clone, Debug)]
 pub struct Home {
     pub index: usize,
-    /// One for each home: what the server keeps of its users lies here with them.
+    /// One for each home: what the server keeps about its users lies here with them.
     pub buckets: Buckets,
     /// Users, their own edges, records, history and idempotency records.
     pub out: Graph,
     pub inbound: Inbound,
-    /// Whom the own edges mean.
+    /// Which person each own edge means.
     pub origins: BTreeMap<Link, Origin>,
     pub heads: BTreeMap<Key, Head>,
     /// Of all users.
@@ -34,17 +34,17 @@ pub struct Home {
     pub relayed: Sequence,
     /// Published halves below this offset have been applied.
     pub applied: u64,
-    /// Blocks, or ends of blocks, that the home of the target may not have.
+    /// Blocks, or unblocks, that the home of the target may not have.
     pub unmirrored: BTreeMap<(Key, Key), Version>,
-    /// What ended here with a block of one of this home's users: the version of the block, and the commit.
+    /// What a block against one of this home's users ended here: the version of the block, and the commit.
     pub parted: BTreeMap<(Key, Key), (Version, Outcome)>,
-    /// Which of the store's forks this home went through last.
+    /// The last of the store's forks that this home went through.
     pub lineage: u64,
-    /// Up to here it has said again what others heard of lost writes. `None`: it went back and is at it.
+    /// Up to here it has republished what others saw of lost writes. `None`: it went back and is still doing so.
     pub mended: Option<Sequence>,
 }
 
-/// Whom an edge means, which version of theirs it was decided on, and why it is what it is.
+/// Which person an edge means, the version of their record it was decided on, and its cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     pub created: Version,
@@ -52,7 +52,7 @@ pub struct Origin {
     pub cause: Cause,
 }
 
-/// A half on its way to the home of its target.
+/// A half in flight to the home of its target.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
     pub source: usize,
@@ -62,12 +62,12 @@ pub struct Outgoing {
     pub half: Half,
 }
 
-/// How far a home was at some moment.
+/// The progress of a home at some moment.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     pub home: usize,
     pub last: Sequence,
-    /// Which of the store's forks this home went through last, then.
+    /// The last of the store's forks that this home had gone through.
     pub lineage: u64,
     /// How many commits it had made.
     pub commits: u64,
@@ -105,13 +105,13 @@ impl Home {
         End { home: self.index, last: self.last(), lineage: self.lineage, commits: self.commits }
     }
 
-    /// What this home would say of an edge of one of its users, removed or not.
+    /// What this home has of an edge of one of its users, tombstones included.
     pub fn half_of(&self, link: Link) -> Option<Half> {
         let after = self.out.known_edge(link)?;
         Some(half(link, after, *self.origins.get(&link)?))
     }
 
-    /// Whom an edge of one of this home's users means.
+    /// Which person an edge of one of this home's users means.
     #[cfg(feature = "planted")]
     pub fn origin(&self, link: Link) -> Option<Version> {
         self.origins.get(&link).map(|origin| origin.created)
@@ -131,13 +131,13 @@ impl Home {
         }
     }
 
-    /// What ended here with this very block, for whoever finds that it is here.
+    /// What this very block ended here, for a caller that finds it existing.
     pub fn parted(&self, actor: Key, target: Key, block: Version) -> Option<Outcome> {
         let (version, outcome) = self.parted.get(&(actor, target))?;
         (*version == block).then(|| outcome.clone())
     }
 
-    /// Whether an edge that leads to another incarnation of its target reads as none.
+    /// Whether an edge to another incarnation of its target reads as none.
     pub fn means(&self, link: Link, created: Version) -> bool {
         self.origins.get(&link).is_none_or(|origin| origin.created == created)
     }
@@ -151,7 +151,7 @@ impl Home {
         }
     }
 
-    /// Goes on from an earlier state of itself. Versions and what was given out of them are not forgotten.
+    /// Continues from an earlier state of itself. Versions already issued are not forgotten.
     #[cfg(feature = "planted")]
     pub fn go_back(&mut self, earlier: Self, lineage: u64) {
         let versions = self.versions.clone();

@@ -19,28 +19,28 @@ pub struct Total {
 
 pub type Totals = BTreeMap<(Key, Plane), Total>;
 
-/// The rows of one list, and beside them those that are not quiet: a page of these costs what any page costs.
+/// The rows of one list, and separately those that are not quiet: a page of these costs the same as any page.
 #[derive(Clone, Debug, Default)]
 struct Listed {
     all: Buckets,
     open: Buckets,
 }
 
-/// Lists and totals. They are kept apart, as a store does that cannot count a list, and change together.
+/// Lists and totals. They are stored separately, as in a store that cannot count a list, and change together.
 #[derive(Clone, Debug)]
 pub struct Inbound {
-    /// By follower: removed edges stay, with the version of their removal.
+    /// By follower: removed edges stay as tombstones.
     known: BTreeMap<Link, EdgeValue>,
     lists: BTreeMap<(Key, Plane), Listed>,
     totals: Totals,
-    /// Counts every change, so that what was judged against an earlier state is not applied to a later one.
+    /// Counts every change, so that a judgement of an earlier state is not applied to a later one.
     revision: u64,
     /// The most rows in one bucket of a list.
     bucket_rows: usize,
     planted: Planted,
 }
 
-/// What some halves make of the lists and totals of their targets.
+/// The effect of some halves on the lists and totals of their targets.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     pub edges: Vec<(Link, EdgeValue)>,
@@ -62,7 +62,7 @@ impl Inbound {
         self.revision += 1;
     }
 
-    /// Of an edge that may be removed.
+    /// Of an edge that may be a tombstone.
     pub fn known(&self, link: Link) -> Option<EdgeValue> {
         self.known.get(&link).copied()
     }
@@ -78,7 +78,7 @@ impl Inbound {
         planned.or_else(|| self.known(link))
     }
 
-    /// Adds a half to what others before it make of the same lists.
+    /// Adds a half to the effect of earlier ones on the same lists.
     pub fn add(&self, rows: &mut Rows, half: &Half) {
         let link = (half.kind, half.follower, half.target);
         let before = self.known_with(rows, link);
@@ -113,7 +113,7 @@ impl Inbound {
         self.revision += 1;
     }
 
-    /// Adds an edge to its list, or takes it away.
+    /// Adds an edge to its list, or removes it.
     fn list(&mut self, (kind, follower, target): Link, value: EdgeValue, is_added: bool) {
         let Some(plane) = Plane::of(kind, value.state) else { return };
         let listed = self.lists.entry((target, plane)).or_default();
@@ -135,7 +135,7 @@ impl Inbound {
         self.totals.retain(|_, total| *total != Total::default());
     }
 
-    /// Takes one half, if it is newer than what is known, or in any case.
+    /// Applies one half, if it is newer than what is known, or unconditionally.
     pub fn take(&mut self, half: &Half, is_forced: bool) {
         let link = (half.kind, half.follower, half.target);
         if is_forced || self.known(link).is_none_or(|known| known.version < half.after.version) {
@@ -193,7 +193,7 @@ impl Inbound {
         lists.iter().flat_map(|list| self.scan(*list, None, limit, true).edges).take(limit).collect()
     }
 
-    /// Lists whose total is not what they show, and buckets that are not in order.
+    /// Lists whose total differs from their rows, and buckets that are out of order.
     pub fn wrong_totals(&self) -> Vec<String> {
         let mut counted = Totals::new();
         for ((kind, _, target), value) in &self.known {
@@ -223,7 +223,7 @@ impl Inbound {
         wrong.chain(buckets.filter_map(|rows| rows.wrong(self.bucket_rows))).collect()
     }
 
-    /// The most buckets that a list has.
+    /// The greatest number of buckets of a list.
     #[cfg(feature = "planted")]
     pub fn buckets_max(&self) -> usize {
         self.lists.values().map(|listed| listed.all.buckets()).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A log of published halves: the same one may be there more than once, and the oldest go at some time.
+//! A log of published halves: with duplicates, and truncated from the front.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub struct Log {
     records: VecDeque<Outgoing>,
 }
 
-/// What was asked for is not kept any more.
+/// The requested offset is no longer kept.
 #[derive(Debug)]
 pub struct Truncated;
 

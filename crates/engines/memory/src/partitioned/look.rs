@@ -1,4 +1,4 @@
-//! What a decision looks at: the home of the user whose things it changes, and what was read of other homes just before.
+//! What a decision reads: the home of the user whose data it changes, and what was read of other homes just before.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use super::home::Home;
 #[derive(Clone, Debug, Default)]
 pub struct Others {
     pub users: SmallVec<[(Key, Option<User>); 1]>,
-    /// An edge that leads back.
+    /// An edge in the opposite direction.
     pub edges: Vec<((Key, Key), Option<EdgeValue>)>,
-    /// What an earlier request with this key came to in another home.
+    /// The outcome of an earlier request with this key in another home.
     pub reply: Option<IdempotencyRecord>,
     /// What is to be erased, as it was found first.
     pub found: Option<Vec<Edge>>,
-    /// Whose some posts are.
+    /// The authors of some posts.
     pub authors: BTreeMap<RecordId, Record>,
 }
 
@@ -29,7 +29,7 @@ impl Others {
         Self { users: SmallVec::from_iter([(key, user)]), ..Self::default() }
     }
 
-    /// The outer `None`: nobody asked.
+    /// The outer `None`: it was not read.
     pub fn user(&self, key: Key) -> Option<Option<&User>> {
         self.users.iter().find(|(known, _)| *known == key).map(|(_, user)| user.as_ref())
     }
@@ -66,7 +66,7 @@ impl View for Look<'_> {
         self.edge(kind, follower, target).is_some()
     }
 
-    /// Only what belongs to the user who is decided about lies still; of anybody else there is what was read before.
+    /// Only the deciding user's data is stable; for others there is what was read before.
     fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
         if follower == self.at {
             let edge = self.home.out.edge(kind, follower, target)?;
@@ -98,7 +98,7 @@ impl View for Look<'_> {
     }
 
     fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
-        // The end of somebody else's mute is theirs, also where both live here.
+        // The end of another user's mute is theirs, also where both live here.
         if space == Space::Job && id.mute_end().is_some_and(|(_, actor, _)| actor != self.at) {
             return None;
         }
@@ -116,7 +116,7 @@ impl View for Look<'_> {
 
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
         if let Some(found) = &self.others.found {
-            // The own ones as they are now: only those lie still.
+            // The user's own edges as they are now: only those are stable.
             let now = |edge: &Edge| match edge.follower == self.at {
                 true => self.home.out.edge(edge.kind, edge.follower, edge.target).map(|value| Edge { value, ..*edge }),
                 false => Some(*edge),

@@ -1,4 +1,4 @@
-//! After a fork: what others heard of lost writes is said again as it is now.
+//! After a fork: the current state is republished to the homes that saw lost writes.
 
 use entourage_model::{Cause, Half, Result, View};
 
@@ -11,7 +11,7 @@ use super::{
 };
 
 impl Engine {
-    /// A home goes on from an earlier state of itself; what it committed since is lost.
+    /// A home continues from an earlier state of itself; what it committed since is lost.
     pub fn fork(&self, earlier: Home) {
         let Some(home) = self.homes.get(earlier.index) else { return };
         let mut home = home.lock();
@@ -20,9 +20,8 @@ impl Engine {
         home.go_back(earlier, forks.lineage());
     }
 
-    /// Looks through the in-halves of all homes for what the home has lost, and through its own, which may be older than
-    /// what others have lost and mended. Says it again, at greater versions. May be repeated, and has to be when it was
-    /// stopped.
+    /// Searches the in-halves of all homes for what the home has lost, and its own, which may be older than what others
+    /// have lost and mended. Republishes it, at greater versions. Idempotent, and to be repeated if it was interrupted.
     pub async fn mend(&self, index: usize) -> Result<()> {
         let began = self.homes.get(index).map(|home| home.lock().lineage);
         for other in &self.homes {
@@ -55,7 +54,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the home says again without having changed it: its half may have been judged by what is lost.
+    /// What the home republishes without a change: its half may have been judged by what is lost.
     async fn publish_again(&self, index: usize) {
         let Some(home) = self.homes.get(index) else { return };
         self.pace.pause(Step::Look).await;
@@ -76,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// What the home did not know to be mirrored when it was as it is again, though its half may be published.
+    /// Blocks that the home, back in this state, does not know to be mirrored, though their half may be published.
     async fn mirror_again(&self, index: usize) -> Result<()> {
         let Some(home) = self.homes.get(index) else { return Ok(()) };
         let lineage = self.lineage().0;
@@ -90,7 +89,8 @@ impl Engine {
         Ok(())
     }
 
-    /// It means whom it meant, and is judged by what was decided on: whoever is private meanwhile is asked.
+    /// It means the same person, and is judged by what it was decided on: an account that went private meanwhile gets a
+    /// request.
     async fn restate(&self, index: usize, half: &Half) -> Result<()> {
         let Some(home) = self.homes.get(index) else { return Ok(()) };
         loop {

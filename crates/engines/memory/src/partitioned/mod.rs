@@ -1,5 +1,5 @@
-//! Many homes, each with a lock, a clock and a log of its own: the shape of a store that is spread over machines, in
-//! memory. An edge is two halves: the follower's is truth and commits at once, the target's settles.
+//! Many homes, each with a lock, a clock and a log of its own: the shape of a distributed store, in memory. An edge is
+//! two halves: the follower's is truth and commits at once, the target's settles.
 
 pub mod applier;
 pub mod buckets;

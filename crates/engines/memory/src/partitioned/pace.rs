@@ -1,17 +1,17 @@
-//! When the next step of a write, a relay or an applier is taken, and what becomes of a commit that is sent to a home.
+//! The schedule of the steps of writes, relays and appliers, and the fate of each commit sent to a home.
 
 use async_trait::async_trait;
 
-/// What is about to happen. Between any two of these others may write, and the process may end.
+/// The next step. Between any two of these others may write, and the process may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
-    /// Reads what lies in another home.
+    /// Reads from another home.
     Look,
-    /// Reads the own home and decides.
+    /// Reads its own home and decides.
     Decide,
-    /// Commits what was decided, if nothing has changed.
+    /// Commits the decision, if nothing has changed.
     Commit,
-    /// Finds out what became of a commit that was not answered.
+    /// Finds the outcome of an unanswered commit.
     Doubt,
     /// Takes a block, or its end, to the home of its target.
     Mirror,
@@ -21,19 +21,19 @@ pub enum Step {
     Advance,
     /// Reads published halves.
     Read,
-    /// Carries a judgement out in the follower's home.
+    /// Carries out a judgement in the follower's home.
     Correct,
     /// Changes a list and its total.
     Apply,
 }
 
-/// What becomes of one commit.
+/// The fate of one commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Answered,
     /// Done, but the answer is lost.
     Unanswered,
-    /// On its way for longer than anybody waits: it may still be done.
+    /// In flight for longer than anybody waits: it may still be done.
     Late,
     Lost,
 }

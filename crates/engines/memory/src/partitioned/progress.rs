@@ -1,4 +1,4 @@
-//! How far events, relays and appliers have come, and what that says of a watermark or a position.
+//! The progress of events, relays and appliers, and what it means for a watermark or a position.
 
 use entourage_model::{Event, EventPosition, Key, Lineage, Sequence, Watermark};
 
@@ -10,7 +10,7 @@ impl Engine {
         Lineage(self.forks.lock().lineage())
     }
 
-    /// How far the homes were that a write concerned. `None`: one of them has lost some of that.
+    /// The progress of the homes that a write concerned. `None`: one of them has lost some of that.
     pub fn watermark(&self, ends: &[End]) -> Option<Watermark> {
         let mut offsets = vec![Sequence::ZERO; self.homes.len()];
         let forks = self.forks.lock();
@@ -42,7 +42,7 @@ impl Engine {
                 return Covered::OtherLineage;
             }
         }
-        // What was said again after a fork counts as well: until then others have what is lost.
+        // Republication after a fork counts as well: until then others have what is lost.
         let mut said = Vec::new();
         for (source, offset) in offsets() {
             let Some(home) = self.homes.get(source) else { return Covered::OtherLineage };
@@ -77,8 +77,8 @@ impl Engine {
         Covered::Yes
     }
 
-    /// Events of one home after a position. `Err`: where to go on, because what was read up to there is lost, or because
-    /// what follows is past retention.
+    /// Events of one home after a position. `Err`: where to resume, because what was read up to there is lost, or
+    /// because what follows is past retention.
     pub fn read_events(&self, at: EventPosition, limit: usize) -> Result<Vec<Event>, EventPosition> {
         let Some(home) = self.homes.get(usize::from(at.partition)) else { return Ok(Vec::new()) };
         let home = home.lock();

@@ -1,4 +1,4 @@
-//! Reads: truth from the home of whose it is, derived lists from the home of whom they are about.
+//! Reads: truth from the home of its owner, derived lists from the home of their subject.
 
 use entourage_model::{Counts, Key, Kind, List, Page, Place, Record, RecordId, Side, Space, State, View};
 
@@ -22,9 +22,9 @@ impl Engine {
         Some(counts)
     }
 
-    /// An edge that is followed at one moment, if both its users are there.
+    /// Whether an edge is active at one moment, with both its users existing.
     pub fn common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) {
-        // All at one moment; always in this order, so that nobody waits for somebody who waits.
+        // All at one moment; locks always in this order, so that there is no deadlock.
         let homes: Vec<_> = self.homes.iter().map(|home| home.lock()).collect();
         let home = |key: Key| homes.get(self.home_of(key));
         let is_there = |key: Key| home(key).is_some_and(|home| home.has_user(key));

@@ -11,8 +11,8 @@ impl Engine {
         }
     }
 
-    /// Publishes some halves, then notes it: whoever is stopped in between publishes them again. Says whether there were
-    /// any.
+    /// Publishes some halves, then notes it: a relay interrupted in between publishes them again. Returns whether there
+    /// were any.
     pub async fn relay(&self, index: usize) -> bool {
         let Some(home) = self.homes.get(index) else { return false };
         let (lineage, batch) = {
@@ -31,7 +31,7 @@ impl Engine {
         }
         self.pace.pause(Step::Advance).await;
         let mut home = home.lock();
-        // A home that went back has others to publish under these numbers.
+        // A home that went back has other halves to publish under these numbers.
         if home.lineage == lineage {
             home.relayed = home.relayed.max(last);
             let relayed = home.relayed;

@@ -21,7 +21,7 @@ use entourage_store::{
 };
 
 const SIZES: Sizes = Sizes { batch: 256, bucket_rows: 1024 };
-/// After which halves that could not be applied are tried again.
+/// After which halves that could not be applied are retried.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Gone with the process.
@@ -34,7 +34,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// More have no numbers of their own in versions.
+    /// Versions have no server numbers for more.
     pub const HOMES_MAX: u16 = 256;
 
     /// At least one home, at most [`Self::HOMES_MAX`]. Their relays and appliers run on this runtime.
@@ -42,7 +42,7 @@ impl Store {
         Self::paced(identity, clock, homes, Arc::new(Straight))
     }
 
-    /// With somebody who says when each step is taken.
+    /// With a schedule for each step.
     pub fn paced(identity: Identity, clock: Arc<dyn Clock>, homes: u16, pace: Arc<dyn Pace>) -> Self {
         let clocks = vec![Arc::clone(&clock); usize::from(homes.clamp(1, Self::HOMES_MAX))];
         let engine = Arc::new(Engine::new(clocks, pace, Planted::default(), SIZES));
@@ -56,7 +56,7 @@ impl Store {
         store
     }
 
-    /// Somebody else drives relays and appliers.
+    /// The caller drives relays and appliers.
     pub fn over(engine: Arc<Engine>, identity: Identity, clock: Arc<dyn Clock>) -> Self {
         Self { identity, clock, history_retention: retention::HISTORY, engine, tasks: Vec::new() }
     }
@@ -75,7 +75,7 @@ impl Store {
             return Ok(None);
         };
         self.engine.finish_block(index, record.version).await?;
-        // Whose request it was is not known: everything up to now is what it was, and more.
+        // The owner of the key is unknown: the watermark of everything up to now covers it, and more.
         Ok(Some(replay(record, key, self.engine.watermark_of_all().ok_or_else(unknown)?)?))
     }
 
@@ -123,7 +123,7 @@ async fn apply(engine: Arc<Engine>, home: usize) {
                 continue;
             }
             Ok(false) => {}
-            // Nothing of it is skipped, and nobody else may come to wake it.
+            // Nothing of it is skipped, and perhaps nothing else wakes it.
             Err(_) => {
                 tokio::time::sleep(RETRY).await;
                 continue;

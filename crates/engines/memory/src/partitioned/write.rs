@@ -1,4 +1,4 @@
-//! A write: reads what lies in other homes, is decided and committed in one, and takes its second half to the other.
+//! A write: reads from other homes, is decided and committed in one, and takes its second half to the other.
 
 use entourage_model::{
     Error, Half, Judgement, Key, Kind, Operation, Outcome, RecordId, Result, Space, User, Version, View, Write,
@@ -14,7 +14,7 @@ use super::{
     pace::Step,
 };
 
-/// What a write came to, and how far the homes were that it concerned.
+/// The outcome of a write, and the progress of the homes that it concerned.
 #[derive(Debug)]
 pub struct Written {
     pub outcome: Outcome,
@@ -27,13 +27,13 @@ impl Written {
     }
 }
 
-/// What became of the second half of a block.
+/// The outcome of the second half of a block.
 #[derive(Debug)]
 enum Mirrored {
     Taken(Box<Outcome>, End),
     /// The target's home has it, or something newer.
     Known(End),
-    /// There is no such target.
+    /// The target does not exist.
     Refused,
 }
 
@@ -46,7 +46,7 @@ impl Engine {
             Operation::EraseEdges { key, .. } => self.erase_edges(write, key).await?,
             _ => self.write_one(write).await?,
         };
-        // Of both, changed or not: otherwise a watermark would tell what is nobody's business.
+        // Of both, changed or not: otherwise a watermark would reveal private facts.
         if !self.has(Bug::TokenTells) || !written.outcome.changes.is_empty() {
             let (one, other) = write.operation.parties();
             for key in [Some(one), other].into_iter().flatten() {
@@ -56,7 +56,7 @@ impl Engine {
                 }
             }
         }
-        // A home may have lost it before it is answered.
+        // A home may lose it before it is answered.
         let watermark = self.watermark(&written.ends).ok_or_else(unknown)?;
         Ok(Outcome { watermark, ..written.outcome })
     }
@@ -64,7 +64,7 @@ impl Engine {
     /// In the home of one user.
     async fn write_one(&self, write: &Write) -> Result<Written> {
         let at = match (&write.operation, &write.idempotency, &write.fence, &write.progress) {
-            // Nobody's: it may lie anywhere, and all of them are not to lie in one place.
+            // It belongs to nobody: it may lie anywhere, and must not all lie in one place.
             (Operation::Nothing, Some(key), None, None) => {
                 Key(i64::from_be_bytes(*key.scope.first_chunk().unwrap_or(&[0; 8])))
             }
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// What a decision in `home` needs to know of other homes.
+    /// What a decision in `home` needs from other homes.
     pub async fn look(&self, write: &Write, home: usize) -> Others {
         self.pace.pause(Step::Look).await;
         let mut others = Others::default();
@@ -137,8 +137,8 @@ impl Engine {
         self.home(key).lock().out.user(key)
     }
 
-    /// In both homes, and acked after both: also whoever finds the block there, or hears an earlier reply, waits until the
-    /// target's home has it.
+    /// In both homes, and acked after both: a caller that finds the block existing, or replays an earlier reply, also
+    /// waits until the target's home has it.
     async fn write_block(&self, write: &Write, actor: Key, target: Key) -> Result<Written> {
         let mut written = self.write_one(write).await?;
         let is_new = !written.outcome.changes.is_empty();
@@ -150,7 +150,7 @@ impl Engine {
         if let Some(from) = from
             && let Some((parted, end)) = self.mirror(from, self.has(Bug::TakesLateBlock)).await?
         {
-            // What ended with a block that somebody else made is not of this write.
+            // What a block of another write ended is not part of this one.
             if is_new && written.outcome.version == from.half.after.version {
                 written.outcome.changes.extend(parted.into_iter().flat_map(|outcome| outcome.changes));
             }
@@ -162,13 +162,13 @@ impl Engine {
         }
     }
 
-    /// Whether the target's home has more of an edge than its own: that one went back, and has not said so yet.
+    /// Whether the target's home has a newer edge than its own: that one went back, and has not republished yet.
     fn is_ahead_of_truth(&self, link: Link) -> bool {
         let truth = self.home(link.1).lock().out.known_edge(link).map(|truth| truth.version);
         self.home(link.2).lock().inbound.known(link).map(|known| known.version) > truth
     }
 
-    /// As whoever hears an earlier reply must find it: a block that a home made at this version is whole.
+    /// As a replay must find it: a block that a home made at this version is complete.
     pub async fn finish_block(&self, index: usize, version: Version) -> Result<()> {
         let Some(home) = self.homes.get(index) else { return Ok(()) };
         let lineage = self.lineage().0;
@@ -183,8 +183,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings a block, or its end, into the home of its target, and says so in that of its actor. What ended there with
-    /// it, and how far that home was; `None` if there is no such target.
+    /// Brings a block, or its end, into the home of its target, and notes that in the actor's. Returns what it ended
+    /// there, and the progress of that home; `None` if the target does not exist.
     pub async fn mirror(&self, from: Outgoing, is_forced: bool) -> Result<Option<(Option<Outcome>, End)>> {
         let half = &from.half;
         let (parted, end) = match self.mirror_once(from, is_forced).await? {
@@ -212,7 +212,7 @@ impl Engine {
                 let mut home = home.lock();
                 let known = home.inbound.known((half.kind, half.follower, half.target)).map(|known| known.version);
                 let known = known.filter(|_| !is_forced);
-                // What is known stays until the edges of an erased user go, however often it is published.
+                // What is known stays until the edges of an erased user go, even if it is published again.
                 let is_new = known.is_none_or(|known| known < half.after.version);
                 if is_new && half.judge(home.out.user(half.target).as_ref()) == Judgement::TakeBack {
                     return Ok(Mirrored::Refused);
@@ -239,7 +239,7 @@ impl Engine {
         }
     }
 
-    /// Carries a judgement about a half out in the home of its follower.
+    /// Carries out a judgement about a half in the home of its follower.
     pub async fn correct(&self, half: &Half, judgement: Judgement, target: Option<User>) -> Result<Option<Outcome>> {
         let (index, home) = (self.home_of(half.follower), self.home(half.follower));
         #[cfg(feature = "planted")]

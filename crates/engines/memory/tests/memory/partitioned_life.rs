@@ -1,5 +1,4 @@
-//! What somebody sees of the homes from outside: what a block over two of them says of itself, and what is said when the
-//! tasks that settle them end.
+//! The homes as seen from outside: the reply of a block over two of them, and health when their tasks end.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
@@ -9,9 +8,9 @@ use entourage_store::{Covered, Health, Identity, Store as _, StoreExt as _, Syst
 use entourage_testkit::conformance::block_on;
 
 const PEOPLE: i64 = 8;
-/// Names the place in which a task panics.
+/// Names the fail point at which a task panics.
 const PANIC: &str = "ENTOURAGE_TEST_PANIC";
-/// How often health is asked before it is given up, with a pause of a millisecond: generous, for a busy machine.
+/// How often health is polled, with a pause of a millisecond: generous, for a busy machine.
 const TRIES: usize = 20_000;
 
 async fn with_people(homes: u16) -> Store {
@@ -71,7 +70,7 @@ fn who_hears_a_reply_again_sees_both_sides_of_it() {
     });
 }
 
-/// In a process of its own: a place that panics is named by the environment.
+/// In a process of its own: the environment names the fail point.
 #[test]
 fn health_says_when_a_relay_or_an_applier_has_ended() {
     if let Ok(place) = std::env::var(PANIC) {
@@ -88,7 +87,7 @@ fn health_says_when_a_relay_or_an_applier_has_ended() {
     }
 }
 
-/// What health says of it.
+/// The reason that health reports.
 async fn ends(place: &str) -> String {
     let store = with_people(4).await;
     assert_eq!(store.health().await, Health::Ready, "nothing has settled yet");

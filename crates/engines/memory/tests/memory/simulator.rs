@@ -1,4 +1,4 @@
-//! The partitioned engine under every fault of its simulator, and the simulator under every mistake of the engine.
+//! The partitioned engine under every fault of its simulator, and the simulator under every planted bug of the engine.
 
 use entourage_memory::partitioned::Bug;
 use entourage_testkit::{

@@ -16,12 +16,12 @@ use entourage_testkit::{
     crash_disk::CrashDisk,
 };
 
-/// Closed and opened again with the snapshot that the last one left.
+/// Closed and reopened with the snapshot that the last one left.
 async fn fixture(options: Options) -> Fixture {
     fixture_with(options, |_| {}).await
 }
 
-/// The same; `meanwhile` does something to the snapshot.
+/// The same; `meanwhile` alters the snapshot.
 async fn fixture_with(options: Options, meanwhile: fn(&CrashDisk)) -> Fixture {
     let (schema, disk) = (fresh_schema(), CrashDisk::new());
     let open = move || {

@@ -19,7 +19,7 @@ async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
     let store = connect(&schema, Arc::new(ManualClock::new(now))).await;
     people(&store, 1..=4).await;
     let mut last = store.commit(follow(1, 2).into()).await.unwrap().version;
-    // Once with the last version in the outbox, once with it among the events; once closed, once just left.
+    // Once with the last version in the outbox, once with it among the events; once closed, once just dropped.
     for relayed in [false, true] {
         if relayed {
             store.events_after(Sequence::ZERO, 1).await.unwrap();
@@ -99,11 +99,11 @@ async fn killed_connections_lose_no_acked_write_and_the_store_goes_on() {
     assert_clean(&*store).await;
 }
 
-/// PostgreSQL ends a circle of waiting by failing one of its transactions: here, the store's.
+/// PostgreSQL resolves a deadlock by failing one of its transactions: here, the store's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_lost_a_deadlock_is_tried_again() {
     let schema = fresh_schema();
-    // The store's sessions look for a circle after three seconds, the other one much later.
+    // The store's sessions check for a deadlock after three seconds, the other one much later.
     let impatient = format!("{}?options=-cdeadlock_timeout%3D3s", url());
     let store = postgres::Store::connect(&impatient, &schema, Options::default(), Arc::new(SystemClock)).await.unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
@@ -122,7 +122,7 @@ async fn a_commit_that_lost_a_deadlock_is_tried_again() {
     while held.query_one(&waiting, &[&session]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // The commit has its advisory locks and waits for the table; asking for one of them closes the circle.
+    // The commit has its advisory locks and waits for the table; requesting one of them closes the cycle.
     let advisory = format!(
         "SELECT pg_advisory_xact_lock((classid::bigint << 32) | objid::bigint) FROM pg_locks \
          WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND pid IN {SESSIONS} LIMIT 1"
@@ -227,7 +227,7 @@ async fn a_recount_sets_counts_right_while_others_write_and_recount() {
 async fn a_newer_schema_and_a_wrong_name_are_refused() {
     let schema = fresh_schema();
     connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
-    // A second time finds everything as it is.
+    // A second run finds nothing to do.
     connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
     let newer = format!(
         "INSERT INTO {schema}.entourage_migrations SELECT 999, 'future', applied_on, checksum \

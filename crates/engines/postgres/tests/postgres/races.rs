@@ -43,7 +43,7 @@ async fn the_cap_is_exact_on_two_stores_of_one_schema() {
     let outcomes = race(&stores, (101..=100 + tasks).map(|target| capped(target).into()).collect()).await;
     assert_eq!((created(&outcomes), refused(&outcomes, Code::FollowingLimit)), (1, TASKS - 1));
     assert_eq!(counts(&*stores[1], 1).await, (0, 100));
-    // One less makes room for one more.
+    // One removal makes room for one more.
     stores[1].commit(unfollow(1, 2).into()).await.unwrap();
     assert_eq!(created(&race(&stores, (101..=100 + tasks).map(|target| capped(target).into()).collect()).await), 1);
     assert_clean(&*stores[0]).await;
@@ -112,7 +112,7 @@ async fn equal_requests_have_one_effect_and_one_reply() {
     events(&*store, 5).await;
 }
 
-/// Nothing but the key is shared, so nothing but its own lock can keep these apart.
+/// Only the key is shared, so only its own lock can serialize these.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_key_on_many_users_has_one_effect() {
     let store = fresh_store().await;
@@ -132,7 +132,7 @@ async fn events_are_gapless_and_in_order_while_an_older_transaction_stays_open()
     people(&*store, 0..=TASKS as i64).await;
     let users = TASKS + 1;
     events(&*store, users).await;
-    // A writer that has its number and its outbox row, and does not commit yet.
+    // A writer that has its number and its outbox row, but has not committed.
     let mut slow = raw().await;
     let held = slow.transaction().await.unwrap();
     let insert = format!(

@@ -1,4 +1,4 @@
-//! What PostgreSQL keeps and for how long: idempotency records and events, with a clock that the test turns.
+//! Retention in PostgreSQL: idempotency records and events, with a clock that the test sets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -61,7 +61,7 @@ async fn records_past_their_time_go_and_the_others_stay() {
     }
     clock.advance(HOUR_MILLIS / 2 + 2_000);
     assert_eq!(rows(&schema, "idempotency").await, 6);
-    // Any commit will do, also one that changes nothing.
+    // Any commit will do, also a no-op.
     store.commit(follow(1, 0).into()).await.unwrap();
     assert_eq!(rows(&schema, "idempotency").await, 3);
     assert!(store.commit(with_key(4, 0, 4)).await.unwrap().replayed);
@@ -125,7 +125,7 @@ async fn all_events_may_go_and_the_next_ones_count_on() {
     assert_clean(&store).await;
 }
 
-/// A server whose clock is behind writes old versions after young ones: those wait for the young.
+/// A server whose clock is behind writes old versions after new ones: those wait for the new ones to expire.
 #[tokio::test]
 async fn events_go_from_the_front_only() {
     let (schema, early, late) = (fresh_schema(), turned_clock(), turned_clock());
@@ -147,7 +147,7 @@ async fn events_go_from_the_front_only() {
 async fn nothing_piles_up_unread() {
     let (schema, clock) = (fresh_schema(), turned_clock());
     let store = six_hours(&schema, &clock).await;
-    // Transactions of others hold the numbering back for moments.
+    // Concurrent transactions delay the numbering for moments.
     for _ in 0..200 {
         store.commit(follow(1, 0).into()).await.unwrap();
         if (rows(&schema, "events").await, rows(&schema, "outbox").await) == (3, 0) {

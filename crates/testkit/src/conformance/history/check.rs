@@ -11,13 +11,13 @@ use super::{
 use crate::conformance::pages;
 use entourage_store::{Store, StoreExt as _};
 
-/// What is wrong with a history, given the store as it ended up; nothing, if nothing is. `mark` is a watermark from
-/// before the first record; nobody but the recorded clients wrote to these users, who had no edges before.
+/// The problems of a history, given the final state of the store. `mark` is a watermark from before the first record;
+/// only the recorded clients wrote to these users, who had no edges before.
 ///
 /// - The log has no gap, its versions rise on each edge, and no follow begins beside a block.
-/// - Each acked change has exactly one event, its own; other events come from requests of unknown ending.
-/// - Each edge is what the acked change of the greatest version made it; lists and counts say the same.
-/// - Whoever was acked before another asked comes first. What was heard of no-ops and blocks was true meanwhile.
+/// - Each acked change has exactly one event, its own; other events come from requests with an unknown outcome.
+/// - Each edge is what the acked change of the greatest version made it; lists and counts agree.
+/// - A write acked before another was sent comes first. Replies of no-ops and blocks were true meanwhile.
 pub async fn check(records: &[Record], store: &dyn Store, mark: Sequence) -> Vec<String> {
     let mut problems = Vec::new();
     let events = match pages::read_events(store, mark).await {
@@ -33,13 +33,13 @@ pub async fn check(records: &[Record], store: &dyn Store, mark: Sequence) -> Vec
     problems
 }
 
-/// The event of each acked change, by the index of its record; `None` if there is one but which is not known.
+/// The event of each acked change, by the index of its record; `None` if there is one but it is ambiguous.
 type Matched = HashMap<usize, Option<Moment>>;
 
 fn match_events(records: &[Record], timeline: &Timeline, problems: &mut Vec<String>) -> Matched {
     let mut matched = Matched::new();
     let mut taken: HashSet<Sequence> = HashSet::new();
-    // Those that know which one is theirs come first: the others take what is left.
+    // Those with a known event come first: the others take what is left.
     for certain_ones in [true, false] {
         for (index, record) in records.iter().enumerate() {
             let Ending::Ok { changed: true, version, watermark } = record.ending else { continue };
@@ -47,7 +47,7 @@ fn match_events(records: &[Record], timeline: &Timeline, problems: &mut Vec<Stri
             if certain != certain_ones {
                 continue;
             }
-            // A block may have taken two edges away after its own event.
+            // A block may have removed two edges after its own event.
             let others = if record.action.verb == Verb::Block { 2 } else { 0 };
             let near = |watermark: Sequence, at: Sequence| at <= watermark && watermark.0 - at.0 <= others;
             let fits = |moment: &&Moment| {
@@ -138,7 +138,7 @@ fn was_true(record: &Record, timeline: &Timeline, low: Sequence, high: Sequence)
             let blocked = |by, whom| timeline.was((Kind::Block, by, whom), true, low, high);
             follows && (blocked(actor, target) || blocked(target, actor))
         }
-        // Quotas and the like are rules beyond the graph; that they let nothing happen shows in the events.
+        // Quotas and the like are rules beyond the graph; that they changed nothing shows in the events.
         Ending::Fail(code) => matches!(
             Code::parse(code),
             Some(Code::RateLimited | Code::CoolingDown | Code::FollowSuspended | Code::ChallengeRequired)
@@ -236,7 +236,7 @@ async fn lists_and_counts(store: &dyn Store, timeline: &Timeline, user: Key) -> 
     Ok(())
 }
 
-/// Whom this list must show because of this edge.
+/// The row that this list must show because of this edge.
 fn stands(timeline: &Timeline, list: List, link: Link) -> Option<Key> {
     let (kind, follower, target) = link;
     let state: State = timeline.end(link)?.state?;

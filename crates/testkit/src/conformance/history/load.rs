@@ -1,4 +1,4 @@
-//! Clients that follow, unfollow and block at random, all at once.
+//! Concurrent clients that follow, unfollow and block at random.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ pub struct Load {
     pub requests: usize,
 }
 
-/// The order of what clients did and heard.
+/// The order of requests and replies.
 #[derive(Debug, Default)]
 pub struct Ticks(AtomicU64);
 
@@ -38,7 +38,7 @@ impl Action {
             8..10 => Verb::FollowQuietly,
             10..13 => Verb::Unfollow,
             13..15 => Verb::Block,
-            // More often than blocks: most find nothing, and edges must have a chance.
+            // More often than blocks: most are no-ops, and edges must have a chance.
             _ => Verb::Unblock,
         };
         let actor = rng.random_range(0..users.len());
@@ -58,7 +58,7 @@ impl Action {
     }
 }
 
-/// Lets the clients loose on `users`, who exist, are public, and have no edges yet. Nobody else may write to them.
+/// Runs the clients on `users`, who exist, are public, and have no edges. Nobody else may write to them.
 pub async fn drive(store: &Arc<dyn Store>, users: &[Key], load: Load) -> Vec<Record> {
     let (ticks, barrier) = (Arc::new(Ticks::default()), Arc::new(Barrier::new(load.clients)));
     let mut clients = Vec::with_capacity(load.clients);

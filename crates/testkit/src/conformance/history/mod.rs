@@ -1,5 +1,5 @@
-//! Histories of concurrent writers: what each asked, when, and what it heard. [`check`] judges them against the log
-//! and the final state, also after a crash, when some never heard anything.
+//! Histories of concurrent writers: requests, when they were made, and replies. [`check`] judges them against the log
+//! and the final state, also after a crash, when some got no reply.
 
 mod check;
 mod load;
@@ -35,13 +35,13 @@ impl Verb {
         }
     }
 
-    /// Whether the edge stands afterwards.
+    /// Whether the edge exists afterwards.
     pub const fn makes(self) -> bool {
         matches!(self, Self::Follow | Self::FollowQuietly | Self::Block)
     }
 }
 
-/// What was asked: `actor` does it to `target`.
+/// The request: `actor` does it to `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Action {
     pub verb: Verb,
@@ -55,11 +55,11 @@ impl Action {
     }
 }
 
-/// What was heard.
+/// The reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Acked. A client that is not told the version or the watermark leaves them out.
+    /// Acked. A client that does not learn the version or the watermark leaves them out.
     Ok { changed: bool, version: Option<Version>, watermark: Option<Sequence> },
     /// Refused for good, with this code: it did not happen.
     Fail(String),
@@ -68,7 +68,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// `numbered`: as the store's [`entourage_store::Guarantees`] says.
+    /// `numbered`: as in the store's [`entourage_store::Guarantees`].
     pub fn of(result: &Result<Outcome, Error>, numbered: bool) -> Self {
         match result {
             Ok(outcome) => Self::Ok {
@@ -92,7 +92,7 @@ pub struct Record {
     pub client: usize,
     pub action: Action,
     pub invoked: u64,
-    /// `None` if nothing was heard.
+    /// `None` without a reply.
     pub completed: Option<u64>,
     pub ending: Ending,
 }

@@ -1,4 +1,4 @@
-//! Histories with one lie each, which the check must notice, and with gaps it must forgive.
+//! Histories with one lie each, which the check must find, and with gaps it must accept.
 
 use std::sync::Arc;
 
@@ -25,8 +25,7 @@ async fn truthful(seed: u64) -> (Arc<dyn Store>, Vec<Record>) {
     (store, records)
 }
 
-/// The problems of a history in which each record was changed by `lie`, which says whether it did change it; the
-/// first that can be changed is.
+/// The problems of a history after `lie` changed one record: the first for which it returns true.
 fn problems_after(lie: impl Fn(&mut Record) -> bool) -> Vec<String> {
     block_on(async {
         let (store, mut records) = truthful(1).await;

@@ -1,4 +1,4 @@
-//! The log of edges replayed: what stood when.
+//! The log of edges replayed: the state at every moment.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,10 +23,10 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Replays the events that concern `users`, and says what cannot have happened in this order.
+    /// Replays the events that concern `users`, and reports what cannot have happened in this order.
     pub(super) fn replay(events: &[Event], mark: Sequence, users: &HashSet<Key>, problems: &mut Vec<String>) -> Self {
         let mut timeline = Self { last: mark, ..Self::default() };
-        // The block whose commit is being read: with its last event no follow may be left beside it.
+        // The block whose commit is being read: after its last event no follow may be left beside it.
         let mut block: Option<(Version, Key, Key)> = None;
         for event in events {
             if block.is_some_and(|(version, ..)| version != event.version) {
@@ -75,7 +75,7 @@ impl Timeline {
         self.end((Kind::Block, by, whom)).is_some_and(|moment| moment.state.is_some())
     }
 
-    /// How the edge ended.
+    /// The final state of the edge.
     pub(super) fn end(&self, link: Link) -> Option<Moment> {
         self.moments(link).last().copied()
     }
@@ -117,7 +117,7 @@ impl Bounds {
         )
     }
 
-    /// The least sequence of what was asked for after each tick.
+    /// The least sequence of what was requested after each tick.
     pub(super) fn asked(mut points: Vec<(u64, Sequence)>) -> Self {
         points.sort_unstable();
         let mut least = Sequence(u64::MAX);

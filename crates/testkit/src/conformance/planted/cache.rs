@@ -1,4 +1,4 @@
-//! Caches with the mistakes that caches make, each in front of a store without one.
+//! Caches with typical bugs, each in front of a correct store.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,19 +22,19 @@ use entourage_store::{Answer, Identity, Store, StoreExt as _, SystemClock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     None,
-    /// Who is not in the cache is not followed.
+    /// A miss is a "no".
     MissingIsNo,
-    /// What was read is put in, whatever was written meanwhile.
+    /// What was read is cached, whatever was written meanwhile.
     UnversionedFill,
-    /// Rows change as was asked, not as was done.
+    /// Rows follow the request, not the outcome.
     ChangesWhatWasAsked,
     /// Rows change after the write is acked: at the next one.
     ChangesLate,
-    /// Nobody is in common with who is not in the cache.
+    /// A miss in an intersection is an empty one.
     MissingHasNobodyInCommon,
-    /// Who is erased is still in common.
+    /// Erased users are still in common.
     ErasedInCommon,
-    /// One row is looked at after the other.
+    /// The two rows are read at different moments.
     CommonAtTwoMoments,
     /// Ids stay when their users go.
     RemembersTheErased,
@@ -80,7 +80,7 @@ impl Cache {
     async fn fill(&self, inner: &dyn Store, follower: Key) -> Result<()> {
         let began = self.changes.lock().made;
         let page = inner.scan(List::following(follower), None, usize::MAX - 1).await?;
-        // Time for others to come between.
+        // Lets others intervene.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }
@@ -118,7 +118,7 @@ impl Hooks for Cache {
         let row = |user| self.rows.lock().get(&user).cloned();
         let first = row(one);
         if changes.is_none() {
-            // Time for others to come between.
+            // Lets others intervene.
             std::thread::sleep(std::time::Duration::from_micros(20));
         }
         let (Some(first), Some(second)) = (first, row(other)) else {

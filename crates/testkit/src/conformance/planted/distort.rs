@@ -1,4 +1,4 @@
-//! What the bugs do to an outcome on its way into the graph.
+//! What the bugs do to an outcome before it reaches the graph.
 
 use entourage_model::{Cause, Change, EdgeChange, EdgeValue, Kind, Operation, Outcome, Reply, Sequence, Space, Write};
 
@@ -100,7 +100,7 @@ impl Planted {
     }
 }
 
-/// A change of the record of when a mute ends: it comes, or goes.
+/// A change of the record of when a mute ends: created, or removed.
 fn is_mute_end(change: &Change, comes: bool) -> bool {
     matches!(change, Change::Record(record) if record.id.mute_end().is_some() && record.after.is_some() == comes)
 }

@@ -21,7 +21,7 @@ enum Bug {
     DropsEvents,
     /// A write that changes nothing has an event.
     EventForNothing,
-    /// An unfollow of nobody counts.
+    /// An unfollow without an edge counts.
     CountsAbsentUnfollow,
     /// A page begins with the row of its cursor.
     RepeatsRowOfCursor,
@@ -31,9 +31,9 @@ enum Bug {
     SkipsEqualPositionsUpwards,
     /// Quiet follows are taken for open ones.
     QuietIsOpen,
-    /// What a block took away comes back.
+    /// Unblocking restores what the block removed.
     UnblockRestores,
-    /// A block leaves the blocked one's follow.
+    /// A block leaves the blocked user's follow.
     BlocksOneWay,
     /// A repeated follow is a new one.
     RepeatMovesPosition,
@@ -42,7 +42,7 @@ enum Bug {
     IgnoresCap,
     /// Requests are not counted towards the cap.
     CapForgetsRequests,
-    /// A retry is done again.
+    /// A retry is executed again.
     RetriesTwice,
     /// The key of a refused write is used up.
     RecordsRefusals,
@@ -53,7 +53,7 @@ enum Bug {
     PeeksAtTheErased,
     PeeksOutOfOrder,
     CommonTakesRequests,
-    /// Whoever has the key has the id.
+    /// The id is not compared: the key is enough.
     PeeksAtTheKeyAlone,
     /// Unfollow leaves requests.
     KeepsRequests,
@@ -64,13 +64,13 @@ enum Bug {
     /// The clock goes back now and then.
     VersionsGoBack,
     ForgetsFloor,
-    /// Every fiftieth acked write is not kept.
+    /// Every fiftieth acked write is lost.
     LosesWrites,
-    /// A block is looked for before the commit.
+    /// The block is checked before the commit.
     BlockCheckedOutside,
-    /// The cap is looked at before the commit.
+    /// The cap is checked before the commit.
     CapCheckedOutside,
-    /// What stands is looked at before the commit.
+    /// The existing edge is read before the commit.
     EdgeCheckedOutside,
     /// The idempotency key is looked up before the commit.
     KeyCheckedOutside,
@@ -85,34 +85,34 @@ enum Bug {
     ManyRecordsOutOfOrder,
     /// The lists of several owners share one limit.
     LimitsAllListsTogether,
-    /// The record of its author stays when a post is taken away.
+    /// The record of its author stays when a post is removed.
     IndexOutlivesPosts,
-    /// Posts of an erased author are not looked for.
+    /// Posts of an erased author are not searched for.
     PostsOutliveAuthors,
-    /// Replacing what is not there writes a new post.
+    /// Replacing a missing post writes a new one.
     ReplacesNothing,
-    /// An external id is not looked for: each post is another one.
+    /// An external id is not looked up: each post is another one.
     ForgetsExternalIds,
-    /// The record of its external id stays when a post is taken away.
+    /// The record of its external id stays when a post is removed.
     ExternalIdsOutlivePosts,
-    /// What a file brings stands where the write does.
+    /// An imported edge gets the position of the write.
     ImportsMoveToNow,
-    /// Only follows that were active leave something behind.
+    /// Only active follows leave history.
     HistoryForgetsRequests,
-    /// An id is given again while edges of the one before are left.
+    /// An id is reused while edges of the predecessor are left.
     RecreatesTooSoon,
     SuspensionIsForShow,
     /// Muting again never changes when a mute ends.
     MutesKeepTheirEnd,
     /// The record of when a mute was to end stays when it is muted again.
     MuteEndsPileUp,
-    /// The record of when a mute ends stays when it is taken away.
+    /// The record of when a mute ends stays when it is removed.
     MuteEndsOutliveMutes,
     /// The record of when a mute ends stays when one of the two is erased.
     MuteEndsOutliveTheErased,
     /// No record says when a mute ends.
     MuteEndsAreLost,
-    /// A scan of records begins with the one it goes on from.
+    /// A scan of records begins with the one it continues from.
     RepeatsRecordOfCursor,
     /// Erasing edges begins with one end and forgets the other.
     ErasesOneDirection,
@@ -122,26 +122,26 @@ enum Bug {
     LooksUpNoReply,
     IgnoresQuota,
     IgnoresChallenges,
-    /// The quota is looked at before the commit.
+    /// The quota is read before the commit.
     QuotaCheckedOutside,
     RefusalsTakeQuota,
     RetriesTakeQuota,
     RepeatsTakeQuota,
     ImportsTakeQuota,
-    /// Whoever is created again has the quota of the one before.
+    /// A recreated user has the quota of the predecessor.
     QuotasOutliveUsers,
     QuotasOutOfOrder,
     ForgetsFlips,
-    /// A follow that ended because its target was erased was flipped.
+    /// A follow that ended because its target was erased counts as a flip.
     ErasingIsAFlip,
     ReopensWithoutQuotas,
     SweepsMissTheLastOfAPage,
     IgnoresFences,
-    /// How far work has come is written before its effect.
+    /// Progress is written before its effect.
     ProgressRunsBeforeItsEffect,
 }
 
-/// Which case notices which bug.
+/// Which case finds which bug.
 const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::DropsEvents, "events::each_change_has_its_event_in_order"),
     (Bug::EventForNothing, "events::nothing_changed_is_no_event"),
@@ -227,7 +227,7 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::ErasingIsAFlip, "quotas::an_end_by_erasure_is_no_flip"),
 ];
 
-/// The same for stores that are closed and opened again.
+/// The same for stores that are closed and reopened.
 const CAUGHT_BY_REOPENING: &[(Bug, &str)] = &[
     (Bug::WritesAfterClose, "life::a_closed_store_refuses_writes"),
     (Bug::ReopensWithoutTheLast, "life::acked_writes_survive_reopening"),
@@ -236,7 +236,7 @@ const CAUGHT_BY_REOPENING: &[(Bug, &str)] = &[
     (Bug::ReopensWithoutQuotas, "quotas::what_was_taken_survives_reopening"),
 ];
 
-/// Bugs that only show when writers meet: one writer at a time cannot notice.
+/// Bugs that only show under concurrency: a single writer cannot find them.
 const NEEDS_CONCURRENCY: &[Bug] = &[
     Bug::BlockCheckedOutside,
     Bug::CapCheckedOutside,
@@ -246,11 +246,11 @@ const NEEDS_CONCURRENCY: &[Bug] = &[
     Bug::ProgressRunsAhead,
 ];
 
-/// Races and random histories may miss a bug by luck, though rarely.
+/// Races and random histories may miss a bug by chance, though rarely.
 const TRIES: usize = 5;
 
 fn passes(case: &str, fixture: impl Into<Fixture>) -> bool {
-    // Caught here and not in a task, so that the panics of bugs that are found do not litter the output.
+    // Caught here and not in a task, so that the panics of found bugs do not litter the output.
     catch_unwind(AssertUnwindSafe(|| block_on(Case::named(case).run(fixture)))).is_ok()
 }
 

@@ -1,4 +1,4 @@
-//! What a buggy commit looks at.
+//! What a buggy commit reads.
 
 use entourage_model::{
     Buckets, Edge, EdgeValue, IdempotencyRecord, Key, Kind, Millis, Moments, Operation, Quota, Record, RecordId, Space,

@@ -1,4 +1,4 @@
-//! The planted store: the memory backend's parts, put together wrongly on purpose.
+//! The planted store: the parts of the memory backend, deliberately assembled wrongly.
 
 use std::sync::{
     Arc,
@@ -44,14 +44,14 @@ pub(super) struct Inner {
     left: Vec<QuotaChange>,
 }
 
-/// What was looked at before the commit.
+/// What was read before the commit.
 #[derive(Default)]
 struct Looked {
     blocked: Option<bool>,
     load: Option<u64>,
     edge: Option<Option<EdgeValue>>,
     quota: Option<Quota>,
-    /// Whether the commit will look at its idempotency key.
+    /// Whether the commit will check its idempotency key.
     key: bool,
 }
 
@@ -226,7 +226,7 @@ impl Planted {
         }
     }
 
-    /// What a commit looks at before it begins, with time for others to come between.
+    /// What a commit reads before it begins, with a pause that lets others intervene.
     async fn look_outside(&self, write: &Write) -> Looked {
         let mut looked = Looked { key: true, ..Looked::default() };
         let Operation::Follow { follower, target, .. } = write.operation else { return looked };
@@ -484,7 +484,7 @@ impl Store for Planted {
         Ok((watermark.sequence().0 <= self.inner.read().changes).into())
     }
 
-    /// Always content: it is for the checkers to notice.
+    /// Always clean: finding the bug is up to the checkers.
     async fn verify(&self) -> Result<Report> {
         Ok(Report::default())
     }

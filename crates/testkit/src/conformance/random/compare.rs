@@ -1,4 +1,4 @@
-//! Reads everything a store says of a few people, and compares it with the reference.
+//! Reads everything a store says about a few people, and compares it with the reference.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,9 @@ use entourage_store::{Answer, Derived, Store, StoreExt as _, Sweep};
 pub(super) struct Comparison {
     rng: StdRng,
     everyone: Vec<Key>,
-    /// Every id that somebody had.
+    /// Every id that ever had a user.
     ids: HashSet<UserId>,
-    /// The last event read, once the first write said where the log stood.
+    /// The last event read, once the first write has fixed the start of the log.
     read_to: Option<Sequence>,
     compared: usize,
     watermark: Option<Watermark>,
@@ -43,7 +43,7 @@ impl Comparison {
         }
     }
 
-    /// A glance at one pair, or at everything.
+    /// One pair, or everything.
     pub(super) async fn look(&mut self, store: &dyn Store, reference: &Reference, full: bool) -> Result<(), String> {
         if !full {
             let pick = |rng: &mut StdRng, everyone: &[Key]| everyone[rng.random_range(0..everyone.len())];
@@ -222,7 +222,7 @@ impl Comparison {
         let own = events.iter().filter(|event| match &event.body {
             EventBody::Edge { follower, .. } => is_own(follower),
             EventBody::User { key, .. } => is_own(key),
-            // Of the server's records those that are about these people.
+            // Of the server's records those about these people.
             EventBody::Record { space: Space::Fanout | Space::Erased, id, .. } => id.key().as_ref().is_some_and(is_own),
             EventBody::Record { space: Space::PostAuthor, id, .. } => indexes.contains(id),
             EventBody::Record { space: Space::Job, owner, id, .. } if owner.is_server() => {
@@ -246,7 +246,7 @@ impl Comparison {
     }
 }
 
-/// What one write changes in several homes has a version in each, and no order between them.
+/// A write that changes several homes has a version in each, without an order between them.
 fn unordered(entries: &mut [Entry]) {
     for entry in entries.iter_mut() {
         entry.version = Version::ZERO;

@@ -1,4 +1,4 @@
-//! Shows that random runs meet everything they are meant to compare.
+//! Shows that random runs cover everything they are meant to compare.
 
 use std::{collections::HashSet, sync::Arc};
 

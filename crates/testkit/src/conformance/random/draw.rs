@@ -21,7 +21,7 @@ pub(super) struct Draw {
     versions: VecDeque<Version>,
     /// Posts that were written or replaced.
     posts: VecDeque<(Key, RecordId)>,
-    /// Who was erased and is not back, so that they come back.
+    /// Erased users who are not back, so that they come back.
     erased: Vec<Key>,
     beyond_graph: bool,
     buckets: Buckets,
@@ -78,7 +78,7 @@ impl Draw {
         }
     }
 
-    /// One write, or a batch. The first ones make most of the people.
+    /// One write, or a batch. The first ones create most of the people.
     pub(super) fn step(&mut self, step: usize) -> Vec<Write> {
         if step < PEOPLE - 3 {
             let (key, id) = self.people[step].clone();
@@ -116,8 +116,8 @@ impl Draw {
         self.work(write)
     }
 
-    /// Some of a worker, who may have lost the lease. Not those that are changed in two homes, nor those with a key: what is
-    /// answered then is another case.
+    /// Some by a worker, who may be fenced. Not those that change two homes, nor those with a key: their answers are
+    /// another case.
     fn work(&mut self, mut write: Write) -> Write {
         let is_plain = !matches!(
             write.operation,
@@ -141,7 +141,7 @@ impl Draw {
         write
     }
 
-    /// A key that was used before: mostly with the same body, sometimes with another.
+    /// A used key: mostly with the same body, sometimes with another.
     fn retry(&mut self) -> Write {
         let index = self.rng.random_range(0..self.keyed.len());
         let mut write = self.keyed[index].clone();
@@ -156,7 +156,7 @@ impl Draw {
         write
     }
 
-    /// Small ones, so that they are met.
+    /// Small ones, so that they are reached.
     fn limits(&mut self) -> FollowLimits {
         self.ahead_millis = match self.one_in(200) {
             true => self.rng.random_range(0..self.ahead_millis + 1),
@@ -214,7 +214,7 @@ impl Draw {
         }
     }
 
-    /// What is beside the graph. Few ids and few values, so that they meet.
+    /// What is beside the graph. Few ids and few values, so that they collide.
     fn beyond(&mut self) -> Operation {
         let (a, b) = (self.someone(), self.someone());
         match self.rng.random_range(0..128) {
@@ -248,7 +248,7 @@ impl Draw {
                 Operation::PutRecord { space: Space::Post, owner, id, value, condition, cap: None }
             }
             113..119 => {
-                // Others may be at work with the same store: everybody has ids of their own.
+                // Others may use the same store: everybody has ids of their own.
                 let own = a.0.unsigned_abs();
                 let moment = if self.one_in(20) { 2_100_000_000_000 } else { own % 100_000 * 8 };
                 let at = Millis::from_since_2000(moment + self.rng.random_range(0..3));

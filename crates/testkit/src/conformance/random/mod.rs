@@ -37,7 +37,7 @@ impl Plan {
     }
 }
 
-/// What a run met.
+/// What a run covered.
 #[derive(Debug, Default)]
 pub struct Run {
     /// In the order of their commits.
@@ -45,13 +45,13 @@ pub struct Run {
     pub refusals: HashSet<Code>,
 }
 
-/// Where the store and the rules parted.
+/// Where the store and the rules differ.
 #[derive(Debug)]
 pub struct Failure {
     pub plan: Plan,
     pub step: usize,
     pub wrong: String,
-    /// The last writes and what came of them, oldest first.
+    /// The last writes and their outcomes, oldest first.
     pub recent: VecDeque<String>,
 }
 
@@ -71,8 +71,8 @@ pub async fn straight_on(_step: usize, store: Arc<dyn Store>) -> Arc<dyn Store> 
     store
 }
 
-/// Runs a plan. `between` gets the store before each step and hands one back: the same, or another opened on the
-/// same place.
+/// Runs a plan. `between` gets the store before each step and returns one: the same, or another opened on the same
+/// place.
 pub async fn run(
     store: Arc<dyn Store>,
     plan: Plan,
@@ -95,7 +95,7 @@ pub async fn run(
             if wrong.is_none() {
                 wrong = reference.step(write, &result).err();
             }
-            // Later writes of a batch may have used the key. Through a server keys are other ones than the store's.
+            // Later writes of a batch may have used the key. A server has other keys than the store.
             if wrong.is_none() && plan.beyond_graph && writes.len() == 1 {
                 wrong = look_up(&*store, write, &result).await.err();
             }
@@ -142,8 +142,8 @@ async fn commit(store: &dyn Store, writes: &[Write]) -> Vec<Result<Outcome, Erro
     }
 }
 
-/// Runs `seeds` seeds of `steps` steps, each on a store of its own: half of them always the same ones, half drawn
-/// anew. A store that says how to reopen it is closed and opened again now and then. Panics with the seed.
+/// Runs `seeds` seeds of `steps` steps, each on a store of its own: half of them fixed, half random. A store that can
+/// be reopened is closed and reopened now and then. Panics with the seed.
 pub fn run_seeds<S: Into<Fixture>>(seeds: u64, steps: usize, fresh: impl AsyncFn() -> S) {
     run_plans(seeds, steps, true, fresh);
 }

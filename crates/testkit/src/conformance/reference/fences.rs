@@ -1,4 +1,4 @@
-//! What comes with the write of a worker: the epoch of its lease, and how far it has come.
+//! What a worker's write carries: the epoch of its lease, and its progress.
 
 use entourage_model::{Code, Condition, RecordId, Space, Write};
 
@@ -18,7 +18,7 @@ impl Reference {
             .is_some_and(|fence| self.epoch(write, fence.lease.record_id()).is_some_and(|newest| newest > fence.epoch))
     }
 
-    /// What is written with whatever the operation came to: the progress first.
+    /// What is written with any outcome of the operation: the progress first.
     pub(super) fn work(&self, write: &Write) -> Result<Vec<Effect>, Code> {
         let server = self.server(write.operation.home());
         let mut effects = Vec::new();

@@ -1,4 +1,4 @@
-//! What files bring, from the rules alone: edges and posts with their own times, beside what is there.
+//! Imports, from the rules alone: edges and posts with their own times, beside what exists.
 
 use entourage_model::{
     Cause, Code, Error, Expiry, Key, Kind, Millis, Operation, Outcome, Reply, Space, State, Version,
@@ -6,7 +6,7 @@ use entourage_model::{
 
 use super::{Becomes, Expected, Link, Reference, Told, begin};
 
-/// Later than every clock of a run, whatever floors made of it.
+/// Later than every clock of a run, floors included.
 const FUTURE: Millis = Millis::from_since_2000(2_000_000_000_000);
 
 impl Reference {
@@ -46,8 +46,7 @@ impl Reference {
         begin(link, event, true, Becomes { position: Some(Version::of_millis(at)), ..becomes })
     }
 
-    /// Which id of its millisecond a post gets is the store's to choose; that it is free and above the author's others is
-    /// not.
+    /// Which id of its millisecond a post gets is up to the store; it must be free and above the author's others.
     pub(super) fn import_post(
         &self,
         author: Key,
@@ -76,7 +75,7 @@ impl Reference {
         }
         let own = self.list_records(Space::Post, author).into_iter();
         let own: Vec<_> = own.filter(|post| post.id.version().is_some_and(|id| id.millis() == at)).collect();
-        // By id the newest come first; of equal ones the oldest is the one that was meant.
+        // By id the newest come first; of equal ones the oldest is meant.
         if let Some(same) = own.iter().rev().find(|post| *post.value == *value) {
             return Ok(known(same.id.version().unwrap_or_default()));
         }

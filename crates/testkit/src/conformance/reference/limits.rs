@@ -1,4 +1,4 @@
-//! How often somebody may follow, as a bucket that runs out and a list of moments.
+//! How often a user may follow, as a leaky bucket and a list of moments.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Expected, Reference, Told};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
-/// What clocks may differ by: waits that are longer than a window and this come from a clock that was wrong.
+/// Permitted clock skew: waits longer than a window plus this come from a wrong clock.
 const DIFFERENCE: u64 = 5 * MINUTE;
 const MILLI: u128 = 1_000_000;
 
@@ -17,7 +17,7 @@ pub(super) struct Used {
     /// When the bucket is empty, in nanoseconds since 2000.
     empty: u128,
     followed: Vec<Millis>,
-    /// The time of the last one that was counted.
+    /// The time of the last counted one.
     last: Millis,
 }
 
@@ -42,7 +42,7 @@ impl Used {
     }
 }
 
-/// Whether as many as the bound lie within the span, and the oldest of those will not stay for an absurd time.
+/// Whether as many as the bound lie within the span, and the oldest of those does not stay for an absurd time.
 fn is_full(mut times: Vec<Millis>, now: Millis, span: u64, bound: u32) -> bool {
     times.retain(|time| time.plus(span) > now);
     times.sort_unstable_by(|one, other| other.cmp(one));
@@ -51,7 +51,7 @@ fn is_full(mut times: Vec<Millis>, now: Millis, span: u64, bound: u32) -> bool {
 }
 
 impl Reference {
-    /// Limits concern a follow that would be new, also one that the cap forbids.
+    /// Limits apply to a follow that would be new, also one that the cap forbids.
     pub(super) fn within_limits(&self, write: &Write, expected: Result<Expected, Code>) -> Result<Expected, Code> {
         let (Some(limits), &Operation::Follow { follower, target, .. }) = (write.limits, &write.operation) else {
             return expected;
@@ -89,7 +89,7 @@ impl Reference {
         used.last = limits.now;
     }
 
-    /// How many follows somebody has left, and until when the bucket has something in it.
+    /// How many follows a user has left, and until when the bucket is not empty.
     pub fn left(&self, actor: Key, limits: &FollowLimits) -> (u32, Duration) {
         let used = self.used.get(&actor).cloned().unwrap_or_default();
         let Some((drop, full)) = bucket(limits) else { return (u32::MAX, Duration::ZERO) };
@@ -98,7 +98,7 @@ impl Reference {
         (u32::try_from(room).unwrap_or(u32::MAX), Duration::from_nanos(u64::try_from(level).unwrap_or(u64::MAX)))
     }
 
-    /// The latest time that a limit was asked for.
+    /// The latest time of a limit.
     pub fn time(&self) -> Millis {
         self.used.values().map(|used| used.last).max().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What is beside the graph, from the rules alone: records, groups, history, suspension, and the end of a user.
+//! What is beside the graph, from the rules alone: records, groups, history, suspension, and the erasure of a user.
 
 use entourage_model::{
     Cause, Change, Code, Condition, EdgeValue, Ended, Error, ExternalId, GROUP_MEMBERS_MAX, Key, Kind, Operation,
@@ -170,7 +170,7 @@ impl Reference {
         Expected { told: Told::Post { author, id, created: true }, effects }
     }
 
-    /// Which edges go first is the store's to choose; that they are live ones of this key, and as many as asked, is not.
+    /// Which edges go first is up to the store; they must be live ones of this key, and as many as requested.
     pub(super) fn erase_edges(
         &self,
         key: Key,
@@ -186,7 +186,7 @@ impl Reference {
             return self.erase_posts(key, limit, outcome);
         }
         let limit = limit.min(1_000);
-        // With a mute that ends goes a record, so that half as many edges may go at once.
+        // A mute that ends has a record, so half as many edges may go in one commit.
         let ends = left.iter().any(|link| self.links.get(link).is_some_and(|value| value.expires.is_some()));
         let (expected, fewer) = (left.len().min(limit), left.len().min(limit.div_ceil(2)));
         let mut effects = Vec::new();
@@ -215,7 +215,7 @@ impl Reference {
         Ok(Expected { told: Told::EdgesErased { removed, left }, effects })
     }
 
-    /// With a mute comes and goes the record of when it ends.
+    /// The record of when a mute ends comes and goes with the mute.
     pub(super) fn with_ends(&self, mut expected: Expected) -> Expected {
         let mut records = Vec::new();
         for effect in &expected.effects {
@@ -237,7 +237,7 @@ impl Reference {
         expected
     }
 
-    /// The id of the erased, written once more with the last of what went.
+    /// The id of the erased, written once more with the last removal.
     fn id_again(&self, key: Key, removed: u32, left: bool) -> Option<Effect> {
         let id = RecordId::of_key(key);
         let server = self.server(key);
@@ -250,7 +250,7 @@ impl Reference {
         !self.users.contains_key(&key) && (has_links() || !self.list_records(Space::Post, key).is_empty())
     }
 
-    /// The same with posts, half as many of them: with each goes the record of its author.
+    /// The same with posts, half as many of them: each has the record of its author.
     fn erase_posts(&self, key: Key, limit: usize, outcome: &Outcome) -> Result<Expected, String> {
         let mut left = match self.users.contains_key(&key) {
             true => Vec::new(),
@@ -299,13 +299,13 @@ impl Reference {
             Some(value) => list.insert(id.clone(), Record { id: id.clone(), version, value: value.clone() }),
             None => list.remove(&id),
         };
-        // Of what is not public an event says only that there is something.
+        // A non-public event says only that there is something.
         let after = value.map(|value| if event == "record.changed" { Box::default() } else { value });
         let subject = Subject::Record { space, owner, id, existed: existed.is_some(), after };
         Entry { name: event, version, subject }
     }
 
-    /// An edge of an erased user leaves nothing with that user.
+    /// An edge of an erased user leaves that user no history.
     pub(super) fn remember(&mut self, link: Link, before: EdgeValue, ended: Version, cause: Cause) {
         let (kind, follower, target) = link;
         if kind != Kind::Follow || !self.users.contains_key(&follower) {
@@ -329,12 +329,12 @@ impl Reference {
         self.posts.iter().map(|(post, author)| (self.server(*author), index_of(*post))).collect()
     }
 
-    /// Whose post has this id.
+    /// The author of the post with this id.
     pub(super) fn whose(&self, post: Version) -> Option<&Record> {
         self.record(Space::PostAuthor, self.server(*self.posts.get(&post)?), &index_of(post))
     }
 
-    /// Who owns what the server keeps of somebody.
+    /// The owner of what the server keeps about a user.
     pub(super) fn server(&self, about: Key) -> Key {
         self.buckets.map_or(Key::SERVER, |buckets| buckets.of(about))
     }

@@ -1,4 +1,4 @@
-//! What the test disk must show of right and of wrong writers.
+//! What the test disk must show for correct and incorrect writers.
 
 mod failures;
 mod model;

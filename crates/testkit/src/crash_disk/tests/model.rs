@@ -1,4 +1,4 @@
-//! Random calls against a naive model that keeps, for every byte and every name, all that a cut may leave.
+//! Random calls against a naive model that keeps, for every byte and every name, everything a cut may leave.
 
 use std::collections::{BTreeMap, BTreeSet};
 

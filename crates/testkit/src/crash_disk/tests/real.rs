@@ -1,4 +1,4 @@
-//! While the power is on, the test disk and a real one cannot be told apart.
+//! While the power is on, the test disk behaves like a real one.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use super::{
 };
 use entourage_store::disk::RealDisk;
 
-/// A folder that goes with its test.
+/// A folder that is removed with its test.
 struct Folder(PathBuf);
 
 impl Folder {

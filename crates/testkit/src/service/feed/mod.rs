@@ -1,5 +1,5 @@
-//! The plain feed: sort everything visible. Random runs through a front must show the same pages, at every moment,
-//! however far fan-out has come and whatever inboxes were lost.
+//! The plain feed: sort everything visible. Random runs through a front must show the same pages, at every moment, at
+//! any progress of fan-out and with any inboxes lost.
 
 pub mod service;
 
@@ -12,10 +12,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 /// Few people, so that everything happens between the same ones.
 pub const PEOPLE: i64 = 9;
-/// From so many followers on an author is pulled.
+/// From this many followers on an author is pulled.
 pub const CELEBRITY_FOLLOWERS: u64 = 4;
 pub const INBOX_CAP: usize = 7;
-/// Who follows more than these is pulled.
+/// A reader who follows more than this is pulled.
 pub const PULL_ABOVE: u64 = 6;
 
 pub const PAGE_SIZES: [usize; 6] = [1, 2, 5, 16, 53, 100];
@@ -30,14 +30,14 @@ pub enum Act {
     Unfollow(Id, Id),
     Block(Id, Id),
     Unblock(Id, Id),
-    /// For so many minutes, or for good.
+    /// For this many minutes, or for good.
     Mute(Id, Id, Option<u64>),
     Unmute(Id, Id),
     Wait(u64),
     Post(Id, u32),
-    /// From a file: of the same millisecond as that one of all posts that are there, or so many before it.
+    /// Imported: in the millisecond of the post with this index, or this many before it.
     Import(Id, u32, usize, u64),
-    /// By its place among all posts that are there.
+    /// By its index among all existing posts.
     Replace(usize, u32),
     Delete(usize),
     /// `auto`, `push` or `pull`.
@@ -46,10 +46,10 @@ pub enum Act {
     Member(Id, Id, bool),
     /// One inbox is lost, or all are.
     Evict(Option<Id>),
-    /// Fan-out comes to its end.
+    /// Fan-out completes.
     Deliver,
     Erase(Id),
-    /// Jobs come to their end.
+    /// Jobs complete.
     Work,
     Restart,
 }
@@ -72,12 +72,12 @@ impl Asked {
     }
 }
 
-/// What runs go through.
+/// The front that runs go through.
 pub trait FeedFront {
     /// Posts by id; the id of a new post.
     async fn act(&mut self, act: Act, post: Option<u64>) -> Result<Option<u64>, String>;
 
-    /// A page and where to go on.
+    /// A page and where to continue.
     async fn page(
         &self,
         asked: Asked,
@@ -90,7 +90,7 @@ pub fn body(number: u32) -> String {
     format!(r#"{{ "n" :{number}, "text":"kept  as sent ☂" }}"#)
 }
 
-/// A rule left out on purpose: the run must notice.
+/// A rule deliberately left out: the run must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twist {
     MutesHideNothing,
@@ -103,7 +103,7 @@ pub enum Twist {
 #[derive(Default)]
 struct Reference {
     people: BTreeSet<Id>,
-    /// Erased, and not all of it is gone yet.
+    /// Erased, but not completely.
     leaving: BTreeSet<Id>,
     follows: BTreeSet<(Id, Id)>,
     blocks: BTreeSet<(Id, Id)>,
@@ -212,7 +212,7 @@ impl Reference {
                     self.people.remove(&id);
                     let is_whose = |pair: &(Id, Id)| pair.0 == id || pair.1 == id;
                     let has_edges = self.follows.iter().chain(&self.blocks).chain(self.mutes.keys()).any(is_whose);
-                    // Whoever leaves nothing behind is gone at once.
+                    // A user who leaves nothing behind is gone at once.
                     if has_edges || self.posts.values().any(|(author, _)| *author == id) {
                         self.leaving.insert(id);
                     }
@@ -297,8 +297,8 @@ fn draw(random: &mut StdRng, reference: &Reference) -> Act {
     }
 }
 
-/// Reads a whole feed page by page; in between, sometimes, something happens. Every page is what the plain feed has
-/// there at that moment.
+/// Reads a whole feed page by page, sometimes with a change in between. Every page is what the plain feed has there at
+/// that moment.
 async fn compare(
     front: &mut impl FeedFront,
     reference: &mut Reference,

@@ -17,7 +17,7 @@ pub struct ServiceFront {
     store: Arc<dyn Store>,
     clock: Arc<ManualClock>,
     pub service: Arc<Service>,
-    /// Whether fan-out goes on beside the run.
+    /// Whether fan-out runs concurrently.
     runs: bool,
     background: Option<tokio::task::JoinHandle<()>>,
     groups: HashMap<Id, Version>,
@@ -120,7 +120,7 @@ impl ServiceFront {
     }
 }
 
-/// Writes a post into a file and imports that, as if it had been written so many milliseconds before another; its id.
+/// Writes a post into a file and imports it, with a time this many milliseconds before another; returns its id.
 pub async fn import(
     service: &Arc<Service>,
     author: &UserId,

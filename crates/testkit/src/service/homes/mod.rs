@@ -1,4 +1,5 @@
-//! Stores of many homes: one whose writers wait until all has settled, and one that settles when the test says so.
+//! Stores of many homes: one whose writes wait until everything has settled, and one that settles when the test says
+//! so.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +16,12 @@ fn identity() -> Identity {
     Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) }
 }
 
-/// As it is: lists and totals come after the answer.
+/// As it is: lists and totals settle after the answer.
 pub fn settling() -> Arc<dyn Store> {
     Arc::new(partitioned::Store::new(identity(), Arc::new(SystemClock), HOMES))
 }
 
-/// Whoever writes is answered when everything has settled.
+/// A write is answered when everything has settled.
 pub fn settled(clock: Arc<dyn Clock>) -> Arc<dyn Store> {
     Arc::new(Hooked::new(Arc::new(partitioned::Store::new(identity(), clock, HOMES)), Waiting))
 }
@@ -36,7 +37,7 @@ impl Hooks for Waiting {
     }
 }
 
-/// Returns when everything has settled that was acked before.
+/// Returns when everything acked before has settled.
 pub async fn settle(store: &dyn Store) {
     let newest = store.newest().await.unwrap();
     for turn in 0..100_000 {
@@ -81,7 +82,7 @@ pub fn gated() -> (Arc<dyn Store>, Gate) {
     (Arc::new(store), gate)
 }
 
-/// A store that says that all has settled.
+/// A store that claims to have settled.
 pub fn hasty(store: Arc<dyn Store>) -> Arc<dyn Store> {
     Arc::new(Hooked::new(store, Hasty))
 }

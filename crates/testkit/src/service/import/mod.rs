@@ -57,7 +57,7 @@ impl Place {
         self.import_with_rejects(text, form).await.0
     }
 
-    /// What became of the lines, and the reason of each reject by its line.
+    /// The counts of the lines, and the reason of each reject by its line.
     pub async fn import_with_rejects(&self, text: &str, form: Form) -> (Tally, BTreeMap<u64, String>) {
         let file = self.folder.join(format!("{:016x}", rand::random::<u64>()));
         let listed = file.with_extension("rejects");

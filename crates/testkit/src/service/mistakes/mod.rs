@@ -1,5 +1,5 @@
-//! Mistakes that graphs like this one have made, each as a test that would find it here. The list is at the end; every
-//! store is given all of it.
+//! Mistakes that similar graphs have made, each as a test that would find it here. The list is at the end; every store
+//! runs all of it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,14 +7,14 @@ use entourage_model::{EventPositions, Key, Millis, Operation, Overwrite, UserId,
 use entourage_service::{Call, Limit, Limits, Rules, Service};
 use entourage_store::{Maintenance, Store, StoreExt as _};
 
-/// One more than a reconciler once looked at.
+/// One more than a reconciler once read.
 const MANY: i64 = 10_001;
 const CHUNK: usize = 1_000;
 
 pub struct World {
     pub service: Arc<Service>,
     pub store: Arc<dyn Store>,
-    /// Whether it has counts beside its lists that could be counted anew.
+    /// Whether it has counts beside its lists that could be recounted.
     recounts: bool,
 }
 
@@ -74,7 +74,7 @@ impl World {
         (counts.followers, counts.following)
     }
 
-    /// Everybody that paging shows, and the total that the first page names.
+    /// Everybody that paging shows, and the total of the first page.
     async fn paged(&self, side: Side, user: i64, limit: usize) -> (Vec<String>, u64) {
         let (call, limit) = (Call::default(), Limit::parse(Some(&limit.to_string())).expect("a limit"));
         let (mut ids, mut total, mut cursor) = (Vec::new(), None, None::<String>);
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Nothing disagrees with itself at the end, whatever was done.
+    /// At the end nothing contradicts itself.
     pub async fn is_sound(&self) {
         let report = self.service.audit(&Call::default()).await.expect("an audit");
         assert_eq!((report.drifted, report.unsettled), (0, 0), "{report:?}");
@@ -169,7 +169,7 @@ pub async fn follows_at_once_add_one(world: &World) {
     }
 }
 
-/// A reconciler that read the first 10,000 followers found the others missing and took their edges away.
+/// A reconciler that read the first 10,000 followers found the others missing and removed their edges.
 pub async fn an_account_with_10_001_followers_is_looked_at_to_its_end(world: &World) {
     world.people(MANY + 1).await;
     let follow =
@@ -193,7 +193,7 @@ pub async fn an_account_with_10_001_followers_is_looked_at_to_its_end(world: &Wo
     }
 }
 
-/// With the time in the key, two follows were two rows, and an unfollow had to know when the follow was.
+/// With the time in the key, two follows were two rows, and an unfollow had to know the time of the follow.
 pub async fn a_follow_at_another_time_is_the_same_edge(world: &World) {
     world.people(2).await;
     let import = |seconds: u64| {
@@ -212,7 +212,7 @@ pub async fn a_follow_at_another_time_is_the_same_edge(world: &World) {
     }
 }
 
-/// A cursor of the time alone skips whoever has the same time as the last row of a page.
+/// A cursor of the time alone skips rows of the same time as the last row of a page.
 pub async fn equal_times_are_paged_without_a_gap(world: &World) {
     const FOLLOWERS: i64 = 60;
     world.people(FOLLOWERS + 1).await;
@@ -232,7 +232,7 @@ pub async fn equal_times_are_paged_without_a_gap(world: &World) {
     }
 }
 
-/// A count that was kept beside the list and drifted: the profile said one number, paging another.
+/// A count that was stored beside the list and drifted: the profile said one number, paging another.
 pub async fn the_count_is_the_number_that_paging_shows(world: &World) {
     const PEOPLE: i64 = 12;
     world.people(PEOPLE).await;
@@ -269,7 +269,7 @@ pub async fn the_count_is_the_number_that_paging_shows(world: &World) {
     assert!(edges > 40, "too little was left to mean anything");
 }
 
-/// Stored first and published afterwards, an edge was there of which nobody was ever told.
+/// With store first and publish afterwards, an edge existed without ever having an event.
 pub async fn each_change_has_one_event_and_a_repeat_has_none(world: &World) {
     world.people(2).await;
     for _ in 0..3 {
@@ -281,7 +281,7 @@ pub async fn each_change_has_one_event_and_a_repeat_has_none(world: &World) {
     assert_eq!(world.events_between(0, 1).await, ["follow.created", "follow.removed", "follow.created"]);
 }
 
-/// An unblock that put the edges back which the block had taken away.
+/// An unblock that restored the edges which the block had removed.
 pub async fn unblock_gives_no_edge_back(world: &World) {
     world.people(2).await;
     world.follow(0, 1).await;

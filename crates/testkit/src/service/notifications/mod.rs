@@ -1,4 +1,5 @@
-//! Notifications once more, written from their description alone, and random runs that compare the two.
+//! A second implementation of notifications, written from their description alone, and random runs that compare the
+//! two.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +27,7 @@ struct Follow {
     at: Version,
 }
 
-/// A rule left out on purpose, to prove that a run would notice.
+/// A rule deliberately left out, to prove that a run would find it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Twist {
     QuietIsTold,
@@ -83,7 +84,7 @@ impl Reference {
         rows
     }
 
-    /// Whether this is something new: it came after what was seen, and nothing of the same pair and day was seen before.
+    /// Whether this is new: it came after the seen mark, and nothing of the same pair and day was seen before.
     fn is_new(&self, user: i64, kind: NotificationKind, pair: (i64, i64), follow: Follow) -> bool {
         let seen = self.seen.get(&user).copied().unwrap_or(Version::ZERO);
         let before = self.ended.iter().any(|(other, ended, ended_on)| {
@@ -143,10 +144,10 @@ pub async fn pages(service: &Service, user: &UserId, limit: usize) -> (Vec<(Told
     }
 }
 
-/// An edge as a front shows it: active or asked for, quiet, since which version.
+/// An edge as a front shows it: active or requested, quiet, since which version.
 pub type Shown = (bool, bool, Version);
 
-/// Something that takes requests, for nobody in particular.
+/// A front that takes requests, without an actor.
 pub trait Front {
     async fn put(&self, person: i64, private: bool);
     async fn follow(&self, follower: i64, target: i64, quiet: bool) -> Option<Shown>;
@@ -298,7 +299,7 @@ pub async fn run_through(
                 let (all, _) = front.pages(a, 50).await;
                 let chosen = all.choose(&mut random).map(|(_, id)| id.clone());
                 front.see(a, chosen.as_deref()).await;
-                // Without an id everything that stands and is not quiet, told or not.
+                // Without an id everything that exists and is not quiet, shown or not.
                 let newest =
                     reference.follows.iter().filter(|(pair, follow)| pair.1 == a || (pair.0 == a && follow.active));
                 let newest = newest.filter(|(_, follow)| !follow.quiet);

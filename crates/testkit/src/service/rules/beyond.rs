@@ -29,7 +29,7 @@ pub struct Ended {
     how: Id,
 }
 
-/// What waits until somebody works.
+/// What waits until the jobs run.
 pub enum Job {
     /// Requests from before this step.
     AcceptAll(Id, u64),
@@ -46,18 +46,18 @@ impl Reference {
         self.mutes.get(&(user, target)).copied().filter(|mute| !self.is_over(mute))
     }
 
-    /// Whether edges of somebody who was erased are still there.
+    /// Whether edges of an erased user are still there.
     pub fn has_edges(&self, user: Id) -> bool {
         let of = |(a, b): &(Id, Id)| *a == user || *b == user;
         self.follows.keys().any(of) || self.blocks.keys().any(of) || self.mutes.keys().any(of)
     }
 
-    /// Somebody who was erased and whose edges are still there.
+    /// An erased user whose edges are still there.
     pub fn is_leaving(&self, user: Id) -> bool {
         !self.people.contains_key(user) && self.has_edges(user)
     }
 
-    /// Owners of groups, each with somebody who may be in one.
+    /// Owners of groups, each with a possible member.
     pub fn possible_members(&self) -> Vec<(Id, Id)> {
         let owners = self.groups.iter().filter(|(_, groups)| !groups.is_empty()).map(|(owner, _)| *owner);
         let pairs = owners.flat_map(|owner| self.people.keys().map(move |member| (owner, *member)));
@@ -149,7 +149,7 @@ impl Reference {
         self.jobs.push(Job::Erase(user));
     }
 
-    /// Whether the viewer may know that the two have to do with each other.
+    /// Whether the viewer may know that the two are connected.
     fn connected(&self, sees_quiet: bool, owner: Id, member: Id) -> bool {
         let follows = |from: Id, to: Id| self.follows.get(&(from, to)).filter(|follow| follow.active);
         follows(owner, member).is_some() || follows(member, owner).is_some_and(|follow| sees_quiet || !follow.quiet)
@@ -183,14 +183,14 @@ impl Reference {
         Ok(gone(group.members.len() < before))
     }
 
-    /// Jobs in the order they were started; mutes that are over go first.
+    /// Jobs in the order they were started; ended mutes go first.
     fn work(&mut self) {
         let over: Vec<_> = self.mutes.iter().filter(|(_, mute)| self.is_over(mute)).map(|(pair, _)| *pair).collect();
         self.mutes.retain(|pair, _| !over.contains(pair));
         for job in std::mem::take(&mut self.jobs) {
             match job {
                 Job::AcceptAll(user, before) => self.accept_all(user, before),
-                // While no time has passed it waits for the account to be opened after all.
+                // Without time passing it waits for the account to be opened after all.
                 Job::Opened(user) => match self.people.get(user).map(|person| person.private) {
                     Some(false) => self.accept_all(user, u64::MAX),
                     Some(true) if self.minutes == 0 => self.jobs.push(Job::Opened(user)),
@@ -207,7 +207,7 @@ impl Reference {
         }
     }
 
-    /// The oldest first, so that who asked last stands on top.
+    /// The oldest first, so that the last request is on top.
     fn accept_all(&mut self, user: Id, before: u64) {
         if !self.people.contains_key(user) {
             return;

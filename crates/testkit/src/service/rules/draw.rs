@@ -107,7 +107,7 @@ impl Draw {
             30..32 => Write::RenameGroup { owner: a, nth, name: b },
             32..33 => Write::DeleteGroup { owner: a, nth },
             _ => {
-                // Mostly somebody who may be in one.
+                // Mostly a possible member.
                 let possible = reference.possible_members();
                 let pair = possible.choose(&mut self.0).copied().filter(|_| !self.0.random_ratio(1, 4));
                 let (owner, member) = pair.unwrap_or((a, b));

@@ -1,5 +1,5 @@
-//! Long random runs of the rules, through any front: what is said to each request and shown to each viewer is compared
-//! with [`reference::Reference`] after every step. Everything comes from one seed.
+//! Long random runs of the rules, through any front: the replies to each request and the results for each viewer are
+//! compared with [`reference::Reference`] after every step. Everything comes from one seed.
 //!
 //! `ENTOURAGE_SEED=n` replays one seed, `ENTOURAGE_SOAK=1` makes runs fifty times as long.
 
@@ -21,14 +21,14 @@ use self::{
 /// How many follows one user may have in these runs.
 pub const FOLLOWING_MAX: u64 = 5;
 
-/// Something that takes requests. What it says is put into a few words, the same for every front.
+/// A front that takes requests. Its replies are reduced to a few words, the same for every front.
 pub trait Front {
     async fn write(&self, actor: Option<Id>, write: &Write) -> String;
     /// Lists are read to their end in pages of `limit`.
     async fn read(&self, viewer: Option<Id>, read: &Read, limit: usize) -> String;
 }
 
-/// Runs one seed; says where the front and the rules part.
+/// Runs one seed; reports where the front and the rules differ.
 pub async fn run(front: &impl Front, seed: u64, steps: usize, twist: Option<Twist>) -> Result<(), String> {
     let mut draw = Draw::new(seed);
     let mut reference = Reference::new(FOLLOWING_MAX, twist);
@@ -49,7 +49,7 @@ pub async fn run(front: &impl Front, seed: u64, steps: usize, twist: Option<Twis
             return Err(fail(format!("{actor:?} {write:?} must be told {expected}, not {said}")));
         }
         for (viewer, read, limit) in draw.reads(step) {
-            // What somebody sees who is erased and not quite gone is not a rule.
+            // What an erased user sees before the erasure completes is not a rule.
             if viewer.is_some_and(|viewer| reference.is_leaving(viewer)) {
                 continue;
             }
@@ -62,7 +62,7 @@ pub async fn run(front: &impl Front, seed: u64, steps: usize, twist: Option<Twis
     Ok(())
 }
 
-/// Runs `seeds` seeds, each on a front of its own: half of them always the same ones, half drawn anew.
+/// Runs `seeds` seeds, each on a front of its own: half of them fixed, half random.
 pub async fn run_seeds<F: Front>(seeds: u64, steps: usize, fresh: impl AsyncFn() -> F) {
     let variable = |name| std::env::var(name).ok();
     let steps = if variable("ENTOURAGE_SOAK").is_some_and(|soak| soak == "1") { steps * 50 } else { steps };

@@ -1,8 +1,8 @@
-//! Who is there, what they do and what they ask.
+//! The people, their requests and their reads.
 
 pub type Id = &'static str;
 
-/// Numbers and names in turn, so that both signs of keys stand in every list. The last one is never created.
+/// Numbers and names in turn, so that both signs of keys are in every list. The last one is never created.
 pub const PEOPLE: [Id; 9] = ["1", "ann", "2", "bob", "3", "cleo", "44", "dora", "nobody"];
 
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub enum Write {
     Follow {
         follower: Id,
         target: Id,
-        /// Not said: what is there stays.
+        /// Not set: the current value stays.
         quiet: Option<bool>,
     },
     Unfollow {
@@ -42,7 +42,7 @@ pub enum Write {
         user: Id,
         target: Id,
     },
-    /// For so many minutes, or for good.
+    /// For this many minutes, or for good.
     Mute {
         user: Id,
         target: Id,
@@ -68,7 +68,7 @@ pub enum Write {
         owner: Id,
         name: Id,
     },
-    /// Groups are told apart by how many newer ones there are.
+    /// Groups are identified by the number of newer ones.
     RenameGroup {
         owner: Id,
         nth: usize,
@@ -84,9 +84,9 @@ pub enum Write {
         member: Id,
         present: bool,
     },
-    /// Lets all jobs run to their end.
+    /// Runs all jobs to their end.
     Work,
-    /// Lets time pass for whoever minds it.
+    /// Lets time pass where it matters.
     Wait {
         minutes: u64,
     },
@@ -155,14 +155,14 @@ pub fn list_words(ids: &[String], total: Option<u64>) -> String {
     format!("200 [{}]{total}", ids.join(" "))
 }
 
-/// Users of equal rank may stand in any order.
+/// Users of equal rank may be in any order.
 pub fn board_words(mut rows: Vec<(u64, String)>) -> String {
     rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let rows: Vec<String> = rows.into_iter().map(|(followers, id)| format!("{id}:{followers}")).collect();
     format!("200 [{}]", rows.join(" "))
 }
 
-/// Members stand in an order of the store's own.
+/// Members are in an order of the store's own.
 pub fn members_words(mut ids: Vec<String>) -> String {
     ids.sort_unstable();
     format!("200 [{}]", ids.join(" "))

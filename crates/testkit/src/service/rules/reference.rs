@@ -1,4 +1,5 @@
-//! The rules once more, written from their description alone: maps, loops, no cleverness, no code of the product.
+//! A second implementation of the rules, from their description alone: maps, loops, no cleverness, no code of the
+//! product.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use super::{
     question::{Id, Read, Relation, Write, board_words, list_words},
 };
 
-/// A rule left out on purpose, to prove that a run would notice.
+/// A rule deliberately left out, to prove that a run would find it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Twist {
     QuietIsSeen,
@@ -34,7 +35,7 @@ pub struct Person {
 pub struct Follow {
     pub active: bool,
     pub quiet: bool,
-    /// When it became active; while it waits, when it was asked for.
+    /// When it became active; while it waits, when it was requested.
     pub at: u64,
 }
 
@@ -236,12 +237,12 @@ impl Reference {
         self.follows.get(&(from, to)).filter(|follow| both && self.counts(follow))
     }
 
-    /// Edges of those who were erased count until they are gone.
+    /// Edges of erased users count until they are gone.
     fn counts(&self, follow: &Follow) -> bool {
         follow.active || self.twist == Some(Twist::RequestsCountAsFollows)
     }
 
-    /// Whether somebody has a row in lists.
+    /// Whether a user has a row in lists.
     pub fn is_listed(&self, user: Id) -> bool {
         self.people.contains_key(user) || self.twist == Some(Twist::ErasedAreListed)
     }
@@ -252,7 +253,7 @@ impl Reference {
             && viewer.is_some_and(|viewer| blocks(viewer, user) || blocks(user, viewer))
     }
 
-    /// Whether a viewer may look at somebody's lists.
+    /// Whether a viewer may see a user's lists.
     fn open(&self, viewer: Option<Id>, user: Id) -> bool {
         let Some(viewer) = viewer else { return true };
         let Some(person) = self.people.get(user) else { return false };
@@ -275,7 +276,7 @@ impl Reference {
         self.seen(viewer, from, to, |open_from, open_to| open_from || open_to)
     }
 
-    /// Whether the edge may stand behind an answer about others.
+    /// Whether the edge may be evidence in an answer about others.
     fn evidence(&self, viewer: Option<Id>, from: Id, to: Id) -> bool {
         let lenient = self.twist == Some(Twist::EvidenceIsWhatAnyListShows);
         self.seen(viewer, from, to, |open_from, open_to| (open_from && open_to) || (lenient && (open_from || open_to)))
@@ -303,7 +304,7 @@ impl Reference {
         newest(edges.map(|((from, _), follow)| (follow.at, *from)))
     }
 
-    /// How many followers everybody may know of. Edges of the erased count until they are gone.
+    /// The public number of followers. Edges of the erased count until they are gone.
     fn open_followers(&self, user: Id) -> usize {
         let is_open = |((_, to), follow): &(&(Id, Id), &Follow)| *to == user && self.counts(follow) && !follow.quiet;
         self.follows.iter().filter(is_open).count()
@@ -368,7 +369,7 @@ impl Reference {
                 self.person(with)?;
                 lists_of(user)?;
                 lists_of(with)?;
-                // The shorter list drives, by what everybody may know of its length.
+                // The shorter list drives, by its public length.
                 let (driver, other) =
                     if self.open_followers(with) < self.open_followers(user) { (with, user) } else { (user, with) };
                 let of_both = |from: &&Id| self.evidence(viewer, from, driver) && self.evidence(viewer, from, other);

@@ -1,4 +1,4 @@
-//! Short ways to write, to race, and to insist.
+//! Short forms to write, to race, and to retry.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) async fn people(store: &dyn Store, keys: std::ops::RangeInclusive<i64
     }
 }
 
-/// Every write from a task of its own, all let go at once.
+/// Every write from a task of its own, all released at once.
 pub(crate) async fn race(stores: &[Arc<dyn Store>], writes: Vec<Write>) -> Vec<Result<Outcome>> {
     let barrier = Arc::new(Barrier::new(writes.len()));
     let mut tasks = JoinSet::new();
