@@ -123,28 +123,28 @@ impl Feeds {
         let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
         let service = Arc::new(Service::new(Arc::clone(store) as Arc<dyn Store>, rules));
         for author in AUTHORS.take(PULLED) {
-            service.pin_fanout(&Call::default(), &UserId::from(author), Pin::Pull).await?;
+            service.feeds.pin_fanout(&Call::default(), &UserId::from(author), Pin::Pull).await?;
         }
         for round in 0..POSTS_EACH {
             let posts = AUTHORS.map(|author| {
                 let service = Arc::clone(&service);
-                tokio::spawn(async move { service.create_post(&acting(author), BODY).await })
+                tokio::spawn(async move { service.feeds.create_post(&acting(author), BODY).await })
             });
             for post in posts.collect::<Vec<_>>() {
                 post.await??;
             }
             if round % 10 == 0 {
-                service.deliver_all().await?;
+                service.feeds.deliver_all().await?;
             }
         }
-        service.deliver_all().await?;
+        service.feeds.deliver_all().await?;
         store.checkpoint().await?;
         Ok(Self { service })
     }
 
     async fn page(&self, reader: i64, limit: usize) -> Result<usize> {
         let limit = Limit::parse(Some(&limit.to_string()))?;
-        Ok(self.service.feed(&Call::default(), &UserId::from(reader), None, limit).await?.rows.len())
+        Ok(self.service.feeds.feed(&Call::default(), &UserId::from(reader), None, limit).await?.rows.len())
     }
 
     async fn pages(&self) -> Result<Vec<Row>> {
@@ -164,7 +164,7 @@ impl Feeds {
     async fn rebuilds(&self) -> Result<Vec<Row>> {
         let mut runs = Vec::new();
         for _ in 0..20 {
-            self.service.clear_feeds(&Call::default(), None).await?;
+            self.service.feeds.clear_feeds(&Call::default(), None).await?;
             let began = Instant::now();
             self.page(READER, 20).await?;
             runs.push(began.elapsed().as_secs_f64() * 1e3);
@@ -174,9 +174,9 @@ impl Feeds {
     }
 
     async fn inbox_size(&self) -> Result<Row> {
-        self.service.clear_feeds(&Call::default(), None).await?;
+        self.service.feeds.clear_feeds(&Call::default(), None).await?;
         self.page(READER, 20).await?;
-        let standing = self.service.feed_status(&Call::default())?;
+        let standing = self.service.feeds.feed_status(&Call::default())?;
         ensure!(standing.inboxes == 1, "one inbox");
         let row = Row::new("memory of an inbox of 1,000", "bytes", vec![standing.inbox_bytes as f64]);
         Ok(row.at_most(10_240.0).note("its own estimate: entries, their table, its place in a map"))
@@ -210,10 +210,10 @@ impl Feeds {
 
     async fn deliver(&self, posts: usize) -> Result<f64> {
         for _ in 0..posts {
-            self.service.create_post(&acting(LARGE), BODY).await?;
+            self.service.feeds.create_post(&acting(LARGE), BODY).await?;
         }
         let began = Instant::now();
-        self.service.deliver_all().await?;
+        self.service.feeds.deliver_all().await?;
         Ok(posts as f64 * FOLLOWERS as f64 / began.elapsed().as_secs_f64())
     }
 
@@ -228,9 +228,9 @@ impl Feeds {
             let mut times = Histogram::<u64>::new(3)?;
             for _ in 0..posts {
                 let began = Instant::now();
-                let post = self.service.create_post(&acting(author), BODY).await?.post.id;
+                let post = self.service.feeds.create_post(&acting(author), BODY).await?.post.id;
                 let (call, reader) = (Call::default(), UserId::from(0));
-                while self.service.explain(&call, &reader, post).await?.because != Because::Pushed {
+                while self.service.feeds.explain(&call, &reader, post).await?.because != Because::Pushed {
                     tokio::time::sleep(Duration::from_micros(200)).await;
                 }
                 times.record(began.elapsed().as_micros() as u64)?;

@@ -13,7 +13,7 @@ pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let mut said = None;
     loop {
-        let pause = match service.work().await {
+        let pause = match service.jobs.work().await {
             Ok(true) => Duration::ZERO,
             Ok(false) => {
                 said = None;
@@ -32,7 +32,7 @@ pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
             biased;
             () = &mut stop => return,
             () = sleep(pause) => {}
-            () = service.wait_for_work() => {}
+            () = service.jobs.wait_for_work() => {}
         }
     }
 }

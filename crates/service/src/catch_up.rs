@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use entourage_model::{Code, Error, Key, Result, Watermark};
 use entourage_store::{Covered, Derived, StoreExt as _, Whose};
 
-use crate::{Call, Service};
+use crate::{Call, Context};
 
 /// How long a read waits for what settles.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -14,7 +14,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_micros(100);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-impl Service {
+impl Context {
     /// Every read starts here: it sees what its token saw, or says that it does not.
     pub(crate) async fn catch_up(&self, call: &Call, whose: Whose<'_>) -> Result<()> {
         let Some(token) = self.writer.read_token(call)? else { return Ok(()) };

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use entourage_model::{Code, Error, Key, Operation, Overwrite, Result, User, UserId, UserPatch};
 
-use crate::{Actor, CHECKS_MAX, Call, Service};
+use crate::{Actor, CHECKS_MAX, Call, Context};
 
-impl Service {
+impl Context {
     /// The key of each id, `None` where that key is another id's. A number is its own key and cannot collide.
     pub(crate) async fn own_keys(&self, ids: &[&UserId]) -> Result<Vec<Option<Key>>> {
         let keys: Vec<Key> = ids.iter().map(|id| self.keys.key(id)).collect();
@@ -70,7 +70,16 @@ impl Service {
         Ok(())
     }
 
-    /// Whose visibility a read looks through: `None` is the service's view.
+    /// The key of a user whose own things are written.
+    pub(crate) async fn owner_key(&self, owner: &UserId) -> Result<Key> {
+        let key = self.own_keys(&[owner]).await?.into_iter().flatten().next().ok_or_else(actor_not_found)?;
+        if self.rules.auto_create {
+            self.create_missing(key, owner).await?;
+        }
+        Ok(key)
+    }
+
+    /// Whose view a read has: `None` is the service's view.
     pub(crate) async fn viewer(&self, call: &Call) -> Result<Option<Key>> {
         match &call.actor {
             Actor::Service => Ok(None),

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Place, Plane, Result, Side, State, User};
 use entourage_store::{Answer, StoreExt as _};
 
-use crate::{Order, Service};
+use crate::{Context, Order};
 
 /// How many rows one look at the store takes when the first did not fill the page.
 const HIDDEN_CHUNK: usize = 1_000;
@@ -43,7 +43,7 @@ pub(crate) fn lists_hidden() -> Error {
 
 /// What one viewer may see. Asks in batches, and nothing twice within one request.
 pub(crate) struct Visibility<'a> {
-    service: &'a Service,
+    context: &'a Context,
     viewer: Option<Key>,
     /// Whether a block stands between the viewer and this user, whoever made it.
     apart: HashMap<Key, bool>,
@@ -51,9 +51,9 @@ pub(crate) struct Visibility<'a> {
     open: HashMap<Key, bool>,
 }
 
-impl Service {
+impl Context {
     pub(crate) fn visibility(&self, viewer: Option<Key>) -> Visibility<'_> {
-        Visibility { service: self, viewer, apart: HashMap::new(), open: HashMap::new() }
+        Visibility { context: self, viewer, apart: HashMap::new(), open: HashMap::new() }
     }
 
     /// Whether an active edge stands between each pair.
@@ -282,7 +282,7 @@ impl Visibility<'_> {
         }
         // Who is no longer there shows nothing.
         self.open.extend(keys.iter().map(|key| (*key, false)));
-        let users: Vec<User> = self.service.store.get_users(&keys).await?.into_iter().flatten().collect();
+        let users: Vec<User> = self.context.store.get_users(&keys).await?.into_iter().flatten().collect();
         self.learn(&users).await
     }
 
@@ -293,7 +293,7 @@ impl Visibility<'_> {
         self.ask_blocks(&keys).await?;
         let asks = |user: &&User| user.private && !user.hide_lists && !self.is_apart(user.key);
         let pairs: Vec<_> = users.iter().filter(asks).map(|user| (viewer, user.key)).collect();
-        let accepted = self.service.are_let_in(&pairs).await?;
+        let accepted = self.context.are_let_in(&pairs).await?;
         let accepted: HashSet<Key> =
             pairs.iter().zip(accepted).filter(|(_, yes)| *yes).map(|(pair, _)| pair.1).collect();
         for user in users {
@@ -307,7 +307,7 @@ impl Visibility<'_> {
         let Some(viewer) = self.viewer else { return Ok(()) };
         let fresh: Vec<Key> = keys.iter().copied().filter(|key| !self.apart.contains_key(key)).collect();
         let pairs: Vec<_> = fresh.iter().flat_map(|&key| [(viewer, key), (key, viewer)]).collect();
-        let blocks = self.service.are_active(Kind::Block, &pairs).await?;
+        let blocks = self.context.are_active(Kind::Block, &pairs).await?;
         self.apart.extend(fresh.into_iter().zip(blocks.chunks(2).map(|both| both.contains(&true))));
         Ok(())
     }

@@ -9,14 +9,24 @@ use entourage_model::{
 use entourage_store::{Store, StoreExt as _};
 
 use crate::{
-    Call, Receipt, Retry,
+    Call, Removed, Retry,
+    events::StreamHub,
     feed::Feed,
+    graph::Leaderboard,
     in_flight::{Guard, InFlight},
-    leaderboard::Leaderboard,
     limits::{Hold, Limited, Limiter},
-    stream_hub::StreamHub,
     uncancellable::Uncancellable,
 };
+
+/// What every write returns besides its own reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    pub version: Version,
+    /// Reads that carry it see this write.
+    pub token: String,
+    /// The reply is that of an earlier request with the same key.
+    pub replayed: bool,
+}
 
 pub(crate) struct Writer {
     store: Arc<dyn Store>,
@@ -77,6 +87,14 @@ impl Writer {
     /// One write of a request: within its limits, and recognised when it is repeated.
     pub(crate) async fn write(&self, call: &Call, operation: Operation) -> Result<(Reply, Receipt)> {
         self.write_to(call, operation, None).await
+    }
+
+    /// One write that takes something away.
+    pub(crate) async fn remove(&self, call: &Call, operation: Operation) -> Result<Removed> {
+        match self.write(call, operation).await? {
+            (Reply::Gone { changed }, receipt) => Ok(Removed { changed, receipt }),
+            (other, _) => Err(unexpected(&other)),
+        }
     }
 
     /// A post of an author with this many followers.
@@ -230,6 +248,11 @@ fn is_written_later(writes: &[Write], index: usize) -> bool {
     let parties = |write: &Write| write.operation.parties();
     let Some((this, later)) = writes.get(index..).and_then(<[Write]>::split_first) else { return false };
     later.iter().any(|write| parties(write) == parties(this))
+}
+
+/// A store that answers another question than the one asked is broken; saying so beats guessing.
+pub(crate) fn unexpected(reply: &Reply) -> Error {
+    Error::internal(format!("the store answered with {reply:?}"))
 }
 
 const fn operation_name(operation: &Operation) -> &'static str {

@@ -31,7 +31,7 @@ pub(super) fn settle(raw: &mut Raw) -> Result<(), ConfigError> {
 /// Loads the demo into an empty store.
 pub(super) async fn load(service: &Service) -> anyhow::Result<Loaded> {
     let began = Instant::now();
-    let (said, is_there) = match service.load_demo().await? {
+    let (said, is_there) = match service.transfer.load_demo().await? {
         Demo::Loaded { users, follows, posts } => {
             let seconds = began.elapsed().as_secs_f64();
             (format!("{users} people with {follows} follows and {posts} posts, loaded in {seconds:.1} s"), true)
@@ -54,7 +54,7 @@ pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl 
     if !loaded.is_some_and(|loaded| loaded.is_there) {
         return;
     }
-    let mut traffic = match service.demo_traffic(&watched()).await {
+    let mut traffic = match service.transfer.demo_traffic(&watched()).await {
         Ok(traffic) => traffic,
         Err(error) => return tracing::warn!(%error, "nobody of the demo says anything"),
     };
@@ -65,7 +65,7 @@ pub(super) async fn talk(loaded: Option<&Loaded>, service: &Service, stop: impl 
             () = tokio::time::sleep(Duration::from_millis(traffic.pause_millis())) => {}
         }
         // The author may be erased; store errors are logged elsewhere.
-        if let Err(error) = service.demo_post(&mut traffic).await {
+        if let Err(error) = service.transfer.demo_post(&mut traffic).await {
             tracing::debug!(%error, "a post of the demo was not written");
         }
     }

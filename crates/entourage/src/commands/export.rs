@@ -188,7 +188,7 @@ async fn write(
     let spinner = progress::spinner("exporting");
     let drawn = spinner.clone();
     let seen = move |done: &Exported| drawn.set_message(said(done));
-    let done = export.run(service, &mut out, seen).await;
+    let done = export.run(&service.transfer, &mut out, seen).await;
     spinner.finish_and_clear();
     let done = done?;
     out.finish().context("writing the end of the output")?;

@@ -157,7 +157,7 @@ async fn commit(
     }
     let mut rejects = open_rejects(arguments, note.as_ref().map_or(0, ProgressFile::rejects_bytes))?;
     let mut watch = Watch::new(import, note.as_ref().map_or(0, ProgressFile::lines));
-    let done = import.run(&service, note.as_mut(), rejects.as_mut(), |seen| watch.see(seen)).await;
+    let done = import.run(&service.transfer, note.as_mut(), rejects.as_mut(), |seen| watch.see(seen)).await;
     watch.bar.finish_and_clear();
     let closed = store.close().await;
     let imported = match done {

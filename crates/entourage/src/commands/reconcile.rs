@@ -62,9 +62,9 @@ struct Reconciled {
 /// Edges first, because counts follow from lists.
 async fn reconcile(service: &Service, arguments: &Arguments) -> anyhow::Result<Reconciled> {
     let call = Call::default();
-    let healed = if arguments.edges { Some(service.heal(&call, None).await?) } else { None };
-    let recounted = if arguments.counts { Some(service.recount(&call, None).await?) } else { None };
-    Ok(Reconciled { healed, recounted, report: service.audit(&call).await? })
+    let healed = if arguments.edges { Some(service.upkeep.heal(&call, None).await?) } else { None };
+    let recounted = if arguments.counts { Some(service.upkeep.recount(&call, None).await?) } else { None };
+    Ok(Reconciled { healed, recounted, report: service.upkeep.audit(&call).await? })
 }
 
 fn as_json(Reconciled { healed, recounted, report }: &Reconciled) -> Value {

@@ -72,26 +72,26 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn backup(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let BackupBody { to } = request.body()?;
-    let bytes = service.backup(&request.call, &to).await?;
+    let bytes = service.transfer.backup(&request.call, &to).await?;
     json(StatusCode::OK, BackupJson { to, bytes })
 }
 
 pub(super) async fn erase_now(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     request.optional_body::<Nothing>()?;
-    service.erase_now(&request.call).await?;
+    service.jobs.erase_now(&request.call).await?;
     json(StatusCode::OK, ErasedJson { erased: true })
 }
 
 pub(super) async fn suspend(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    suspended(&service.suspend(&request.call, id.clone(), true).await?, true)
+    suspended(&service.graph.suspend(&request.call, id.clone(), true).await?, true)
 }
 
 pub(super) async fn unsuspend(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    suspended(&service.suspend(&request.call, id.clone(), false).await?, false)
+    suspended(&service.graph.suspend(&request.call, id.clone(), false).await?, false)
 }
 
 fn suspended(done: &Suspended, follow_suspended: bool) -> Answer {

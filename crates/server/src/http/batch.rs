@@ -98,7 +98,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn run(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let BatchBody { operations } = request.body()?;
     let operations = operations.into_iter().enumerate().map(operation).collect::<Result<_>>()?;
-    let done = service.batch(&request.call, operations).await?;
+    let done = service.graph.batch(&request.call, operations).await?;
     let mut response =
         response::json(StatusCode::OK, BatchJson { results: done.results.iter().map(result).collect() })?;
     let token = done.token.and_then(|token| HeaderValue::from_str(&token).ok());

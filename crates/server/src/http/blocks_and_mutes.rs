@@ -121,7 +121,7 @@ fn listed(operation: Operation) -> Operation {
 
 async fn block(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [actor, target] = pair(&request)?;
-    let done = service.block(&request.call, actor, target).await?;
+    let done = service.graph.block(&request.call, actor, target).await?;
     marked(&done, |mark| BlockJson { blocking: true, mark })
 }
 
@@ -133,32 +133,32 @@ async fn mute(State(service): State<Arc<Service>>, request: ApiRequest) -> Answe
         .map(Millis::parse_rfc3339)
         .transpose()
         .map_err(|error| Error::invalid("a field of the body is not valid").at("/expires_at", error.detail()))?;
-    let done = service.mute(&request.call, actor, target, expires_at).await?;
+    let done = service.graph.mute(&request.call, actor, target, expires_at).await?;
     let expires_at = done.edge.expires.map(|expires| expires.time().to_rfc3339());
     marked(&done, |mark| MuteJson { muting: true, mark, expires_at })
 }
 
 async fn unblock(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [actor, target] = pair(&request)?;
-    let done = service.unblock(&request.call, actor, target).await?;
+    let done = service.graph.unblock(&request.call, actor, target).await?;
     written(StatusCode::OK, UnblockJson { blocking: false, changed: done.changed }, &done.receipt)
 }
 
 async fn unmute(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [actor, target] = pair(&request)?;
-    let done = service.unmute(&request.call, actor, target).await?;
+    let done = service.graph.unmute(&request.call, actor, target).await?;
     written(StatusCode::OK, UnmuteJson { muting: false, changed: done.changed }, &done.receipt)
 }
 
 async fn list_blocks(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([actor], query) = request.list()?;
-    let found = service.blocks(&request.call, actor, query.cursor(), query.limit()?).await?;
+    let found = service.graph.blocks(&request.call, actor, query.cursor(), query.limit()?).await?;
     page(&request, &query, found)
 }
 
 async fn list_mutes(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([actor], query) = request.list()?;
-    let found = service.mutes(&request.call, actor, query.cursor(), query.limit()?).await?;
+    let found = service.graph.mutes(&request.call, actor, query.cursor(), query.limit()?).await?;
     page(&request, &query, found)
 }
 

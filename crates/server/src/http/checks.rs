@@ -107,7 +107,7 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [follower, target] = request.ids()?;
-    let found = service.is_following(&request.call, follower, target).await?;
+    let found = service.graph.is_following(&request.call, follower, target).await?;
     let since = found.since.map(|since| since.to_rfc3339());
     json(StatusCode::OK, CheckJson { following: found.following, is_following: found.following, since })
 }
@@ -115,7 +115,7 @@ pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest
 pub(super) async fn each(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [follower] = request.ids()?;
     let TargetsBody { targets } = request.body()?;
-    let found = service.is_following_each(&request.call, follower, &targets).await?;
+    let found = service.graph.is_following_each(&request.call, follower, &targets).await?;
     let results: BTreeMap<&str, bool> = targets.iter().map(UserId::as_str).zip(found).collect();
     json(StatusCode::OK, EachJson { results })
 }
@@ -123,6 +123,6 @@ pub(super) async fn each(State(service): State<Arc<Service>>, request: ApiReques
 pub(super) async fn pairs(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let PairsBody { pairs } = request.body()?;
     let pairs: Vec<_> = pairs.iter().map(|Pair(follower, target)| (follower, target)).collect();
-    let results = service.checks(&request.call, &pairs).await?;
+    let results = service.graph.checks(&request.call, &pairs).await?;
     json(StatusCode::OK, PairsJson { results })
 }

@@ -113,9 +113,9 @@ pub(super) async fn followers_you_know(State(service): State<Arc<Service>>, requ
 async fn answer(service: &Service, request: &ApiRequest, of: Derived<'_>) -> Answer {
     let query: DerivedQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
-    let found = service.derived(&request.call, of, query.cursor.as_deref(), limit).await?;
+    let found = service.graph.derived(&request.call, of, query.cursor.as_deref(), limit).await?;
     let counted = match query.count {
-        true => Some(service.count_derived(&request.call, of).await?),
+        true => Some(service.graph.count_derived(&request.call, of).await?),
         false => None,
     };
     counted_page(request, limit, found, counted)
@@ -123,7 +123,7 @@ async fn answer(service: &Service, request: &ApiRequest, of: Derived<'_>) -> Ans
 
 pub(super) async fn distance(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [from, to] = request.ids()?;
-    let distance = match service.distance(&request.call, from, to).await? {
+    let distance = match service.graph.distance(&request.call, from, to).await? {
         Distance::Steps(steps) => Some(StepsJson::Steps(steps)),
         Distance::Unknown => Some(StepsJson::Unknown("unknown")),
         Distance::None => None,

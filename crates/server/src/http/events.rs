@@ -204,7 +204,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let query: EventsQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
-    let page = service.events(&request.call, query.after.as_deref(), limit).await?;
+    let page = service.events.events(&request.call, query.after.as_deref(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(event).collect();
     let body = EventsJson { data, next_cursor, has_more: page.has_more };
@@ -215,12 +215,12 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequ
     let query: StreamQuery = request.query()?;
     let after = request.last_event_id()?.or(query.after.as_deref());
     let stream_guard = request.stream()?;
-    let stream = service.event_stream(&request.call, after).await?;
+    let stream = service.events.event_stream(&request.call, after).await?;
     Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
             let message = |row: &EventRow| sse::message(Some(&row.cursor), None, &event(row));
-            let found = service.next_events(&mut stream).await;
+            let found = service.events.next_events(&mut stream).await;
             (stream, found.map(|rows| rows.map(|rows| rows.iter().map(message).collect())))
         }
     }))

@@ -117,7 +117,8 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn standing(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
-    let FeedStatus { lanes, inboxes, inbox_bytes, pulled_authors, streams } = service.feed_status(&request.call)?;
+    let FeedStatus { lanes, inboxes, inbox_bytes, pulled_authors, streams } =
+        service.feeds.feed_status(&request.call)?;
     let lanes = lanes.iter().map(lane).collect();
     json(StatusCode::OK, StandingJson { lanes, inboxes, inbox_bytes, pulled_authors, streams })
 }
@@ -125,27 +126,27 @@ pub(super) async fn standing(State(service): State<Arc<Service>>, request: ApiRe
 pub(super) async fn pin(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let PinBody { mode } = request.body()?;
-    let receipt = service.pin_fanout(&request.call, id, mode).await?;
+    let receipt = service.feeds.pin_fanout(&request.call, id, mode).await?;
     written(StatusCode::OK, PinnedJson { id: id.as_str(), mode: mode.as_str() }, &receipt)
 }
 
 pub(super) async fn fanout(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
-    let (mode, pulls) = service.fanout(&request.call, id).await?;
+    let (mode, pulls) = service.feeds.fanout(&request.call, id).await?;
     json(StatusCode::OK, FanoutJson { id: id.as_str(), mode: mode.as_str(), pulls })
 }
 
 pub(super) async fn rebuild(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    service.rebuild_feed(&request.call, id).await?;
+    service.feeds.rebuild_feed(&request.call, id).await?;
     json(StatusCode::OK, RebuiltJson { id: id.as_str(), rebuilt: true })
 }
 
 pub(super) async fn forget(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    service.clear_feeds(&request.call, Some(id)).await?;
+    service.feeds.clear_feeds(&request.call, Some(id)).await?;
     json(StatusCode::OK, ForgottenJson { id: id.as_str(), forgotten: true })
 }
 

@@ -133,7 +133,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let query: FeedQuery = request.query()?;
-    let found = service.feed(&request.call, id, query.cursor.as_deref(), query.limit()?).await?;
+    let found = service.feeds.feed(&request.call, id, query.cursor.as_deref(), query.limit()?).await?;
     page(&request, query.limit()?, &found)
 }
 
@@ -141,13 +141,13 @@ pub(super) async fn of_group(State(service): State<Arc<Service>>, request: ApiRe
     let [id, group] = request.ids()?;
     let query: FeedQuery = request.query()?;
     let (cursor, limit) = (query.cursor.as_deref(), query.limit()?);
-    let found = service.group_feed(&request.call, id, group_id(group)?, cursor, limit).await?;
+    let found = service.feeds.group_feed(&request.call, id, group_id(group)?, cursor, limit).await?;
     page(&request, limit, &found)
 }
 
 pub(super) async fn explain(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id, post] = request.ids()?;
-    let found = service.explain(&request.call, id, post_id(post)?).await?;
+    let found = service.feeds.explain(&request.call, id, post_id(post)?).await?;
     json(StatusCode::OK, explained(&found))
 }
 
@@ -155,11 +155,11 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequ
     let [id] = request.ids()?;
     let _: StreamQuery = request.query()?;
     let stream_guard = request.stream()?;
-    let stream = service.feed_stream(&request.call, id, request.last_event_id()?).await?;
+    let stream = service.feeds.feed_stream(&request.call, id, request.last_event_id()?).await?;
     Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
-            let told = service.next_feed(&mut stream).await;
+            let told = service.feeds.next_feed(&mut stream).await;
             let messages = told.and_then(|told| told.map(|told| Ok([message(&told)?].into())).transpose());
             (stream, messages)
         }

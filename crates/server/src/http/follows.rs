@@ -107,30 +107,30 @@ pub(super) fn group() -> Group {
 pub(super) async fn follow_as_actor(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [target] = request.ids()?;
     let body: FollowBody = request.optional_body()?;
-    followed(&service.follow(&request.call, request.call.actor.user()?, target, body.quiet).await?)
+    followed(&service.graph.follow(&request.call, request.call.actor.user()?, target, body.quiet).await?)
 }
 
 pub(super) async fn follow(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [follower, target] = request.ids()?;
     let body: FollowBody = request.optional_body()?;
-    followed(&service.follow(&request.call, follower, target, body.quiet).await?)
+    followed(&service.graph.follow(&request.call, follower, target, body.quiet).await?)
 }
 
 pub(super) async fn unfollow_as_actor(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [target] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    unfollowed(&service.unfollow(&request.call, request.call.actor.user()?, target).await?)
+    unfollowed(&service.graph.unfollow(&request.call, request.call.actor.user()?, target).await?)
 }
 
 pub(super) async fn unfollow(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [follower, target] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    unfollowed(&service.unfollow(&request.call, follower, target).await?)
+    unfollowed(&service.graph.unfollow(&request.call, follower, target).await?)
 }
 
 pub(super) async fn get_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [follower, target] = request.ids()?;
-    followed(&service.get_follow(&request.call, follower, target).await?)
+    followed(&service.graph.get_follow(&request.call, follower, target).await?)
 }
 
 pub(super) fn followed(done: &Followed) -> Answer {

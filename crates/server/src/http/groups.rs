@@ -110,13 +110,13 @@ pub(super) fn group() -> Group {
 pub(super) async fn create(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [owner] = request.ids()?;
     let GroupBody { name } = request.body()?;
-    let done = service.create_group(&request.call, owner, &name).await?;
+    let done = service.graph.create_group(&request.call, owner, &name).await?;
     written(StatusCode::CREATED, shown(&done.group), &done.receipt)
 }
 
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [owner] = request.ids()?;
-    let groups = service.groups(&request.call, owner).await?;
+    let groups = service.graph.groups(&request.call, owner).await?;
     json(StatusCode::OK, GroupsJson { data: groups.iter().map(shown).collect(), total: groups.len() })
 }
 
@@ -124,21 +124,21 @@ pub(super) async fn rename(State(service): State<Arc<Service>>, request: ApiRequ
     let [owner, group] = request.ids()?;
     let GroupBody { name } = request.body()?;
     let GroupWritten { group, receipt, .. } =
-        service.rename_group(&request.call, owner, group_id(group)?, &name).await?;
+        service.graph.rename_group(&request.call, owner, group_id(group)?, &name).await?;
     written(StatusCode::OK, shown(&group), &receipt)
 }
 
 pub(super) async fn remove(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [owner, group] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    let done = service.delete_group(&request.call, owner, group_id(group)?).await?;
+    let done = service.graph.delete_group(&request.call, owner, group_id(group)?).await?;
     written(StatusCode::OK, GroupGoneJson { changed: done.changed }, &done.receipt)
 }
 
 pub(super) async fn add_member(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [owner, group, member] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    let done = service.add_member(&request.call, owner, group_id(group)?, member).await?;
+    let done = service.graph.add_member(&request.call, owner, group_id(group)?, member).await?;
     let body = membership(group, member, true, done.created);
     written(if done.created { StatusCode::CREATED } else { StatusCode::OK }, body, &done.receipt)
 }
@@ -146,13 +146,13 @@ pub(super) async fn add_member(State(service): State<Arc<Service>>, request: Api
 pub(super) async fn remove_member(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [owner, group, member] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    let done = service.remove_member(&request.call, owner, group_id(group)?, member).await?;
+    let done = service.graph.remove_member(&request.call, owner, group_id(group)?, member).await?;
     written(StatusCode::OK, membership(group, member, false, done.changed), &done.receipt)
 }
 
 pub(super) async fn members(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([owner, group], query) = request.list()?;
-    let found = service.members(&request.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
+    let found = service.graph.members(&request.call, owner, group_id(group)?, query.cursor(), query.limit()?).await?;
     page(&request, &query, found)
 }
 

@@ -74,7 +74,7 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([id], query) = request.list()?;
-    let page = service.history(&request.call, id, query.cursor(), query.limit()?).await?;
+    let page = service.graph.history(&request.call, id, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
     linked(&request, HistoryJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)

@@ -91,7 +91,7 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let query: ListQuery = request.query()?;
-    let page = service.jobs(&request.call, query.cursor(), query.limit()?).await?;
+    let page = service.jobs.list(&request.call, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(shown).collect();
     linked(&request, JobsJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
@@ -100,7 +100,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiReques
 pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let unknown = Error::new(Code::NotFound, "there is no such job, or it ended long ago");
-    let job = service.job(&request.call, version(id, unknown)?).await?;
+    let job = service.jobs.get(&request.call, version(id, unknown)?).await?;
     json(StatusCode::OK, shown(&job))
 }
 

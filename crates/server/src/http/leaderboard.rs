@@ -49,7 +49,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let query: ListQuery = request.query()?;
     let limit = query.limit()?;
-    let page = service.leaderboard(&request.call, query.cursor(), limit).await?;
+    let page = service.graph.leaderboard(&request.call, query.cursor(), limit).await?;
     let next_cursor = page.next_cursor.as_deref();
     let data = page.rows.iter().map(row).collect();
     linked(&request, LeaderboardJson { data, more: next_cursor.into() }, next_cursor, limit)

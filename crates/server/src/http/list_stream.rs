@@ -51,7 +51,7 @@ struct Lines {
 
 fn read(service: Arc<Service>, mut list: ListStream) -> Read {
     Box::pin(async move {
-        let rows = service.next_rows(&mut list).await;
+        let rows = service.graph.next_rows(&mut list).await;
         (list, rows)
     })
 }

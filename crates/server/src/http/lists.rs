@@ -99,20 +99,20 @@ pub(super) fn group() -> Group {
 pub(super) async fn followers(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([id], query) = request.list()?;
     if list_stream::is_asked_for(&request, &query)? {
-        let list = service.stream_followers(&request.call, id).await?;
+        let list = service.graph.stream_followers(&request.call, id).await?;
         return Ok(list_stream::answer(request.uncounted_stream(), service, list));
     }
-    let found = service.followers(&request.call, id, query.cursor(), query.limit()?).await?;
+    let found = service.graph.followers(&request.call, id, query.cursor(), query.limit()?).await?;
     page(&request, &query, found)
 }
 
 pub(super) async fn following(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([id], query) = request.list()?;
     if list_stream::is_asked_for(&request, &query)? {
-        let list = service.stream_following(&request.call, id).await?;
+        let list = service.graph.stream_following(&request.call, id).await?;
         return Ok(list_stream::answer(request.uncounted_stream(), service, list));
     }
-    let found = service.following(&request.call, id, query.cursor(), query.limit()?).await?;
+    let found = service.graph.following(&request.call, id, query.cursor(), query.limit()?).await?;
     page(&request, &query, found)
 }
 

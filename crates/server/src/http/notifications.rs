@@ -130,7 +130,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([id], query) = request.list()?;
     let limit = query.limit()?;
-    let page = service.notifications(&request.call, id, query.cursor(), limit).await?;
+    let page = service.notifications.notifications(&request.call, id, query.cursor(), limit).await?;
     let next = page.next_cursor.as_deref();
     let data = page.rows.iter().map(notification).collect();
     let body = NotificationsJson { data, unseen: page.unseen, next_cursor: next, has_more: next.is_some() };
@@ -140,7 +140,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiReques
 pub(super) async fn see(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let body: SeenBody = request.optional_body()?;
-    let done = service.see_notifications(&request.call, id, body.up_to.as_deref()).await?;
+    let done = service.notifications.see_notifications(&request.call, id, body.up_to.as_deref()).await?;
     written(StatusCode::OK, SeenJson { seen: true, changed: done.changed }, &done.receipt)
 }
 
@@ -148,11 +148,11 @@ pub(super) async fn stream(State(service): State<Arc<Service>>, request: ApiRequ
     let [id] = request.ids()?;
     let _: StreamQuery = request.query()?;
     let stream_guard = request.stream()?;
-    let stream = service.notification_stream(&request.call, id, request.last_event_id()?).await?;
+    let stream = service.notifications.notification_stream(&request.call, id, request.last_event_id()?).await?;
     Ok(sse::answer(stream_guard, stream, move |mut stream| {
         let service = Arc::clone(&service);
         async move {
-            let told = service.next_notification(&mut stream).await;
+            let told = service.notifications.next_notification(&mut stream).await;
             (stream, told.map(|told| told.map(|told| [message(&told)].into())))
         }
     }))

@@ -134,7 +134,7 @@ pub(super) fn group() -> Group {
 pub(super) async fn create(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let PostedBody { body, external_id } = request.body()?;
     let external_id = external_id.as_deref().map(entourage_model::ExternalId::new).transpose()?;
-    let done = service.create_post(&request.call, NewPost { body: body.get(), external_id }).await?;
+    let done = service.feeds.create_post(&request.call, NewPost { body: body.get(), external_id }).await?;
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = written(status, shown(&done.post)?, &done.receipt)?;
     let place = HeaderValue::from_str(&POST.replace("{post}", &done.post.id.to_string())).ok();
@@ -144,21 +144,21 @@ pub(super) async fn create(State(service): State<Arc<Service>>, request: ApiRequ
 
 pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
-    let found = service.post(&request.call, post_id(id)?).await?;
+    let found = service.feeds.post(&request.call, post_id(id)?).await?;
     json(StatusCode::OK, shown(&found)?)
 }
 
 pub(super) async fn replace(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let ReplacedBody { body } = request.body()?;
-    let done = service.replace_post(&request.call, post_id(id)?, body.get()).await?;
+    let done = service.feeds.replace_post(&request.call, post_id(id)?, body.get()).await?;
     written(StatusCode::OK, shown(&done.post)?, &done.receipt)
 }
 
 pub(super) async fn remove(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    let done = service.delete_post(&request.call, post_id(id)?).await?;
+    let done = service.feeds.delete_post(&request.call, post_id(id)?).await?;
     written(StatusCode::OK, PostGoneJson { changed: done.changed }, &done.receipt)
 }
 
@@ -167,8 +167,8 @@ pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiReques
     let query: PostsQuery = request.query()?;
     let limit = Limit::parse(query.limit.as_deref())?;
     let page = match query.external_id.as_deref().map(entourage_model::ExternalId::new).transpose() {
-        Ok(Some(name)) => service.posts_named(&request.call, id, &name).await?,
-        Ok(None) => service.posts(&request.call, id, query.cursor.as_deref(), limit).await?,
+        Ok(Some(name)) => service.feeds.posts_named(&request.call, id, &name).await?,
+        Ok(None) => service.feeds.posts(&request.call, id, query.cursor.as_deref(), limit).await?,
         Err(_) => {
             let right = format!("1 to {} bytes without control characters", entourage_model::ExternalId::MAX_BYTES);
             return Err(Error::invalid("external_id is not valid").at("/external_id", right).into());

@@ -116,7 +116,7 @@ pub(super) async fn by_body(State(service): State<Arc<Service>>, request: ApiReq
 
 async fn answer(service: &Service, request: &ApiRequest, ids: &[UserId]) -> Answer {
     let [of] = request.ids()?;
-    let found = service.relationships(&request.call, of, ids).await?;
+    let found = service.graph.relationships(&request.call, of, ids).await?;
     let row = |(id, found): (_, &Relationship)| {
         let relationship = RelationshipJson::of(found);
         RowJson { id: UserId::as_str(id), unknown: found.unknown, relationship }

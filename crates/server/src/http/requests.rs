@@ -47,30 +47,30 @@ pub(super) fn group() -> Group {
 
 pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let ([target], query) = request.list()?;
-    let found = service.follow_requests(&request.call, target, query.cursor(), query.limit()?).await?;
+    let found = service.graph.follow_requests(&request.call, target, query.cursor(), query.limit()?).await?;
     page(&request, &query, found)
 }
 
 pub(super) async fn accept(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [target, follower] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    followed(&service.accept(&request.call, target, follower).await?)
+    followed(&service.graph.accept(&request.call, target, follower).await?)
 }
 
 pub(super) async fn accept_all(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [target] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    started(&service.accept_all(&request.call, target).await?)
+    started(&service.jobs.accept_all(&request.call, target).await?)
 }
 
 pub(super) async fn reject(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [target, follower] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    unfollowed(&service.reject(&request.call, target, follower).await?)
+    unfollowed(&service.graph.reject(&request.call, target, follower).await?)
 }
 
 pub(super) async fn remove_follower(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [target, follower] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    unfollowed(&service.remove_follower(&request.call, target, follower).await?)
+    unfollowed(&service.graph.remove_follower(&request.call, target, follower).await?)
 }

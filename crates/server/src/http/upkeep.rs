@@ -142,13 +142,13 @@ pub(super) fn group() -> Group {
 }
 
 pub(super) async fn audit(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
-    let report = service.last_audit(&request.call)?;
+    let report = service.upkeep.last_audit(&request.call)?;
     json(StatusCode::OK, AuditJson { report: report.as_ref().map(pass) })
 }
 
 pub(super) async fn verify(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     request.optional_body::<Nothing>()?;
-    let report = service.verify(&request.call).await?;
+    let report = service.upkeep.verify(&request.call).await?;
     let clean = report.is_clean();
     let problem = |problem: entourage_store::Problem| ProblemJson { check: problem.check, detail: problem.detail };
     let problems = report.problems.into_iter().map(problem).collect();
@@ -159,14 +159,14 @@ pub(super) async fn verify(State(service): State<Arc<Service>>, request: ApiRequ
 pub(super) async fn recount(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let WhomBody { user } = request.optional_body()?;
     let user = user.as_deref().map(UserId::try_from).transpose()?;
-    let done = service.recount(&request.call, user.as_ref()).await?;
+    let done = service.upkeep.recount(&request.call, user.as_ref()).await?;
     json(StatusCode::OK, RecountedJson { users: done.users, corrected: done.corrected })
 }
 
 pub(super) async fn heal(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let WhomBody { user } = request.optional_body()?;
     let user = user.as_deref().map(UserId::try_from).transpose()?;
-    let EdgesHealed { users, edges, healed, unclear } = service.heal(&request.call, user.as_ref()).await?;
+    let EdgesHealed { users, edges, healed, unclear } = service.upkeep.heal(&request.call, user.as_ref()).await?;
     json(StatusCode::OK, HealedJson { users, edges, healed, unclear })
 }
 

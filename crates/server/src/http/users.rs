@@ -146,13 +146,13 @@ pub(super) fn group() -> Group {
 pub(super) async fn put_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let patch = request.optional_body::<UserBody>()?.patch()?;
-    answer(&service.put_user(&request.call, id.clone(), patch).await?)
+    answer(&service.graph.put_user(&request.call, id.clone(), patch).await?)
 }
 
 pub(super) async fn patch_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     let patch = request.body::<UserBody>()?.patch()?;
-    answer(&service.patch_user(&request.call, id.clone(), patch).await?)
+    answer(&service.graph.patch_user(&request.call, id.clone(), patch).await?)
 }
 
 fn answer(done: &UserWritten) -> Answer {
@@ -163,7 +163,7 @@ fn answer(done: &UserWritten) -> Answer {
 
 pub(super) async fn get_one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
-    json(StatusCode::OK, user(&service.get_user(&request.call, id).await?))
+    json(StatusCode::OK, user(&service.graph.get_user(&request.call, id).await?))
 }
 
 fn user(view: &UserView) -> UserJson<'_> {
@@ -193,5 +193,5 @@ fn user(view: &UserView) -> UserJson<'_> {
 pub(super) async fn erase(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
     request.optional_body::<Nothing>()?;
-    started(&service.erase(&request.call, id).await?)
+    started(&service.jobs.erase(&request.call, id).await?)
 }

@@ -100,7 +100,7 @@ impl Checks {
     /// Answers from memory. False if memory cannot answer everything. The spans point into `bytes`.
     pub(super) fn answer_now(&mut self, service: &Service, bytes: &[u8], out: &mut Out) -> bool {
         self.found.resize(self.pairs.len(), Answer::Unknown);
-        service.peek_follows(&self.pairs, each(&self.questions, &self.words, bytes), &mut self.found);
+        service.graph.peek_follows(&self.pairs, each(&self.questions, &self.words, bytes), &mut self.found);
         if self.found.contains(&Answer::Unknown) {
             return false;
         }
@@ -133,7 +133,7 @@ impl Checks {
         });
         let asked: Vec<[UserId; 2]> = asked.collect::<Result<_>>()?;
         let pairs: Vec<(&UserId, &UserId)> = asked.iter().map(|[follower, target]| (follower, target)).collect();
-        let mut answers = service.checks(call, &pairs).await?.into_iter();
+        let mut answers = service.graph.checks(call, &pairs).await?.into_iter();
         for slot in self.found.iter_mut().filter(|slot| **slot == Answer::Unknown) {
             *slot = if answers.next() == Some(true) { Answer::Yes } else { Answer::No };
         }

@@ -38,7 +38,7 @@ impl Writes {
     /// The token of the last of them, if any was applied.
     pub(super) async fn answer(&mut self, service: &Service, call: &Call, out: &mut Out) -> Option<Token> {
         let operations = std::mem::take(&mut self.operations);
-        let written = service.pipeline(call, operations).await;
+        let written = service.graph.pipeline(call, operations).await;
         let mut results = Results::new(written.results);
         for (say, count) in self.commands.drain(..) {
             say(&mut results, count, out);

@@ -10,7 +10,7 @@ use entourage_model::{
 use entourage_store::StoreExt as _;
 
 use super::queue::Lane;
-use crate::{Call, Service};
+use crate::{Call, Feeds};
 
 /// How long an event that another process wrote waits at most.
 const POLL: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ struct Position {
     is_first: bool,
 }
 
-impl Service {
+impl Feeds {
     /// What goes on for feeds beside requests, until the server stops.
     pub(crate) async fn run_feed(&self) {
         tokio::join!(
@@ -55,7 +55,7 @@ impl Service {
     }
 
     async fn run_consumer(&self) {
-        let mut closed = self.hub.closed();
+        let mut closed = self.context.hub.closed();
         let mut position = None;
         self.feed.is_running.send_replace(true);
         *self.feed.caught_up.lock() = Some(Instant::now());
@@ -79,7 +79,7 @@ impl Service {
     }
 
     async fn run_sweeps(&self) {
-        let mut closed = self.hub.closed();
+        let mut closed = self.context.hub.closed();
         for round in 0_u64.. {
             tokio::select! {
                 () = tokio::time::sleep(MEASURE) => {}
@@ -90,7 +90,8 @@ impl Service {
             if round % SWEEP_EVERY != 0 {
                 continue;
             }
-            if let Err(error) = self.feed.inboxes.sweep(self.clock.now(), self.rules.feed.active).await {
+            if let Err(error) = self.feed.inboxes.sweep(self.context.clock.now(), self.context.rules.feed.active).await
+            {
                 tracing::warn!(code = error.code().as_str(), "inboxes are not swept: {}", error.detail());
             }
             self.measure_inboxes();
@@ -103,7 +104,7 @@ impl Service {
             Some(position) => position,
             None => {
                 // What others write from here on is heard of; what was kept before may lack some of it.
-                let now = self.store.last_events().await?;
+                let now = self.context.store.last_events().await?;
                 self.read_modes().await?;
                 let at = if self.feed.is_alone {
                     self.resume_deliveries().await?;
@@ -125,7 +126,7 @@ impl Service {
         loop {
             let asked = Instant::now();
             let heard = if self.feed.is_alone { None } else { Some(self.heard().await?) };
-            let events = match self.store.events_since(&position.at, CHUNK).await {
+            let events = match self.context.store.events_since(&position.at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     return self.start_over(position).await;
                 }
@@ -150,10 +151,10 @@ impl Service {
 
     /// Where the events of every partition end, and what whoever has read them has heard of.
     async fn heard(&self) -> Result<(EventPositions, Watermark)> {
-        let (lineage, partitions) = (self.store.lineage(), self.store.guarantees().partitions);
+        let (lineage, partitions) = (self.context.store.lineage(), self.context.store.guarantees().partitions);
         let (mut listed, mut covered) = (Vec::new(), Vec::new());
         for partition in 0..partitions {
-            let progress = self.store.progress(partition).await?;
+            let progress = self.context.store.progress(partition).await?;
             listed.push(progress.listed);
             covered.push(progress.covered);
         }
@@ -179,7 +180,8 @@ impl Service {
     /// While somebody listens nothing is passed over, so what is no post is read from time to time, not all of it when the
     /// next post comes or the next server starts.
     async fn is_behind_listeners(&self, position: &Position) -> Result<bool> {
-        Ok(self.feed.live.streams() > 0 && self.store.last_events().await?.beyond(&position.at) >= OFFSET_EVENTS)
+        Ok(self.feed.live.streams() > 0
+            && self.context.store.last_events().await?.beyond(&position.at) >= OFFSET_EVENTS)
     }
 
     /// Whatever was written between posts need not be read after a restart, either.
@@ -190,7 +192,7 @@ impl Service {
             return Ok(());
         }
         // A post is heard of a moment after it is in the log, so this is about what was there one look ago.
-        if let Some(heard_to) = position.heard_to.replace(self.store.last_events().await?) {
+        if let Some(heard_to) = position.heard_to.replace(self.context.store.last_events().await?) {
             position.at.advance_to(&heard_to);
         }
         Ok(())
@@ -198,7 +200,7 @@ impl Service {
 
     /// Where an earlier run had come to. Without one there is no inbox that could have missed anything.
     async fn first_position(&self, now: EventPositions) -> Result<EventPositions> {
-        let stored = self.store.get_record(Space::FanoutQueue, Key::SERVER, &RecordId::new(OFFSET)?).await?;
+        let stored = self.context.store.get_record(Space::FanoutQueue, Key::SERVER, &RecordId::new(OFFSET)?).await?;
         let number = stored.and_then(|record| Some(u64::from_be_bytes(record.value.as_ref().try_into().ok()?)));
         match number {
             Some(number) => Ok(EventPositions::new(now.lineage(), [Sequence(number)])),
@@ -209,7 +211,7 @@ impl Service {
     /// What the log no longer tells is in the store: everything that was derived is made anew.
     async fn start_over(&self, position: &mut Position) -> Result<()> {
         tracing::warn!("feeds were behind the log's retention; inboxes are built anew");
-        position.at = self.store.last_events().await?;
+        position.at = self.context.store.last_events().await?;
         position.is_unsaved = true;
         self.read_modes().await?;
         self.feed.timelines.forget(None);
@@ -296,7 +298,7 @@ impl Service {
         if !pushed {
             return Ok(false);
         }
-        let (followers, mut closed) = (self.followers_of(author).await?, self.hub.closed());
+        let (followers, mut closed) = (self.followers_of(author).await?, self.context.hub.closed());
         // The log keeps what does not fit here.
         while self.feed.queue.is_full() && !*closed.borrow_and_update() {
             tokio::time::sleep(FULL_PAUSE).await;
@@ -308,7 +310,7 @@ impl Service {
 
     /// A read that carries a token of another server's write waits until that is known here, or says that it is not.
     pub(super) async fn catch_up_feed(&self, call: &Call) -> Result<()> {
-        let Some(token) = self.writer.read_token(call)? else { return Ok(()) };
+        let Some(token) = self.context.writer.read_token(call)? else { return Ok(()) };
         let mut covered = self.feed.covered.subscribe();
         // Of other lineages the store has said that nothing of them is lost.
         let has = |covered: &Watermark, wanted: &Watermark| {

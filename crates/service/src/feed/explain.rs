@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use entourage_model::{ExternalId, Kind, Millis, Post, Result, UserId, Version};
 
-use super::{Entry, read::Verdict};
-use crate::{Call, Service, post::post_not_found};
+use super::{Entry, post::post_not_found, read::Verdict};
+use crate::{Call, Feeds};
 
 /// The one thing that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct Explained {
     pub floor: Option<Version>,
 }
 
-impl Service {
+impl Feeds {
     /// The reader's own to know, as the feed is.
     pub async fn explain(&self, call: &Call, id: &UserId, post: Version) -> Result<Explained> {
         let reader = self.reader(call, id).await?;
@@ -101,8 +101,8 @@ impl Service {
             Some(Verdict::NotFollowed | Verdict::ShutOut) | None => Because::NotFollowed,
         };
         // What they may not see is not there for them.
-        let viewer = self.viewer(call).await?.filter(|viewer| *viewer == reader.key);
-        let is_own_block = async || self.are_active(Kind::Block, &[(reader.key, author.key)]).await;
+        let viewer = self.context.viewer(call).await?.filter(|viewer| *viewer == reader.key);
+        let is_own_block = async || self.context.are_active(Kind::Block, &[(reader.key, author.key)]).await;
         let may_be_hidden = match because {
             Because::NotFollowed => true,
             Because::Blocked => !is_own_block().await?.contains(&true),

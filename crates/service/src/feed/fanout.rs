@@ -7,7 +7,7 @@ use entourage_store::{Covered, StoreExt as _, Whose};
 use serde::{Deserialize, Serialize};
 
 use super::queue::{Delivery, Lane};
-use crate::Service;
+use crate::Feeds;
 
 /// How many followers one step takes.
 const CHUNK: usize = 1_000;
@@ -27,10 +27,10 @@ struct Mark {
     follower: Key,
 }
 
-impl Service {
+impl Feeds {
     /// Delivers what waits in one lane until the server stops.
     pub(super) async fn run_lane(&self, lane: Lane) {
-        let mut closed = self.hub.closed();
+        let mut closed = self.context.hub.closed();
         loop {
             tokio::select! {
                 () = self.feed.queue.woken(lane) => {}
@@ -48,7 +48,7 @@ impl Service {
         }
     }
 
-    /// Delivers everything that waits, in this task. For whoever runs without [`Service::run`].
+    /// Delivers everything that waits, in this task. For whoever runs without [`Feeds::run`].
     pub async fn deliver_all(&self) -> Result<()> {
         loop {
             let next = Lane::ALL.into_iter().find_map(|lane| Some((lane, self.feed.queue.take(lane)?)));
@@ -72,7 +72,7 @@ impl Service {
                 return Err(error);
             }
         }
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         self.feed.queue.finish(author, now);
         if let Some(newest) = newest {
             let lag = now.since_2000().saturating_sub(newest.millis().since_2000());
@@ -94,14 +94,14 @@ impl Service {
     /// Whether everybody who followed the author before this was first asked is in the list of followers. Without them a
     /// post would miss those who followed just before it: whoever follows later fills their inbox with it.
     async fn have_followers_settled(&self, delivery: &mut Delivery) -> Result<bool> {
-        if !self.settles() {
+        if !self.context.settles() {
             return Ok(true);
         }
         let up_to = match delivery.up_to.take() {
             Some(up_to) => up_to,
-            None => self.store.newest().await?,
+            None => self.context.store.newest().await?,
         };
-        let covered = self.store.covers(&up_to, Whose::Of(&[delivery.author])).await?;
+        let covered = self.context.store.covers(&up_to, Whose::Of(&[delivery.author])).await?;
         // What a lineage lost is asked for anew.
         delivery.up_to = (covered != Covered::OtherLineage).then_some(up_to);
         Ok(covered == Covered::Yes)
@@ -112,7 +112,7 @@ impl Service {
         let (list, mut delivered) = (List::followers(author), 0);
         let (mut chunks, mut marked, mut is_marked) = (0, Instant::now(), after.is_some());
         loop {
-            let page = self.store.scan(list, after, CHUNK).await?;
+            let page = self.context.store.scan(list, after, CHUNK).await?;
             let readers: Vec<Key> = page.edges.iter().map(|edge| edge.follower).collect();
             delivered += self.feed.inboxes.deliver(author, posts, &readers).await?;
             after = page.edges.last().map(|edge| list.place(edge));
@@ -140,7 +140,7 @@ impl Service {
 
     pub(super) async fn put_queue_record(&self, id: RecordId, value: Option<Vec<u8>>) -> Result<()> {
         // Marks lie with their authors; how far this server has come is written once for all of them.
-        let owner = id.key().map_or(Key::SERVER, |author| self.store.guarantees().buckets.of(author));
+        let owner = id.key().map_or(Key::SERVER, |author| self.context.store.guarantees().buckets.of(author));
         let operation = Operation::PutRecord {
             space: Space::FanoutQueue,
             owner,
@@ -149,7 +149,7 @@ impl Service {
             condition: Condition::Any,
             cap: None,
         };
-        self.writer.write_one(operation).await.map(drop)
+        self.context.writer.write_one(operation).await.map(drop)
     }
 
     /// Goes on with what a stop interrupted.
@@ -157,7 +157,7 @@ impl Service {
         let mut after: Option<RecordId> = None;
         loop {
             let from = after.as_ref().map(RecordId::as_bytes);
-            let records = self.store.scan_server_records(Space::FanoutQueue, from, SCAN).await?;
+            let records = self.context.store.scan_server_records(Space::FanoutQueue, from, SCAN).await?;
             for (_, record) in &records {
                 let Some(author) = record.id.key() else { continue };
                 let mark: Mark = serde_json::from_slice(&record.value)
@@ -176,6 +176,6 @@ impl Service {
     /// Without quiet ones: nobody is to learn of those from how posts travel.
     pub(crate) async fn followers_of(&self, author: Key) -> Result<u64> {
         let public = |counts: Counts| counts.followers.saturating_sub(counts.followers_quiet);
-        Ok(self.store.get_counts(author).await?.map_or(0, public))
+        Ok(self.context.store.get_counts(author).await?.map_or(0, public))
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::{Entry, FeedRow, read::Verdict};
-use crate::{Call, Service};
+use crate::{Call, Feeds};
 
 /// How many posts wait for one listener; more, and it is told to read anew.
 const WAITING_MAX: usize = 256;
@@ -157,27 +157,27 @@ fn post_of(event: &Event) -> Option<Entry> {
     }
 }
 
-impl Service {
+impl Feeds {
     fn viewer_cursor(&self, positions: EventPositions) -> String {
-        EventCursor { epoch: self.epoch(), positions }.encode_for_viewer(&self.sealer)
+        EventCursor { epoch: self.context.epoch(), positions }.encode_for_viewer(&self.context.sealer)
     }
 
     /// From now on, or from behind the post that was told last.
     pub async fn feed_stream(&self, call: &Call, id: &UserId, last: Option<&str>) -> Result<FeedStream> {
         let user = self.reader(call, id).await?;
-        let last = last.map(|text| self.event_positions(text)).transpose()?;
-        let begins_after = Mutex::new(self.store.last_events().await?);
+        let last = last.map(|text| self.context.event_positions(text)).transpose()?;
+        let begins_after = Mutex::new(self.context.store.last_events().await?);
         let listener = Arc::new(Listener { begins_after, waiting: Mutex::default(), filled: Notify::new() });
         self.feed.live.listeners.lock().entry(user.key).or_default().push(Arc::clone(&listener));
         let listening =
-            Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.hub.closed() };
-        let (mut is_reading, mut closed) = (self.feed.is_reading.subscribe(), self.hub.closed());
+            Listening { feed: Arc::clone(&self.feed), reader: user.key, listener, closed: self.context.hub.closed() };
+        let (mut is_reading, mut closed) = (self.feed.is_reading.subscribe(), self.context.hub.closed());
         tokio::select! {
             _ = is_reading.wait_for(|is_reading| *is_reading) => {}
             _ = closed.wait_for(|closed| *closed) => {}
         }
         // After it is heard of: what is written from now on is told, and what was before is not told twice.
-        let now = self.store.last_events().await?;
+        let now = self.context.store.last_events().await?;
         listening.listener.begins_after.lock().advance_to(&now);
         let (missed, waiting, ready) = (None, VecDeque::new(), VecDeque::new());
         let (user, created) = (id.clone(), user.created);
@@ -194,7 +194,7 @@ impl Service {
 
     /// Reads on in what was missed, a piece at a time.
     async fn read_missed(&self, stream: &mut FeedStream, mut from: EventPositions, to: EventPositions) -> Result<()> {
-        let events = match self.store.events_between(&from, &to, MISSED_AT_ONCE).await {
+        let events = match self.context.store.events_between(&from, &to, MISSED_AT_ONCE).await {
             Err(error) if error.code() == Code::EventsExpired => {
                 stream.ready.push_back(FeedMessage::Resync { cursor: self.viewer_cursor(to) });
                 return Ok(());
@@ -234,7 +234,7 @@ impl Service {
                 return Ok(None);
             }
             if !stream.waiting.is_empty() {
-                let user = self.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
+                let user = self.context.find_user(&stream.user).await?.filter(|user| user.created == stream.created);
                 let Some(user) = user else { return Ok(None) };
                 let posts = stream.waiting.drain(..stream.waiting.len().min(TOLD_AT_ONCE)).collect();
                 stream.ready = self.rows_to_tell(user.key, posts).await?;
@@ -294,14 +294,14 @@ impl Service {
         let mut found: Vec<Key> = readers.iter().copied().filter(|reader| *reader == author).collect();
         if readers.len() <= CHUNK || self.followers_of(author).await? > readers.len() as u64 {
             let pairs: Vec<(Key, Key)> = readers.iter().map(|reader| (*reader, author)).collect();
-            let follows = self.are_active(Kind::Follow, &pairs).await?;
+            let follows = self.context.are_active(Kind::Follow, &pairs).await?;
             found.extend(pairs.iter().zip(follows).filter(|(_, follows)| *follows).map(|(pair, _)| pair.0));
             return Ok(found);
         }
         let (list, mut after) = (List::followers(author), None);
         let listening: std::collections::HashSet<Key> = readers.iter().copied().collect();
         loop {
-            let page = self.store.scan(list, after, CHUNK).await?;
+            let page = self.context.store.scan(list, after, CHUNK).await?;
             found.extend(page.edges.iter().map(|edge| edge.follower).filter(|reader| listening.contains(reader)));
             after = page.edges.last().map(|edge| list.place(edge));
             if !page.more || after.is_none() {

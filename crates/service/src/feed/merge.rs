@@ -5,7 +5,7 @@ use std::{collections::BinaryHeap, time::Instant};
 use entourage_model::{Key, RecordId, Result, Space, Version};
 
 use super::{Entry, timelines::Stretch};
-use crate::Service;
+use crate::Feeds;
 
 /// How many posts of one author are read at once.
 const HEAD: usize = 32;
@@ -81,7 +81,7 @@ impl Merge {
     }
 }
 
-impl Service {
+impl Feeds {
     /// Adds the posts of authors. Those whom nobody read lately are looked up in the store, many at once; past the
     /// deadline the rest is left out, and the merge says so.
     pub(super) async fn add_authors(
@@ -117,7 +117,7 @@ impl Service {
         let asked: Vec<_> = authors.iter().map(|author| self.feed.timelines.ask(*author)).collect();
         let after = (below != Version::MAX).then(|| RecordId::of_version(below));
         let after = after.as_ref().map_or(RecordId::BELOW_VERSIONS, RecordId::as_bytes);
-        let found = self.store.scan_each(Space::Post, authors, Some(after), HEAD).await?;
+        let found = self.context.store.scan_each(Space::Post, authors, Some(after), HEAD).await?;
         let mut stretches = Vec::with_capacity(authors.len());
         for ((author, asked), records) in authors.iter().zip(asked).zip(found) {
             let posts: Vec<Version> = records.iter().filter_map(|record| record.id.version()).collect();

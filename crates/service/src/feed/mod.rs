@@ -9,6 +9,7 @@ mod inbox;
 mod inboxes;
 mod live;
 mod merge;
+mod post;
 mod push_pull;
 mod queue;
 mod range;
@@ -24,23 +25,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_model::{
-    Change, Key, Kind, Millis, Outcome, Post, RecordChange, Result, Sequence, Space, State, Watermark,
-};
+use entourage_model::{Change, Kind, Outcome, Post, RecordChange, Result, Sequence, Space, State, UserId, Watermark};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+pub(crate) use self::post::check_body;
 pub use self::{
     explain::{Because, Explained},
     inbox::Entry,
     inboxes::{Inboxes, Slice, Ticket},
     live::{FeedMessage, FeedStream},
+    post::{NewPost, PostPage, PostView, PostWritten},
     push_pull::Pin,
     range::{FeedPost, FeedWindowed},
     read::{FeedPage, FeedRow},
     upkeep::{FeedStatus, LaneStatus},
 };
 use self::{inboxes::InMemory, live::Live, push_pull::Modes, queue::Queue, timelines::Timelines};
+use crate::Context;
 
 /// How many authors' newest posts are in memory.
 const AUTHORS_KEPT: usize = 200_000;
@@ -72,6 +74,23 @@ impl Default for FeedRules {
             own_posts: true,
             inbox_budget_bytes: 1 << 30,
         }
+    }
+}
+
+/// Posts, and the feeds that they are in.
+pub struct Feeds {
+    context: Arc<Context>,
+    feed: Arc<Feed>,
+}
+
+impl Feeds {
+    pub(crate) const fn new(context: Arc<Context>, feed: Arc<Feed>) -> Self {
+        Self { context, feed }
+    }
+
+    /// Somebody asks for something: their inbox is kept.
+    pub(crate) fn seen(&self, reader: &UserId) {
+        self.feed.inboxes.seen(self.context.keys.key(reader), self.context.clock.now());
     }
 }
 
@@ -168,11 +187,6 @@ impl Feed {
                 Change::Record(_) | Change::User(_) => {}
             }
         }
-    }
-
-    /// Somebody asks for something.
-    pub(crate) fn seen(&self, reader: Key, now: Millis) {
-        self.inboxes.seen(reader, now);
     }
 
     fn saw_post(&self, outcome: &Outcome, record: &RecordChange, audience: Option<u64>) {

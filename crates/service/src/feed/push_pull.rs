@@ -8,7 +8,7 @@ use entourage_store::StoreExt as _;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use crate::{Call, Receipt, Service};
+use crate::{Call, Feeds, Receipt};
 
 const SCAN: usize = 1_000;
 /// How often one request asks again because somebody else wrote.
@@ -116,7 +116,7 @@ fn read(value: &[u8]) -> Result<Mode> {
     serde_json::from_slice(value).map_err(|error| Error::internal(format!("an author's way cannot be read: {error}")))
 }
 
-impl Service {
+impl Feeds {
     /// Learns all stored modes once.
     pub(crate) async fn load_modes(&self) -> Result<()> {
         self.feed.modes.loaded.get_or_try_init(|| self.read_modes()).await.copied()
@@ -127,7 +127,7 @@ impl Service {
         let mut after: Option<RecordId> = None;
         loop {
             let from = after.as_ref().map(RecordId::as_bytes);
-            let records = self.store.scan_server_records(Space::Fanout, from, SCAN).await?;
+            let records = self.context.store.scan_server_records(Space::Fanout, from, SCAN).await?;
             for (_, record) in &records {
                 if let Some(author) = record.id.key() {
                     self.feed.modes.set(author, record.version, Some(read(&record.value)?));
@@ -142,8 +142,8 @@ impl Service {
 
     /// Another server wrote it, or the author was erased.
     pub(super) async fn reload_mode(&self, author: Key, seen: Version) -> Result<()> {
-        let owner = self.store.guarantees().buckets.of(author);
-        let record = self.store.get_record(Space::Fanout, owner, &RecordId::of_key(author)).await?;
+        let owner = self.context.store.guarantees().buckets.of(author);
+        let record = self.context.store.get_record(Space::Fanout, owner, &RecordId::of_key(author)).await?;
         match record {
             Some(record) => self.feed.modes.set(author, record.version, Some(read(&record.value)?)),
             None => self.feed.modes.set(author, seen, None),
@@ -158,15 +158,16 @@ impl Service {
         author: Key,
         change: impl Fn(Mode) -> Mode,
     ) -> Result<(Mode, Receipt)> {
-        let (space, owner, id) = (Space::Fanout, self.store.guarantees().buckets.of(author), RecordId::of_key(author));
+        let (space, owner, id) =
+            (Space::Fanout, self.context.store.guarantees().buckets.of(author), RecordId::of_key(author));
         for _ in 0..ROUNDS_MAX {
-            let stored = self.store.get_record(space, owner, &id).await?;
+            let stored = self.context.store.get_record(space, owner, &id).await?;
             let condition = stored.as_ref().map_or(Condition::Absent, |record| Condition::Version(record.version));
             let mode = change(stored.map(|record| read(&record.value)).transpose()?.unwrap_or_default());
             let value = serde_json::to_vec(&mode).map_err(|error| Error::internal(error.to_string()))?;
             let value = Some(value.into_boxed_slice());
             let operation = Operation::PutRecord { space, owner, id: id.clone(), value, condition, cap: None };
-            match self.writer.write(call, operation).await {
+            match self.context.writer.write(call, operation).await {
                 Err(error) if error.code() == Code::RequestInProgress => {}
                 Err(error) => return Err(error),
                 Ok((_, receipt)) => {
@@ -180,7 +181,7 @@ impl Service {
 
     /// Whether a new post of an author with so many followers is pulled.
     pub(crate) async fn pulls_new_post(&self, author: Key, followers: u64) -> Result<bool> {
-        let (threshold, is_behind) = (self.rules.feed.celebrity_followers, self.feed.queue.is_behind());
+        let (threshold, is_behind) = (self.context.rules.feed.celebrity_followers, self.feed.queue.is_behind());
         let known = self.feed.modes.get(author);
         let next = known.next(followers, threshold, is_behind);
         if next == known {
@@ -195,7 +196,7 @@ impl Service {
     pub async fn pin_fanout(&self, call: &Call, id: &UserId, pin: Pin) -> Result<Receipt> {
         call.must_be_admin()?;
         self.load_modes().await?;
-        let author = self.stored_user(id).await?.key;
+        let author = self.context.stored_user(id).await?.key;
         let pinned = |mode: Mode| {
             let pulls = match pin {
                 Pin::Auto => mode.pulls,
@@ -211,9 +212,9 @@ impl Service {
     pub async fn fanout(&self, call: &Call, id: &UserId) -> Result<(Pin, bool)> {
         call.must_be_admin()?;
         self.load_modes().await?;
-        let author = self.stored_user(id).await?.key;
+        let author = self.context.stored_user(id).await?.key;
         let followers = self.followers_of(author).await?;
-        let mode = self.feed.modes.get(author).next(followers, self.rules.feed.celebrity_followers, false);
+        let mode = self.feed.modes.get(author).next(followers, self.context.rules.feed.celebrity_followers, false);
         Ok((mode.pin, mode.pulls))
     }
 }

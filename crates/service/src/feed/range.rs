@@ -6,7 +6,7 @@ use std::time::Instant;
 use entourage_model::{Code, ExternalId, Millis, Result, UserId, Version};
 
 use super::read::{Circle, PAGE_TIMEOUT};
-use crate::{Call, Service, Window};
+use crate::{Call, Feeds, Window};
 
 /// How many posts are looked up at once.
 const AT_ONCE: usize = 200;
@@ -29,8 +29,8 @@ pub struct FeedWindowed {
     pub is_partial: bool,
 }
 
-impl Service {
-    /// Posts of a feed as [`Service::feed`] has them, to whom it has them.
+impl Feeds {
+    /// Posts of a feed as [`Feeds::feed`] has them, to whom it has them.
     pub async fn feed_window(&self, call: &Call, id: &UserId, window: Window) -> Result<FeedWindowed> {
         let reader = self.reader(call, id).await?;
         let below = window.newest.map_or(Version::MAX, |newest| Version::of_millis(newest.plus(1)));

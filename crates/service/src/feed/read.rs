@@ -13,7 +13,11 @@ use entourage_model::{
 use entourage_store::{StoreExt as _, Whose};
 
 use super::{Entry, merge::Merge};
-use crate::{Call, Limit, PostView, Service, group::group_not_found, ids::user_not_found};
+use crate::{
+    Call, Feeds, Limit, PostView,
+    graph::group::{group_not_found, group_record},
+    ids::user_not_found,
+};
 
 /// How many rows of a list one look at the store takes.
 const CHUNK: usize = 1_000;
@@ -68,7 +72,7 @@ pub(super) enum Circle {
     Members(HashSet<Key>),
 }
 
-impl Service {
+impl Feeds {
     /// What a user sees because of whom they follow, newest first. Their own to know.
     pub async fn feed(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<FeedPage> {
         let reader = self.reader(call, id).await?;
@@ -86,7 +90,7 @@ impl Service {
         limit: Limit,
     ) -> Result<FeedPage> {
         let reader = self.reader(call, id).await?;
-        self.group_record(reader.key, group).await?.ok_or_else(group_not_found)?;
+        group_record(&*self.context.store, reader.key, group).await?.ok_or_else(group_not_found)?;
         let scope = self.feed_scope(call, &reader, Selection::GroupFeed(group)).await?;
         let members = self.member_keys(reader.key, group).await?;
         self.feed_page(&reader, &Circle::Members(members), &scope, cursor, limit).await
@@ -95,18 +99,18 @@ impl Service {
     /// Whoever reads a feed begins here.
     pub(super) async fn reader(&self, call: &Call, id: &UserId) -> Result<User> {
         call.may_change(id)?;
-        self.catch_up(call, Whose::NOBODY).await?;
+        self.context.catch_up(call, Whose::NOBODY).await?;
         self.catch_up_feed(call).await?;
         self.load_modes().await?;
-        if self.rules.auto_create {
-            let key = self.own_keys(&[id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
-            self.create_missing(key, id).await?;
+        if self.context.rules.auto_create {
+            let key = self.context.own_keys(&[id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
+            self.context.create_missing(key, id).await?;
         }
-        self.stored_user(id).await
+        self.context.stored_user(id).await
     }
 
     async fn feed_scope(&self, call: &Call, reader: &User, selection: Selection) -> Result<CursorScope> {
-        let viewer = self.viewer(call).await?;
+        let viewer = self.context.viewer(call).await?;
         Ok(CursorScope { list: List::following(reader.key), selection, viewer })
     }
 
@@ -118,7 +122,7 @@ impl Service {
         cursor: Option<&str>,
         limit: Limit,
     ) -> Result<FeedPage> {
-        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, scope)).transpose()?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.context.sealer, scope)).transpose()?;
         let below = after.map_or(Version::MAX, |Cursor(place)| place.position);
         let FeedRows { mut rows, is_partial, went_on_from } =
             self.feed_rows(reader.key, circle, below, limit.get() + 1).await?;
@@ -126,7 +130,7 @@ impl Service {
         rows.truncate(limit.get());
         let last = rows.last().filter(|_| has_more).map(|row| row.post.id).or(went_on_from);
         let place = |position| Place { position, key: Key(0) };
-        let next_cursor = last.map(|last| Cursor(place(last)).encode(&self.sealer, scope));
+        let next_cursor = last.map(|last| Cursor(place(last)).encode(&self.context.sealer, scope));
         Ok(FeedPage { rows, next_cursor, is_partial })
     }
 
@@ -191,7 +195,7 @@ impl Service {
         authors.retain(|author| !judged.contains_key(author));
         authors.sort_unstable();
         authors.dedup();
-        if self.rules.feed.own_posts && authors.contains(&reader) {
+        if self.context.rules.feed.own_posts && authors.contains(&reader) {
             judged.insert(reader, Verdict::Shown);
             authors.retain(|author| *author != reader);
         }
@@ -200,9 +204,9 @@ impl Service {
         }
         let out: Vec<(Key, Key)> = authors.iter().map(|author| (reader, *author)).collect();
         let back: Vec<(Key, Key)> = authors.iter().map(|author| (*author, reader)).collect();
-        let follows = self.are_active(Kind::Follow, &out).await?;
-        let blocks = self.are_active(Kind::Block, &out).await?;
-        let blocked = self.are_active(Kind::Block, &back).await?;
+        let follows = self.context.are_active(Kind::Follow, &out).await?;
+        let blocks = self.context.are_active(Kind::Block, &out).await?;
+        let blocked = self.context.are_active(Kind::Block, &back).await?;
         let mutes = self.are_muted(&out).await?;
         let shut_out = self.are_shut_out(reader, &authors, &follows).await?;
         for (index, author) in authors.into_iter().enumerate() {
@@ -220,16 +224,16 @@ impl Service {
 
     /// The private accounts that the reader follows quietly only: their posts are not for them.
     async fn are_shut_out(&self, reader: Key, authors: &[Key], follows: &[bool]) -> Result<HashSet<Key>> {
-        let counts = self.store.get_counts(reader).await?;
+        let counts = self.context.store.get_counts(reader).await?;
         // Nearly everybody follows nobody quietly, and then nothing else is looked at.
         if counts.is_none_or(|counts| counts.following_quiet == 0) {
             return Ok(HashSet::new());
         }
         let followed: Vec<Key> = authors.iter().zip(follows).filter(|(_, is)| **is).map(|(key, _)| *key).collect();
-        let users = self.users_by_key(&followed).await?;
+        let users = self.context.users_by_key(&followed).await?;
         let private: Vec<(Key, Key)> =
             users.values().filter(|user| user.private).map(|user| (reader, user.key)).collect();
-        let let_in = self.are_let_in(&private).await?;
+        let let_in = self.context.are_let_in(&private).await?;
         Ok(private.iter().zip(let_in).filter(|(_, let_in)| !let_in).map(|(pair, _)| pair.1).collect())
     }
 
@@ -244,13 +248,13 @@ impl Service {
 
     /// Whether a mute stands that is not over.
     async fn are_muted(&self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
-        let mut muted = self.are_active(Kind::Mute, pairs).await?;
+        let mut muted = self.context.are_active(Kind::Mute, pairs).await?;
         let open: Vec<(Key, Key)> = pairs.iter().zip(&muted).filter(|(_, is)| **is).map(|(pair, _)| *pair).collect();
         if open.is_empty() {
             return Ok(muted);
         }
-        let now = self.clock.now();
-        let edges = self.store.get_edges(Kind::Mute, &open).await?;
+        let now = self.context.clock.now();
+        let edges = self.context.store.get_edges(Kind::Mute, &open).await?;
         let stands =
             edges.into_iter().map(|edge| edge.is_some_and(|value| value.state == State::Active && !value.is_over(now)));
         for (slot, stands) in muted.iter_mut().filter(|is| **is).zip(stands) {
@@ -276,7 +280,8 @@ impl Service {
         let mut keys: Vec<Key> = entries.iter().map(|entry| entry.author).collect();
         keys.sort_unstable();
         keys.dedup();
-        let (posts, users) = tokio::try_join!(self.store.get_records(Space::Post, &ids), self.users_by_key(&keys))?;
+        let (posts, users) =
+            tokio::try_join!(self.context.store.get_records(Space::Post, &ids), self.context.users_by_key(&keys))?;
         let row = |(entry, record): (&Entry, Option<Record>)| match (record, users.get(&entry.author)) {
             (Some(record), Some(user)) => row(&record, user).map(Some),
             _ => Ok(None),
@@ -289,10 +294,10 @@ impl Service {
         let prefix = RecordId::member_prefix(&RecordId::of_version(group));
         let (mut members, mut after) = (HashSet::new(), prefix.clone());
         loop {
-            let records = self.store.scan_records(Space::GroupMember, owner, Some(&after), CHUNK).await?;
+            let records = self.context.store.scan_records(Space::GroupMember, owner, Some(&after), CHUNK).await?;
             let own = records.iter().take_while(|record| record.id.as_bytes().starts_with(&prefix));
             let keys: Vec<(Key, &Record)> = own.filter_map(|record| Some((record.id.member()?.1, record))).collect();
-            let users = self.users_by_key(&keys.iter().map(|(key, _)| *key).collect::<Vec<_>>()).await?;
+            let users = self.context.users_by_key(&keys.iter().map(|(key, _)| *key).collect::<Vec<_>>()).await?;
             let is_same = |(key, record): &&(Key, &Record)| {
                 users.get(key).is_some_and(|user| entourage_model::is_member(&record.value, user))
             };
@@ -333,7 +338,7 @@ impl Walk {
     }
 }
 
-impl Service {
+impl Feeds {
     pub(super) async fn walk(&self, reader: Key, circle: &Circle, below: Version, deadline: Instant) -> Result<Walk> {
         if self.feed.is_behind_the_log() {
             // Nothing that was derived from it counts.
@@ -345,8 +350,8 @@ impl Service {
         let (floor, judged) = (Version::ZERO, HashMap::new());
         let (generation, went_on_from) = (None, None);
         let mut walk = Walk { reader, merge, floor, last: below, deadline, generation, judged, went_on_from };
-        let following = self.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
-        let is_pulled = self.rules.feed.pull_above_following.is_some_and(|bound| following > bound);
+        let following = self.context.store.get_counts(reader).await?.map_or(0, |counts| counts.following);
+        let is_pulled = self.context.rules.feed.pull_above_following.is_some_and(|bound| following > bound);
         match circle {
             Circle::Members(members) => {
                 let mut authors: Vec<Key> = members.iter().copied().collect();
@@ -382,7 +387,7 @@ impl Service {
         let mut authors = Vec::new();
         let is_whole = self.followed(walk.reader, &mut authors).await?;
         self.keep_shown(walk.reader, &mut authors).await?;
-        authors.extend(self.rules.feed.own_posts.then_some(walk.reader));
+        authors.extend(self.context.rules.feed.own_posts.then_some(walk.reader));
         let is_partial = walk.merge.is_partial || !is_whole;
         walk.merge = Merge::new(walk.last);
         walk.floor = Version::ZERO;
@@ -396,7 +401,7 @@ impl Service {
         let list = List::new(reader, Plane::Follow, Side::Following);
         let mut after = None;
         while authors.len() < AUTHORS_MAX {
-            let page = self.store.scan(list, after, CHUNK).await?;
+            let page = self.context.store.scan(list, after, CHUNK).await?;
             authors.extend(page.edges.iter().map(|edge| edge.target));
             after = page.edges.last().map(|edge| list.place(edge));
             if !page.more || after.is_none() {
@@ -407,7 +412,7 @@ impl Service {
     }
 
     async fn open_inbox(&self, walk: &mut Walk, following: u64) -> Result<()> {
-        let (reader, now) = (walk.reader, self.clock.now());
+        let (reader, now) = (walk.reader, self.context.clock.now());
         // Before the inbox: what leaves the queue after this look is in the inbox when that is read.
         let waiting = self.waiting_for(reader, following, walk.last).await?;
         let mut slice = self.feed.inboxes.read(reader, walk.last, HEAD).await?;
@@ -435,7 +440,7 @@ impl Service {
         walk.merge.add_inbox(reader, slice.entries, slice.floor);
         let mut authors = self.pulled_of(reader).await?;
         self.keep_shown(reader, &mut authors).await?;
-        authors.extend(self.rules.feed.own_posts.then_some(reader));
+        authors.extend(self.context.rules.feed.own_posts.then_some(reader));
         self.add_authors(&mut walk.merge, &authors, Some(walk.deadline)).await?;
         walk.merge.add_entries(waiting);
         Ok(())
@@ -472,7 +477,7 @@ impl Service {
             return Ok(authors);
         }
         let pairs: Vec<(Key, Key)> = authors.iter().map(|author| (reader, *author)).collect();
-        let mut follows = self.are_active(Kind::Follow, &pairs).await?.into_iter();
+        let mut follows = self.context.are_active(Kind::Follow, &pairs).await?.into_iter();
         authors.retain(|_| follows.next().unwrap_or_default());
         Ok(authors)
     }
@@ -484,7 +489,7 @@ impl Service {
         let mut posts = Vec::new();
         while let Some(entry) = self.next_entry(&mut merge, &mut none).await? {
             // One more than fit: then the inbox is trimmed, and its floor tells that there are others.
-            if entry.post <= floor || posts.len() > self.rules.feed.inbox_cap {
+            if entry.post <= floor || posts.len() > self.context.rules.feed.inbox_cap {
                 break;
             }
             posts.push(entry.post);
@@ -495,7 +500,7 @@ impl Service {
     /// Makes an inbox from posts and edges. One that takes too long is left to the next read.
     pub(super) async fn rebuild(&self, reader: Key, deadline: Instant) -> Result<()> {
         let ticket = self.feed.inboxes.begin(reader).await?;
-        self.feed.inboxes.seen(reader, self.clock.now());
+        self.feed.inboxes.seen(reader, self.context.clock.now());
         let mut authors = Vec::new();
         let is_whole = self.followed(reader, &mut authors).await?;
         let (mut merge, mut none) = (Merge::new(Version::MAX), Version::ZERO);
@@ -505,7 +510,7 @@ impl Service {
         }
         let (mut entries, mut floor) = (Vec::new(), Version::ZERO);
         while let Some(entry) = self.next_entry(&mut merge, &mut none).await? {
-            if entries.len() >= self.rules.feed.inbox_cap {
+            if entries.len() >= self.context.rules.feed.inbox_cap {
                 floor = entry.post;
                 break;
             }

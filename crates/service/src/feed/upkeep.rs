@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use entourage_model::{Result, UserId};
 
 use super::queue::Lane;
-use crate::{Call, Service};
+use crate::{Call, Feeds};
 
 /// How long a rebuild that was asked for may take.
 const REBUILD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub struct FeedStatus {
     pub streams: u64,
 }
 
-impl Service {
+impl Feeds {
     /// The state of fan-out and inboxes.
     pub fn feed_status(&self, call: &Call) -> Result<FeedStatus> {
         call.must_be_admin()?;
@@ -45,7 +45,7 @@ impl Service {
     }
 
     fn lanes(&self) -> Vec<LaneStatus> {
-        let now = self.clock.now().since_2000();
+        let now = self.context.clock.now().since_2000();
         let lane = |lane: Lane| {
             let (depth, oldest) = self.feed.queue.depth(lane);
             let lag = oldest.map_or(0, |oldest| now.saturating_sub(oldest.millis().since_2000()));
@@ -72,7 +72,7 @@ impl Service {
     pub async fn rebuild_feed(&self, call: &Call, id: &UserId) -> Result<()> {
         call.must_be_admin()?;
         self.load_modes().await?;
-        let reader = self.stored_user(id).await?.key;
+        let reader = self.context.stored_user(id).await?.key;
         self.feed.inboxes.clear(Some(reader)).await?;
         self.feed.timelines.forget(None);
         self.rebuild(reader, Instant::now() + REBUILD_TIMEOUT).await
@@ -82,7 +82,7 @@ impl Service {
     pub async fn clear_feeds(&self, call: &Call, id: Option<&UserId>) -> Result<()> {
         call.must_be_admin()?;
         let reader = match id {
-            Some(id) => Some(self.stored_user(id).await?.key),
+            Some(id) => Some(self.context.stored_user(id).await?.key),
             None => None,
         };
         self.feed.timelines.forget(None);

@@ -10,7 +10,7 @@ use super::{
     stored::{Stored, tally_id},
     work::Step,
 };
-use crate::{Call, Service};
+use crate::{Call, Jobs};
 
 /// How long an account that was to be opened may still be private: the request that opens it is under way.
 const OPENING_MILLIS: u64 = 60_000;
@@ -40,14 +40,14 @@ const fn requests_of(target: Key) -> List {
     List::new(target, Plane::Request, Side::Followers)
 }
 
-impl Service {
+impl Jobs {
     /// Accepts every request that has been made so far. No quota counts, and whoever asked had room for it.
     pub async fn accept_all(&self, call: &Call, target: &UserId) -> Result<JobStarted> {
         call.may_change(target)?;
-        let user = self.stored_user(target).await?;
+        let user = self.context.stored_user(target).await?;
         let asked = self.above_requests(requests_of(user.key)).await?;
         let (id, receipt) = self.start_job(call, JobKind::AcceptAll, &user, Some(asked)).await?;
-        self.jobs.wake.notify_one();
+        self.wake.notify_one();
         Ok(JobStarted { job: self.shown_job(id).await?, receipt })
     }
 
@@ -57,7 +57,7 @@ impl Service {
         if !opens {
             return Ok(None);
         }
-        let Some(user) = self.find_user(id).await?.filter(|user| user.private) else { return Ok(None) };
+        let Some(user) = self.context.find_user(id).await?.filter(|user| user.private) else { return Ok(None) };
         let (job, _) = self.start_job(&Call::default(), JobKind::GoingPublic, &user, None).await?;
         Ok(Some(job))
     }
@@ -68,19 +68,19 @@ impl Service {
         let Some(job) = job else { return };
         if opened == Some(false)
             && let Ok(unneeded) = self.stored_job(job).await
-            && self.writer.write(&Call::default(), unneeded.removal()).await.is_ok()
+            && self.context.writer.write(&Call::default(), unneeded.removal()).await.is_ok()
         {
             return;
         }
-        self.jobs.wake.notify_one();
+        self.wake.notify_one();
     }
 
     /// For an account that was opened while it became private and was asked: nobody waits for a public one.
     pub(crate) async fn accept_overtaken(&self, id: &UserId) -> Result<()> {
-        let Some(user) = self.find_user(id).await?.filter(|user| !user.private) else { return Ok(()) };
-        if self.store.get_counts(user.key).await?.is_some_and(|counts| counts.requests > 0) {
+        let Some(user) = self.context.find_user(id).await?.filter(|user| !user.private) else { return Ok(()) };
+        if self.context.store.get_counts(user.key).await?.is_some_and(|counts| counts.requests > 0) {
             self.start_job(&Call::default(), JobKind::GoingPublic, &user, None).await?;
-            self.jobs.wake.notify_one();
+            self.wake.notify_one();
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Service {
     /// on the store, and a run that is cut off comes here again.
     pub(crate) async fn accept_waiting(&self, target: Key) -> Result<()> {
         let list = requests_of(target);
-        let is_public = self.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
+        let is_public = self.context.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
         let above = self.above_requests(list).await?;
         if !is_public || above == Version::ZERO {
             return Ok(());
@@ -110,7 +110,7 @@ impl Service {
             Write { tally: tally.clone(), ..Write::from(operation) }
         };
         let mut accepted = 0;
-        for outcome in self.writer.write_all(edges.iter().rev().map(accept).collect()).await {
+        for outcome in self.context.writer.write_all(edges.iter().rev().map(accept).collect()).await {
             match outcome {
                 Ok(outcome) => accepted += u64::from(outcome.reply.changed()),
                 // The request was taken back, or the account is gone.
@@ -125,7 +125,7 @@ impl Service {
     pub(super) async fn accept_chunk(&self, job: &mut Stored) -> Result<(Step, u64)> {
         let Some(target) = self.subject_of(job).await? else { return Ok((Step::Done, 0)) };
         if job.kind == JobKind::GoingPublic && job.before.is_none() && target.private {
-            let waited = self.clock.now().since_2000().saturating_sub(job.id.millis().since_2000());
+            let waited = self.context.clock.now().since_2000().saturating_sub(job.id.millis().since_2000());
             return Ok((if waited < OPENING_MILLIS { Step::Waits } else { Step::Done }, 0));
         }
         let list = requests_of(target.key);
@@ -136,14 +136,14 @@ impl Service {
         };
         let before = before.max(job.id);
         job.before = Some(before);
-        let mut plan = self.jobs.plans.lock().remove(&job.id).unwrap_or_else(|| Plan::below(before));
+        let mut plan = self.plans.lock().remove(&job.id).unwrap_or_else(|| Plan::below(before));
         let Some(requests) = self.next_requests(list, &mut plan).await? else {
-            self.jobs.plans.lock().insert(job.id, plan);
+            self.plans.lock().insert(job.id, plan);
             return Ok((Step::More, 0));
         };
         let accepted = self.accept_edges(target.key, &requests, Some(tally_id(job.id)?)).await?;
         if plan.is_unfinished() {
-            self.jobs.plans.lock().insert(job.id, plan);
+            self.plans.lock().insert(job.id, plan);
             return Ok((Step::More, accepted));
         }
         // Nobody has to ask a public account: who asked meanwhile did so by another server's clock.
@@ -157,7 +157,7 @@ impl Service {
 
     /// A version above all requests that have been made, whatever clock they were made by; zero without any.
     async fn above_requests(&self, list: List) -> Result<Version> {
-        let page = self.store.scan(list, None, 1).await?;
+        let page = self.context.store.scan(list, None, 1).await?;
         let newest = page.edges.first().map(|edge| edge.value.position);
         Ok(newest.map_or(Version::ZERO, |newest| Version::from_bits(newest.bits().saturating_add(1)).min(Version::MAX)))
     }
@@ -166,7 +166,7 @@ impl Service {
     async fn next_requests(&self, list: List, plan: &mut Plan) -> Result<Option<Vec<Edge>>> {
         for _ in 0..PLAN_PAGES {
             let Some(from) = plan.open.take() else { break };
-            let page = self.store.scan(list, Some(from), CHUNK_MAX).await?;
+            let page = self.context.store.scan(list, Some(from), CHUNK_MAX).await?;
             plan.marks.push(from);
             plan.open = page.edges.last().filter(|_| page.more).map(|edge| list.place(edge));
         }
@@ -174,7 +174,7 @@ impl Service {
             return Ok(None);
         }
         let Some(mark) = plan.marks.pop() else { return Ok(Some(Vec::new())) };
-        let page = self.store.scan(list, Some(mark), CHUNK_MAX).await?;
+        let page = self.context.store.scan(list, Some(mark), CHUNK_MAX).await?;
         if let Some(last) = page.edges.last().filter(|_| page.more) {
             // More than when it was looked through: those below come first.
             plan.marks.extend([mark, list.place(last)]);
@@ -185,7 +185,7 @@ impl Service {
 
     pub(super) async fn subject_of(&self, job: &Stored) -> Result<Option<User>> {
         let Some(subject) = job.subject else { return Ok(None) };
-        let user = self.store.get_users(&[subject.key]).await?.into_iter().flatten().next();
+        let user = self.context.store.get_users(&[subject.key]).await?.into_iter().flatten().next();
         Ok(user.filter(|user| user.created == subject.created))
     }
 }

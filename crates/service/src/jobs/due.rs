@@ -6,7 +6,7 @@ use entourage_model::{
 };
 use entourage_store::StoreExt as _;
 
-use crate::{Call, Service};
+use crate::{Call, Jobs};
 
 /// The end of a mute, and the record that tells of it.
 type End = (RecordId, (Expiry, Key, Key));
@@ -16,20 +16,20 @@ fn removal(owner: Key, id: RecordId) -> Operation {
     Operation::PutRecord { space, owner, id, value: None, condition, cap: None }
 }
 
-impl Service {
+impl Jobs {
     /// A mute that is over is as good as gone, whenever it goes.
     pub(crate) async fn end_if_over(&self, actor: Key, target: Key) -> Result<()> {
-        let edges = self.store.get_edges(Kind::Mute, &[(actor, target)]).await?;
-        let now = self.clock.now();
+        let edges = self.context.store.get_edges(Kind::Mute, &[(actor, target)]).await?;
+        let now = self.context.clock.now();
         if edges.iter().flatten().any(|edge: &EdgeValue| edge.is_over(now)) {
-            self.writer.write(&Call::default(), Operation::ExpireMute { actor, target, now }).await?;
+            self.context.writer.write(&Call::default(), Operation::ExpireMute { actor, target, now }).await?;
         }
         Ok(())
     }
 
     /// Takes mutes away that are over; whether there were any.
     pub(super) async fn end_mutes(&self) -> Result<bool> {
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         let mut due = self.mute_ends(RecordId::MUTE_ENDS, CHUNK_MAX / 2).await?;
         due.retain(|(_, (at, ..))| at.is_past(now));
         if due.is_empty() {
@@ -37,7 +37,7 @@ impl Service {
         }
         let expire = |(_, (_, actor, target)): &End| Operation::ExpireMute { actor: *actor, target: *target, now };
         let writes = due.iter().map(|end| Write::from(expire(end))).collect();
-        self.writer.write_all(writes).await.into_iter().try_for_each(|outcome| outcome.map(drop))?;
+        self.context.writer.write_all(writes).await.into_iter().try_for_each(|outcome| outcome.map(drop))?;
         self.drop_stale_ends(due).await?;
         Ok(true)
     }
@@ -56,22 +56,22 @@ impl Service {
 
     async fn drop_stale_ends(&self, ends: Vec<End>) -> Result<()> {
         let pairs: Vec<(Key, Key)> = ends.iter().map(|(_, (_, actor, target))| (*actor, *target)).collect();
-        let mutes = self.store.get_edges(Kind::Mute, &pairs).await?;
+        let mutes = self.context.store.get_edges(Kind::Mute, &pairs).await?;
         let is_stale =
             |((_, (at, ..)), mute): &(End, Option<EdgeValue>)| mute.and_then(|mute| mute.expires) != Some(*at);
         let stale = ends.into_iter().zip(mutes).filter(is_stale);
-        let buckets = self.store.guarantees().buckets;
+        let buckets = self.context.store.guarantees().buckets;
         let ids: Vec<(Key, RecordId)> = stale.map(|((id, (_, actor, _)), _)| (buckets.of(actor), id)).collect();
         // Most went with their mutes.
-        let left = self.store.get_records(Space::Job, &ids).await?;
+        let left = self.context.store.get_records(Space::Job, &ids).await?;
         for ((owner, id), _) in ids.into_iter().zip(left).filter(|(_, left)| left.is_some()) {
-            self.writer.write(&Call::default(), removal(owner, id)).await?;
+            self.context.writer.write(&Call::default(), removal(owner, id)).await?;
         }
         Ok(())
     }
 
     async fn mute_ends(&self, after: &[u8], limit: usize) -> Result<Vec<End>> {
-        let found = self.store.scan_server_records(Space::Job, Some(after), limit).await?;
+        let found = self.context.store.scan_server_records(Space::Job, Some(after), limit).await?;
         let end = |(_, record): (Key, Record)| Some((record.id.mute_end()?, record.id));
         Ok(found.into_iter().map_while(end).map(|(end, id)| (id, end)).collect())
     }

@@ -11,12 +11,12 @@ use super::{
     stored::{Stored, tally_id},
     work::Step,
 };
-use crate::{Call, Receipt, Service, ids::user_not_found, service::unexpected};
+use crate::{Call, Jobs, Receipt, ids::user_not_found, writer::unexpected};
 
-impl Service {
+impl Jobs {
     pub async fn erase(&self, call: &Call, id: &UserId) -> Result<JobStarted> {
         call.may_change(id)?;
-        let (job, first) = match self.find_user(id).await? {
+        let (job, first) = match self.context.find_user(id).await? {
             Some(user) => self.start_job(call, JobKind::Erase, &user, None).await?,
             None => self.started_before(call).await?.ok_or_else(user_not_found)?,
         };
@@ -27,7 +27,7 @@ impl Service {
         {
             receipt = Receipt { replayed: receipt.replayed, ..erased };
         }
-        self.jobs.wake.notify_one();
+        self.wake.notify_one();
         Ok(JobStarted { job: self.shown_job(job).await?, receipt })
     }
 
@@ -47,9 +47,9 @@ impl Service {
     /// at.
     async fn drop_gone_members(&self) -> Result<()> {
         let mut sweep = Sweep::default();
-        while let Some(users) = sweep.next(&*self.store, CHUNK_MAX).await? {
+        while let Some(users) = sweep.next(&*self.context.store, CHUNK_MAX).await? {
             let owners: Vec<Key> = users.iter().map(|user| user.key).collect();
-            let first = self.store.scan_each(Space::GroupMember, &owners, None, 1).await?;
+            let first = self.context.store.scan_each(Space::GroupMember, &owners, None, 1).await?;
             for (owner, _) in owners.into_iter().zip(first).filter(|(_, first)| !first.is_empty()) {
                 self.drop_gone_members_of(owner).await?;
             }
@@ -61,22 +61,22 @@ impl Service {
         let mut after: Option<RecordId> = None;
         loop {
             let from = after.as_ref().map(RecordId::as_bytes);
-            let page = self.store.scan_records(Space::GroupMember, owner, from, CHUNK_MAX).await?;
+            let page = self.context.store.scan_records(Space::GroupMember, owner, from, CHUNK_MAX).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id.clone());
             let members: Vec<(RecordId, Key, Record)> = page.into_iter().filter_map(member).collect();
             let keys: Vec<Key> = members.iter().map(|(_, key, _)| *key).collect();
-            for ((group, member, record), user) in members.into_iter().zip(self.store.get_users(&keys).await?) {
+            for ((group, member, record), user) in members.into_iter().zip(self.context.store.get_users(&keys).await?) {
                 if user.is_some_and(|user| is_member(&record.value, &user)) {
                     continue;
                 }
                 let gone = Operation::GroupMember { owner, group: group.clone(), member, present: false };
-                match self.writer.write(&Call::default(), gone).await {
+                match self.context.writer.write(&Call::default(), gone).await {
                     // Left by a group that was removed, or its owner was erased meanwhile.
                     Err(error) if error.code() == Code::GroupNotFound => {
                         let (space, condition) = (Space::Group, Condition::Any);
                         let rest = Operation::PutRecord { space, owner, id: group, value: None, condition, cap: None };
-                        self.writer.write(&Call::default(), rest).await?;
+                        self.context.writer.write(&Call::default(), rest).await?;
                     }
                     Err(error) if error.code() == Code::ActorNotFound => return Ok(()),
                     other => drop(other?),
@@ -87,7 +87,7 @@ impl Service {
 
     /// What a repeated request started when it was made first; the user is gone since.
     async fn started_before(&self, call: &Call) -> Result<Option<(Version, Receipt)>> {
-        match self.writer.replay(call).await? {
+        match self.context.writer.replay(call).await? {
             Some((Reply::Record { version, .. }, receipt)) => Ok(Some((version, receipt))),
             Some((other, _)) => Err(unexpected(&other)),
             None => Ok(None),
@@ -97,7 +97,7 @@ impl Service {
     async fn erase_subject(&self, job: &Stored) -> Result<Option<Receipt>> {
         let Some(subject) = job.subject else { return Ok(None) };
         let operation = Operation::Erase { key: subject.key, created: Some(subject.created) };
-        Ok(Some(self.writer.write(&Call::default(), operation).await?.1))
+        Ok(Some(self.context.writer.write(&Call::default(), operation).await?.1))
     }
 
     pub(super) async fn erase_chunk(&self, job: &mut Stored) -> Result<(Step, u64)> {
@@ -107,7 +107,7 @@ impl Service {
         }
         let operation = Operation::EraseEdges { key: subject.key, limit: CHUNK_MAX };
         let write = Write { tally: Some(tally_id(job.id)?), ..Write::from(operation) };
-        match self.writer.write_one(write).await?.reply {
+        match self.context.writer.write_one(write).await?.reply {
             Reply::EdgesErased { removed, left } => {
                 if left {
                     return Ok((Step::More, removed.into()));
@@ -121,7 +121,7 @@ impl Service {
     }
 }
 
-impl Service {
+impl Jobs {
     fn maintenance(&self) -> Result<&dyn entourage_store::Maintenance> {
         self.maintenance.as_deref().ok_or_else(|| {
             Error::invalid("this server's store is looked after with its own tools, not through Entourage")

@@ -8,19 +8,22 @@ mod erased_ids;
 mod stored;
 mod work;
 
-use std::{collections::HashMap, sync::atomic::AtomicU64};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use entourage_model::{Code, Cursor};
 use entourage_model::{
     CursorScope, Error, Key, List, Millis, Operation, Place, RecordId, Reply, Result, Selection, Space, User, UserId,
     Version,
 };
-use entourage_store::{StoreExt as _, Whose};
+use entourage_store::{Maintenance, StoreExt as _, Whose};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::{accept::Plan, stored::Stored};
-use crate::{Call, Limit, Receipt, Service, ids::shown_id, service::unexpected};
+use crate::{Call, Context, Limit, Receipt, ids::shown_id, writer::unexpected};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -86,9 +89,11 @@ pub struct JobPage {
     pub next_cursor: Option<String>,
 }
 
-/// What wakes whoever works.
-#[derive(Debug, Default)]
-pub(crate) struct Jobs {
+/// Starts jobs, shows them, and does the work.
+pub struct Jobs {
+    context: Arc<Context>,
+    maintenance: Option<Arc<dyn Maintenance>>,
+    /// There may be something to do.
     wake: Notify,
     /// When ids of the erased were looked at last, in milliseconds since 2000.
     ids_looked_at: AtomicU64,
@@ -98,20 +103,25 @@ pub(crate) struct Jobs {
 
 const SCOPE: CursorScope = CursorScope { list: List::following(Key::SERVER), selection: Selection::Jobs, viewer: None };
 
-impl Service {
+impl Jobs {
+    pub(crate) fn new(context: Arc<Context>, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
+        let (wake, ids_looked_at, plans) = (Notify::new(), AtomicU64::new(0), Mutex::default());
+        Self { context, maintenance, wake, ids_looked_at, plans }
+    }
+
     /// Jobs that run and jobs that ended lately, newest first.
-    pub async fn jobs(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<JobPage> {
+    pub async fn list(&self, call: &Call, cursor: Option<&str>, limit: Limit) -> Result<JobPage> {
         call.must_be_admin()?;
-        self.catch_up(call, Whose::NOBODY).await?;
-        let after = cursor.map(|text| Cursor::decode(text, &self.sealer, &SCOPE)).transpose()?;
+        self.context.catch_up(call, Whose::NOBODY).await?;
+        let after = cursor.map(|text| Cursor::decode(text, &self.context.sealer, &SCOPE)).transpose()?;
         let after = after.map(|Cursor(place)| RecordId::of_version(place.position));
         let mut jobs = self.scan_jobs(after.as_ref(), limit.get() + 1).await?;
         let more = jobs.len() > limit.get();
         jobs.truncate(limit.get());
         let last = jobs.last().filter(|_| more).map(|job| Place { position: job.id, key: Key::SERVER });
-        let next_cursor = last.map(|place| Cursor(place).encode(&self.sealer, &SCOPE));
+        let next_cursor = last.map(|place| Cursor(place).encode(&self.context.sealer, &SCOPE));
         let keys: Vec<Key> = jobs.iter().filter_map(|job| job.subject).map(|subject| subject.key).collect();
-        let users = self.users_by_key(&keys).await?;
+        let users = self.context.users_by_key(&keys).await?;
         let mut rows = Vec::with_capacity(jobs.len());
         for job in jobs {
             let user = job.subject.and_then(|subject| users.get(&subject.key));
@@ -120,9 +130,9 @@ impl Service {
         Ok(JobPage { rows, next_cursor })
     }
 
-    pub async fn job(&self, call: &Call, id: Version) -> Result<Job> {
+    pub async fn get(&self, call: &Call, id: Version) -> Result<Job> {
         call.must_be_admin()?;
-        self.catch_up(call, Whose::NOBODY).await?;
+        self.context.catch_up(call, Whose::NOBODY).await?;
         self.shown_job(id).await
     }
 
@@ -137,13 +147,13 @@ impl Service {
     async fn shown_job(&self, id: Version) -> Result<Job> {
         let stored = self.counted(self.stored_job(id).await?).await?;
         let keys: Vec<Key> = stored.subject.map(|subject| subject.key).into_iter().collect();
-        let users = self.users_by_key(&keys).await?;
+        let users = self.context.users_by_key(&keys).await?;
         let user = stored.subject.and_then(|subject| users.get(&subject.key));
         Ok(stored.shown(user))
     }
 
     async fn stored_job(&self, id: Version) -> Result<Stored> {
-        let found = self.store.get_server_record(Space::Job, &RecordId::of_version(id)).await?;
+        let found = self.context.store.get_server_record(Space::Job, &RecordId::of_version(id)).await?;
         let stored = found.map(|(owner, record)| Stored::read(owner, &record)).transpose()?;
         stored.ok_or_else(|| Error::new(Code::NotFound, "there is no such job, or it ended long ago"))
     }
@@ -157,9 +167,9 @@ impl Service {
         before: Option<Version>,
     ) -> Result<(Version, Receipt)> {
         let value = stored::fresh(kind, user, before)?;
-        let owner = self.store.guarantees().buckets.of(user.key);
+        let owner = self.context.store.guarantees().buckets.of(user.key);
         let operation = Operation::AddRecord { space: Space::Job, owner, value, cap: None };
-        match self.writer.write(call, operation).await? {
+        match self.context.writer.write(call, operation).await? {
             (Reply::Record { version, .. }, receipt) => Ok((version, receipt)),
             (other, _) => Err(unexpected(&other)),
         }
@@ -167,12 +177,12 @@ impl Service {
 
     /// Ends when there may be something to do.
     pub async fn wait_for_work(&self) {
-        self.jobs.wake.notified().await;
+        self.wake.notified().await;
     }
 
     async fn scan_jobs(&self, after: Option<&RecordId>, limit: usize) -> Result<Vec<Stored>> {
         let after = after.map_or(RecordId::BELOW_VERSIONS, RecordId::as_bytes);
-        let records = self.store.scan_server_records(Space::Job, Some(after), limit).await?;
+        let records = self.context.store.scan_server_records(Space::Job, Some(after), limit).await?;
         records.iter().map(|(owner, record)| Stored::read(*owner, record)).collect()
     }
 }

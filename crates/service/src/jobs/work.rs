@@ -7,7 +7,7 @@ use super::{
     JobKind, JobState,
     stored::{Stored, tally_id},
 };
-use crate::{Call, Service};
+use crate::{Call, Jobs};
 
 const PAGE: usize = 1_000;
 /// Jobs that ended are shown for a week.
@@ -22,7 +22,7 @@ pub(super) enum Step {
     Waits,
 }
 
-impl Service {
+impl Jobs {
     /// Does one chunk of every job, and what else is due; whether there was anything. Whoever calls this again and
     /// again while it says so has done all of it.
     pub async fn work(&self) -> Result<bool> {
@@ -67,7 +67,7 @@ impl Service {
             metrics::counter!("entourage_jobs_finished_total", "kind" => kind, "state" => job.state.as_str())
                 .increment(1);
         }
-        match self.writer.write(&Call::default(), job.update()?).await {
+        match self.context.writer.write(&Call::default(), job.update()?).await {
             // Another server of this store has done the same.
             Err(error) if error.code() == Code::RequestInProgress => Ok(true),
             Err(error) => Err(error),
@@ -85,8 +85,8 @@ impl Service {
     async fn tallies_of(&self, job: Version) -> Result<Vec<(Key, Record)>> {
         let id = tally_id(job)?;
         let places: Vec<(Key, RecordId)> =
-            self.store.guarantees().buckets.all().map(|owner| (owner, id.clone())).collect();
-        let found = self.store.get_records(Space::Job, &places).await?;
+            self.context.store.guarantees().buckets.all().map(|owner| (owner, id.clone())).collect();
+        let found = self.context.store.get_records(Space::Job, &places).await?;
         Ok(places.into_iter().zip(found).filter_map(|((owner, _), record)| Some((owner, record?))).collect())
     }
 
@@ -94,14 +94,14 @@ impl Service {
         for (owner, Record { id, .. }) in self.tallies_of(job).await? {
             let (space, condition) = (Space::Job, Condition::Any);
             let operation = Operation::PutRecord { space, owner, id, value: None, condition, cap: None };
-            self.writer.write(&Call::default(), operation).await?;
+            self.context.writer.write(&Call::default(), operation).await?;
         }
         Ok(())
     }
 
     /// Jobs that run, newest first. What ended long ago is removed on the way.
     async fn unfinished_jobs(&self) -> Result<Vec<Stored>> {
-        let now = self.clock.now().since_2000();
+        let now = self.context.clock.now().since_2000();
         let (mut running, mut after): (Vec<Stored>, Option<RecordId>) = (Vec::new(), None);
         loop {
             let page = self.scan_jobs(after.as_ref(), PAGE).await?;
@@ -123,7 +123,7 @@ impl Service {
     async fn forget(&self, job: &Stored) -> Result<()> {
         // Left where the server stopped at the very end of the job.
         self.drop_tally(job.id).await?;
-        match self.writer.write(&Call::default(), job.removal()).await {
+        match self.context.writer.write(&Call::default(), job.removal()).await {
             Err(error) if error.code() == Code::RequestInProgress => Ok::<(), Error>(()),
             other => other.map(drop),
         }

@@ -47,7 +47,7 @@ impl World {
         let (call, star) = (Call::default(), UserId::from(STAR.0));
         let (mut found, mut cursor) = (Vec::new(), None::<String>);
         loop {
-            let page = self.service.followers(&call, &star, cursor.as_deref(), Limit::DEFAULT).await.unwrap();
+            let page = self.service.graph.followers(&call, &star, cursor.as_deref(), Limit::DEFAULT).await.unwrap();
             found.extend(page.rows.iter().map(|row| row.id.as_number().unwrap()));
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -57,9 +57,9 @@ impl World {
     }
 
     async fn only_job(&self) -> (JobState, u64) {
-        while self.service.work().await.unwrap() {}
+        while self.service.jobs.work().await.unwrap() {}
         let call = Call { admin: true, ..Call::default() };
-        let jobs = self.service.jobs(&call, None, Limit::DEFAULT).await.unwrap();
+        let jobs = self.service.jobs.list(&call, None, Limit::DEFAULT).await.unwrap();
         let [job] = &jobs.rows[..] else { panic!("one job, not {:?}", jobs.rows) };
         (job.state, job.edges)
     }
@@ -70,7 +70,7 @@ async fn the_order_of_the_list_is_the_order_of_asking() {
     for asked in [1, 999, 1_000, 1_001, 25_500] {
         let world = World::new(asked).await;
         world.ask(0..asked).await;
-        world.service.accept_all(&Call::default(), &UserId::from(STAR.0)).await.unwrap();
+        world.service.jobs.accept_all(&Call::default(), &UserId::from(STAR.0)).await.unwrap();
         assert_eq!(world.only_job().await, (JobState::Done, asked as u64));
         assert!(world.followers().await.into_iter().eq((0..asked).rev()), "{asked} asked");
     }

@@ -24,7 +24,7 @@ fn service(store: Arc<dyn Store>) -> Arc<Service> {
 async fn audit_beside_writers(service: &Arc<Service>) {
     let call = Call::default();
     for person in 0..PEOPLE {
-        service.put_user(&call, UserId::from(person), UserPatch::default()).await.unwrap();
+        service.graph.put_user(&call, UserId::from(person), UserPatch::default()).await.unwrap();
     }
     let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let writers: Vec<_> = (0..3)
@@ -36,9 +36,9 @@ async fn audit_beside_writers(service: &Arc<Service>) {
                     let [a, b] = [(); 2].map(|()| UserId::from(random.random_range(0..PEOPLE)));
                     if random.random_ratio(2, 3) {
                         // A refusal is as good as a success here.
-                        drop(service.follow(&call, &a, &b, random.random_ratio(1, 3)).await);
+                        drop(service.graph.follow(&call, &a, &b, random.random_ratio(1, 3)).await);
                     } else {
-                        drop(service.unfollow(&call, &a, &b).await);
+                        drop(service.graph.unfollow(&call, &a, &b).await);
                     }
                     written.fetch_add(1, Ordering::SeqCst);
                     tokio::task::yield_now().await;
@@ -49,14 +49,14 @@ async fn audit_beside_writers(service: &Arc<Service>) {
     let mut audits = 0;
     while audits < AUDITS || written.load(Ordering::SeqCst) < WRITES {
         audits += 1;
-        let report = service.audit(&call).await.unwrap();
+        let report = service.upkeep.audit(&call).await.unwrap();
         assert_eq!((report.users, report.drifted), (PEOPLE as u64, 0), "{report:?}");
     }
     stop.store(true, Ordering::SeqCst);
     for writer in writers {
         writer.await.unwrap();
     }
-    let report = service.audit(&call).await.unwrap();
+    let report = service.upkeep.audit(&call).await.unwrap();
     assert_eq!((report.drifted, report.unsettled), (0, 0));
     assert!(report.edges > 0);
 }
@@ -82,14 +82,14 @@ async fn writers_on_an_embedded_store_cause_no_alarm_and_recounts_are_no_harm() 
     let stopped = Arc::clone(&stop);
     let recounts = tokio::spawn(async move {
         while !stopped.load(Ordering::SeqCst) {
-            assert_eq!(recounting.recount(&Call::default(), None).await.unwrap().corrected, 0);
+            assert_eq!(recounting.upkeep.recount(&Call::default(), None).await.unwrap().corrected, 0);
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     });
     audit_beside_writers(&service).await;
     stop.store(true, Ordering::SeqCst);
     recounts.await.unwrap();
-    assert!(service.verify(&Call::default()).await.unwrap().is_clean());
+    assert!(service.upkeep.verify(&Call::default()).await.unwrap().is_clean());
     // Until it is closed a checkpoint may still write into its folder.
     store.close().await.unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
@@ -100,9 +100,9 @@ async fn only_an_admin_audits_and_repairs() {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
     let service = service(Arc::new(memory::Store::new(identity, Arc::new(SystemClock))));
     let user = Call { actor: Actor::User(UserId::from(1)), admin: false, ..Call::default() };
-    assert_eq!(service.audit(&user).await.unwrap_err().code(), Code::Forbidden);
-    assert_eq!(service.verify(&user).await.unwrap_err().code(), Code::Forbidden);
-    assert_eq!(service.recount(&user, None).await.unwrap_err().code(), Code::Forbidden);
-    assert_eq!(service.last_audit(&user).unwrap_err().code(), Code::Forbidden);
-    assert_eq!(service.last_audit(&Call::default()).unwrap(), None);
+    assert_eq!(service.upkeep.audit(&user).await.unwrap_err().code(), Code::Forbidden);
+    assert_eq!(service.upkeep.verify(&user).await.unwrap_err().code(), Code::Forbidden);
+    assert_eq!(service.upkeep.recount(&user, None).await.unwrap_err().code(), Code::Forbidden);
+    assert_eq!(service.upkeep.last_audit(&user).unwrap_err().code(), Code::Forbidden);
+    assert_eq!(service.upkeep.last_audit(&Call::default()).unwrap(), None);
 }

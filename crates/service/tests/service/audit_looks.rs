@@ -38,7 +38,7 @@ async fn audited(followers: i64, quiet: bool, hooks: impl Hooks) -> AuditReport 
         write(&*store, follow(Key(follower), FOLLOWED, quiet)).await;
     }
     let store: Arc<dyn Store> = Arc::new(Hooked::new(store, hooks));
-    Service::new(store, Rules::default()).audit(&Call::default()).await.unwrap()
+    Service::new(store, Rules::default()).upkeep.audit(&Call::default()).await.unwrap()
 }
 
 /// Between a list and the other direction of its edges they end, and begin again afterwards.

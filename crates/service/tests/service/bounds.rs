@@ -39,7 +39,7 @@ impl World {
     }
 
     async fn distance(&self, from: i64, to: i64) -> Distance {
-        self.service.distance(&Call::default(), &UserId::from(from), &UserId::from(to)).await.unwrap()
+        self.service.graph.distance(&Call::default(), &UserId::from(from), &UserId::from(to)).await.unwrap()
     }
 }
 

@@ -34,34 +34,34 @@ async fn posts_mutes_and_jobs_of_many_are_in_many_homes() {
     let people: Vec<UserId> = (1..=PEOPLE).map(UserId::from).collect();
     for person in &people {
         let patch = UserPatch { private: Some(true), ..UserPatch::default() };
-        service.put_user(&call, person.clone(), patch).await.unwrap();
+        service.graph.put_user(&call, person.clone(), patch).await.unwrap();
     }
     let mut posts: Vec<(Version, UserId)> = Vec::new();
     for (index, person) in people.iter().enumerate() {
         let next = &people[(index + 1) % people.len()];
-        service.mute(&call, person, next, Some(ends)).await.unwrap();
+        service.graph.mute(&call, person, next, Some(ends)).await.unwrap();
         let by = Call { actor: Actor::User(person.clone()), ..Call::default() };
-        posts.push((service.create_post(&by, r#"{"says": "hello"}"#).await.unwrap().post.id, person.clone()));
+        posts.push((service.feeds.create_post(&by, r#"{"says": "hello"}"#).await.unwrap().post.id, person.clone()));
     }
     assert_spread(&store, Space::PostAuthor, PEOPLE as u64).await;
     assert_spread(&store, Space::Job, PEOPLE as u64).await;
     for (post, author) in &posts {
-        assert_eq!(service.post(&call, *post).await.unwrap().author, *author);
+        assert_eq!(service.feeds.post(&call, *post).await.unwrap().author, *author);
     }
     // Mutes end, whatever bucket tells of it.
     clock.set(ends.plus(1_000));
-    while service.work().await.unwrap() {}
+    while service.jobs.work().await.unwrap() {}
     assert!(owners(&store, Space::Job).await.is_empty());
     // A job lies with whom it is about, and all are listed newest first.
     let mut started = Vec::new();
     for person in &people {
-        started.push(service.accept_all(&call, person).await.unwrap().job.id);
+        started.push(service.jobs.accept_all(&call, person).await.unwrap().job.id);
     }
     assert_spread(&store, Space::Job, PEOPLE as u64).await;
-    while service.work().await.unwrap() {}
+    while service.jobs.work().await.unwrap() {}
     let (mut listed, mut cursor) = (Vec::new(), None);
     loop {
-        let page = service.jobs(&call, cursor.as_deref(), Limit::parse(Some("7")).unwrap()).await.unwrap();
+        let page = service.jobs.list(&call, cursor.as_deref(), Limit::parse(Some("7")).unwrap()).await.unwrap();
         assert!(page.rows.iter().all(|job| job.state == JobState::Done));
         listed.extend(page.rows.into_iter().map(|job| job.id));
         cursor = page.next_cursor;
@@ -74,9 +74,9 @@ async fn posts_mutes_and_jobs_of_many_are_in_many_homes() {
     listed.reverse();
     assert_eq!(listed, started);
     for job in started {
-        assert_eq!(service.job(&call, job).await.unwrap().state, JobState::Done);
+        assert_eq!(service.jobs.get(&call, job).await.unwrap().state, JobState::Done);
     }
-    let unknown = service.job(&call, Version::from_bits(7)).await.unwrap_err();
+    let unknown = service.jobs.get(&call, Version::from_bits(7)).await.unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
     assert!(store.verify().await.unwrap().is_clean());
     assert_eq!(store.sweep_all().await.unwrap().len() as i64, PEOPLE);

@@ -41,21 +41,21 @@ impl World {
         let call = Call::default();
         for (person, name) in [(ID, NAME), ("bob", "Bob"), ("cleo", "Cleo")] {
             let patch = UserPatch { name: Some(Some(name.into())), ..UserPatch::default() };
-            world.service.put_user(&call, id(person), patch).await.unwrap();
+            world.service.graph.put_user(&call, id(person), patch).await.unwrap();
         }
         for (follower, target) in [(ID, "bob"), ("bob", ID), ("bob", "cleo")] {
-            world.service.follow(&call, &id(follower), &id(target), false).await.unwrap();
+            world.service.graph.follow(&call, &id(follower), &id(target), false).await.unwrap();
         }
         let by_canary = Call { actor: Actor::User(id(ID)), ..Call::default() };
-        world.service.create_post(&by_canary, r#"{"says": "tweet"}"#).await.unwrap();
-        world.service.erase(&call, &id(ID)).await.unwrap();
-        while world.service.work().await.unwrap() {}
+        world.service.feeds.create_post(&by_canary, r#"{"says": "tweet"}"#).await.unwrap();
+        world.service.jobs.erase(&call, &id(ID)).await.unwrap();
+        while world.service.jobs.work().await.unwrap() {}
         world.store.checkpoint().await.unwrap();
         world
     }
 
     async fn events(&self) -> EventPage {
-        self.service.events(&Call::default(), None, Limit::parse(Some("200")).unwrap()).await.unwrap()
+        self.service.events.events(&Call::default(), None, Limit::parse(Some("200")).unwrap()).await.unwrap()
     }
 
     /// The files that have a text in them.
@@ -75,8 +75,8 @@ impl World {
     async fn fill_the_log(&self) {
         let (call, [bob, cleo]) = (Call::default(), ["bob", "cleo"].map(id));
         for _ in 0..100 {
-            self.service.unfollow(&call, &bob, &cleo).await.unwrap();
-            self.service.follow(&call, &bob, &cleo, false).await.unwrap();
+            self.service.graph.unfollow(&call, &bob, &cleo).await.unwrap();
+            self.service.graph.follow(&call, &bob, &cleo, false).await.unwrap();
         }
         self.store.checkpoint().await.unwrap();
     }
@@ -112,14 +112,14 @@ async fn an_id_goes_when_the_last_event_does_that_needs_it() {
     // A day short of log.retention nothing is to go.
     world.clock.advance(6 * 24 * HOUR_MILLIS);
     world.fill_the_log().await;
-    assert!(!world.service.work().await.unwrap());
+    assert!(!world.service.jobs.work().await.unwrap());
     assert_eq!((world.kept_ids().await, canary_events(&world.events().await)), (1, 8));
     // A segment goes with the newest of its records, and the first one has some of Bob's by now.
     world.clock.advance(7 * 24 * HOUR_MILLIS + 1);
     world.fill_the_log().await;
     assert_eq!(canary_events(&world.events().await), 0);
     world.clock.advance(HOUR_MILLIS);
-    while world.service.work().await.unwrap() {}
+    while world.service.jobs.work().await.unwrap() {}
     assert_eq!(world.kept_ids().await, 0);
     world.store.checkpoint().await.unwrap();
     let left = world.files_with(ID);
@@ -133,7 +133,7 @@ async fn erasing_now_leaves_no_id_and_readers_without_a_cursor_begin_behind_it()
     let world = World::new().await;
     let admin = Call { admin: true, ..Call::default() };
     let old = world.events().await.rows[0].cursor.clone();
-    world.service.erase_now(&admin).await.unwrap();
+    world.service.jobs.erase_now(&admin).await.unwrap();
     assert_eq!(world.kept_ids().await, 0);
     for text in [ID, NAME, "tweet"] {
         assert_eq!(world.files_with(text), Vec::<String>::new(), "{text}");
@@ -141,10 +141,10 @@ async fn erasing_now_leaves_no_id_and_readers_without_a_cursor_begin_behind_it()
     let page = world.events().await;
     assert!(page.rows.is_empty() && !page.has_more);
     let next = page.next_cursor.unwrap();
-    let gone = world.service.events(&admin, Some(&old), Limit::DEFAULT).await.unwrap_err();
+    let gone = world.service.events.events(&admin, Some(&old), Limit::DEFAULT).await.unwrap_err();
     assert_eq!((gone.code(), gone.resume()), (Code::EventsExpired, Some(next.as_str())));
-    world.service.put_user(&admin, id("dora"), UserPatch::default()).await.unwrap();
-    let after = world.service.events(&admin, Some(&next), Limit::DEFAULT).await.unwrap();
+    world.service.graph.put_user(&admin, id("dora"), UserPatch::default()).await.unwrap();
+    let after = world.service.events.events(&admin, Some(&next), Limit::DEFAULT).await.unwrap();
     assert_eq!((after.rows.len(), after.rows[0].follower.clone()), (1, Some(id("dora"))));
     assert_eq!(world.events().await.rows, after.rows);
 }
@@ -158,13 +158,13 @@ async fn erasing_now_leaves_nobody_in_other_peoples_groups_and_no_end_of_a_mute(
     let (call, admin) = (Call::default(), Call { admin: true, ..Call::default() });
     let (somebody, bob) = (UserId::from(NUMBER), id("bob"));
     for person in [somebody.clone(), bob.clone(), id("cleo")] {
-        world.service.put_user(&call, person, UserPatch::default()).await.unwrap();
+        world.service.graph.put_user(&call, person, UserPatch::default()).await.unwrap();
     }
-    world.service.follow(&call, &bob, &somebody, false).await.unwrap();
-    world.service.follow(&call, &bob, &id("cleo"), false).await.unwrap();
-    let group = world.service.create_group(&call, &bob, "friends").await.unwrap().group.id;
+    world.service.graph.follow(&call, &bob, &somebody, false).await.unwrap();
+    world.service.graph.follow(&call, &bob, &id("cleo"), false).await.unwrap();
+    let group = world.service.graph.create_group(&call, &bob, "friends").await.unwrap().group.id;
     for member in [&somebody, &id("cleo")] {
-        world.service.add_member(&call, &bob, group, member).await.unwrap();
+        world.service.graph.add_member(&call, &bob, group, member).await.unwrap();
     }
     let ends = async || {
         let found = world.store.scan_records(Space::Job, Key::SERVER, Some(b"m"), 100).await.unwrap();
@@ -174,15 +174,15 @@ async fn erasing_now_leaves_nobody_in_other_peoples_groups_and_no_end_of_a_mute(
     for hours in 1..50 {
         for (actor, target) in [(&somebody, &bob), (&bob, &somebody)] {
             let until = world.clock.now().plus(hours * HOUR_MILLIS);
-            world.service.mute(&call, actor, target, Some(until)).await.unwrap();
+            world.service.graph.mute(&call, actor, target, Some(until)).await.unwrap();
         }
     }
     assert_eq!(ends().await, 2);
-    world.service.erase(&call, &somebody).await.unwrap();
-    while world.service.work().await.unwrap() {}
+    world.service.jobs.erase(&call, &somebody).await.unwrap();
+    while world.service.jobs.work().await.unwrap() {}
     assert_eq!(ends().await, 0, "with the mutes went what tells of their end");
     world.store.checkpoint().await.unwrap();
-    world.service.erase_now(&admin).await.unwrap();
+    world.service.jobs.erase_now(&admin).await.unwrap();
     let owner = world.store.sweep_all().await.unwrap().into_iter().find(|user| user.id == bob).unwrap().key;
     assert_eq!(world.store.count_records(Space::GroupMember, owner).await.unwrap(), 1, "the other is still a member");
     for bytes in [NUMBER.to_be_bytes(), (NUMBER ^ i64::MIN).to_be_bytes(), NUMBER.to_le_bytes()] {

@@ -126,20 +126,20 @@ async fn an_author_is_pulled_from_the_threshold_on_and_pushed_below_nine_tenths_
     let rules = Rules { limits: Limits::NONE, audit_interval: None, feed, ..Rules::default() };
     let service = Service::new(store, rules);
     let (call, author) = (Call::default(), UserId::from(1_000));
-    service.put_user(&call, author.clone(), UserPatch::default()).await.unwrap();
+    service.graph.put_user(&call, author.clone(), UserPatch::default()).await.unwrap();
     let (mut pulls, acting) = (Vec::new(), Call { actor: Actor::User(author.clone()), ..Call::default() });
     for follower in 0..21 {
-        service.put_user(&call, UserId::from(follower), UserPatch::default()).await.unwrap();
-        service.follow(&call, &UserId::from(follower), &author, false).await.unwrap();
-        service.create_post(&acting, "{}").await.unwrap();
-        pulls.push(service.fanout(&call, &author).await.unwrap().1);
+        service.graph.put_user(&call, UserId::from(follower), UserPatch::default()).await.unwrap();
+        service.graph.follow(&call, &UserId::from(follower), &author, false).await.unwrap();
+        service.feeds.create_post(&acting, "{}").await.unwrap();
+        pulls.push(service.feeds.fanout(&call, &author).await.unwrap().1);
     }
     assert_eq!(pulls, (1..=21).map(|followers| followers >= 20).collect::<Vec<_>>());
     pulls.clear();
     for follower in (0..21).rev() {
-        service.unfollow(&call, &UserId::from(follower), &author).await.unwrap();
-        service.create_post(&acting, "{}").await.unwrap();
-        pulls.push(service.fanout(&call, &author).await.unwrap().1);
+        service.graph.unfollow(&call, &UserId::from(follower), &author).await.unwrap();
+        service.feeds.create_post(&acting, "{}").await.unwrap();
+        pulls.push(service.feeds.fanout(&call, &author).await.unwrap().1);
     }
     assert_eq!(pulls, (0..21).rev().map(|followers| followers >= 18).collect::<Vec<_>>());
 }

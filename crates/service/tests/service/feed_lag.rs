@@ -53,11 +53,11 @@ async fn commit(store: &dyn Store, writes: impl Iterator<Item = Write>) {
 async fn lag(service: &Service, author: i64, follower: i64) -> Duration {
     let began = Instant::now();
     let call = Call { actor: Actor::User(UserId::from(author)), ..Call::default() };
-    let post = service.create_post(&call, "{}").await.unwrap().post.id;
+    let post = service.feeds.create_post(&call, "{}").await.unwrap().post.id;
     let (call, reader) = (Call::default(), UserId::from(follower));
-    let page = service.feed(&call, &reader, None, Limit::parse(Some("20")).unwrap()).await.unwrap();
+    let page = service.feeds.feed(&call, &reader, None, Limit::parse(Some("20")).unwrap()).await.unwrap();
     assert!(page.rows.iter().any(|row| row.post.id == post), "a feed has a post from the moment it was acked");
-    while service.explain(&call, &reader, post).await.unwrap().because != Because::Pushed {
+    while service.feeds.explain(&call, &reader, post).await.unwrap().because != Because::Pushed {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     began.elapsed()
@@ -75,7 +75,7 @@ async fn a_small_author_does_not_wait_behind_a_large_one() {
     // Everybody has an inbox.
     let (call, limit) = (Call::default(), Limit::parse(Some("1")).unwrap());
     for reader in 0..FOLLOWERS {
-        service.feed(&call, &UserId::from(reader), None, limit).await.unwrap();
+        service.feeds.feed(&call, &UserId::from(reader), None, limit).await.unwrap();
     }
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
@@ -85,7 +85,7 @@ async fn a_small_author_does_not_wait_behind_a_large_one() {
         let mut every = tokio::time::interval(Duration::from_millis(100));
         for _ in 0..30 {
             every.tick().await;
-            flood.create_post(&call, "{}").await.unwrap();
+            flood.feeds.create_post(&call, "{}").await.unwrap();
         }
     });
     let mut lags = Vec::new();
@@ -103,7 +103,7 @@ async fn a_small_author_does_not_wait_behind_a_large_one() {
     // Every inbox has each of the thirty-one once.
     let limit = Limit::parse(Some("100")).unwrap();
     for reader in (FRIENDS..FOLLOWERS).step_by(997) {
-        let page = service.feed(&call, &UserId::from(reader), None, limit).await.unwrap();
+        let page = service.feeds.feed(&call, &UserId::from(reader), None, limit).await.unwrap();
         assert_eq!(page.rows.len(), 31);
         assert!(page.rows.is_sorted_by(|newer, older| newer.post.id > older.post.id));
     }
@@ -147,11 +147,11 @@ async fn posts_of_strangers_on_their_way_cost_a_reader_nothing() {
     let service = Service::new(Arc::clone(&store) as _, rules);
     let post = async |author: i64| {
         let call = Call { actor: Actor::User(UserId::from(author)), ..Call::default() };
-        service.create_post(&call, "{}").await.unwrap();
+        service.feeds.create_post(&call, "{}").await.unwrap();
     };
     let looked_at = async |expected: i64| {
         let before = store.hooks.0.load(Ordering::SeqCst);
-        let page = service.feed(&Call::default(), &UserId::from(reader), None, Limit::DEFAULT).await.unwrap();
+        let page = service.feeds.feed(&Call::default(), &UserId::from(reader), None, Limit::DEFAULT).await.unwrap();
         assert_eq!(page.rows.len() as i64, expected);
         store.hooks.0.load(Ordering::SeqCst) - before
     };

@@ -26,10 +26,10 @@ impl World {
         let service = Arc::new(Service::new(store, rules));
         let call = Call::default();
         for number in 1..=4 {
-            service.put_user(&call, id(number), UserPatch::default()).await.unwrap();
+            service.graph.put_user(&call, id(number), UserPatch::default()).await.unwrap();
         }
         for target in [2, 3] {
-            service.follow(&call, &id(1), &id(target), false).await.unwrap();
+            service.graph.follow(&call, &id(1), &id(target), false).await.unwrap();
         }
         let background = Arc::clone(&service);
         let background = tokio::spawn(async move { background.run().await });
@@ -38,15 +38,15 @@ impl World {
 
     async fn post(&self, author: i64) -> Version {
         let call = Call { actor: Actor::User(id(author)), ..Call::default() };
-        self.service.create_post(&call, "{}").await.unwrap().post.id
+        self.service.feeds.create_post(&call, "{}").await.unwrap().post.id
     }
 
     async fn stream(&self, last: Option<&str>) -> FeedStream {
-        self.service.feed_stream(&Call::default(), &id(1), last).await.unwrap()
+        self.service.feeds.feed_stream(&Call::default(), &id(1), last).await.unwrap()
     }
 
     async fn next(&self, stream: &mut FeedStream) -> FeedMessage {
-        let told = tokio::time::timeout(Duration::from_secs(10), self.service.next_feed(stream)).await;
+        let told = tokio::time::timeout(Duration::from_secs(10), self.service.feeds.next_feed(stream)).await;
         told.expect("something is told").unwrap().expect("the server runs")
     }
 
@@ -78,11 +78,11 @@ async fn posts_are_told_once_in_order_to_those_whom_they_are_for() {
         assert_eq!(world.told(&mut stream).await.0, post);
     }
     let call = Call::default();
-    world.service.mute(&call, &id(1), &id(2), None).await.unwrap();
-    world.service.block(&call, &id(3), &id(1)).await.unwrap();
+    world.service.graph.mute(&call, &id(1), &id(2), None).await.unwrap();
+    world.service.graph.block(&call, &id(3), &id(1)).await.unwrap();
     world.post(2).await;
     world.post(3).await;
-    world.service.unmute(&call, &id(1), &id(2)).await.unwrap();
+    world.service.graph.unmute(&call, &id(1), &id(2)).await.unwrap();
     // Whether the muted post is told depends on when it was looked at; the blocked one never is.
     let last = world.post(1).await;
     let mut told = Vec::new();
@@ -114,9 +114,9 @@ async fn a_stream_goes_on_where_it_ended() {
     drop(stream);
     // Nothing since: nothing is told again.
     let mut stream = world.stream(Some(&cursor)).await;
-    let waited = tokio::time::timeout(Duration::from_millis(300), world.service.next_feed(&mut stream)).await;
+    let waited = tokio::time::timeout(Duration::from_millis(300), world.service.feeds.next_feed(&mut stream)).await;
     assert!(waited.is_err(), "{waited:?}");
-    let error = world.service.feed_stream(&Call::default(), &id(1), Some("nonsense")).await.err().unwrap();
+    let error = world.service.feeds.feed_stream(&Call::default(), &id(1), Some("nonsense")).await.err().unwrap();
     assert_eq!(error.code(), Code::InvalidCursor);
     world.end().await;
 }
@@ -167,8 +167,8 @@ async fn who_reads_too_slowly_reads_anew() {
         }
     }
     assert_eq!(resyncs, 1);
-    assert_eq!(world.service.feed_status(&Call::default()).unwrap().streams, 2);
+    assert_eq!(world.service.feeds.feed_status(&Call::default()).unwrap().streams, 2);
     drop((stream, other));
-    assert_eq!(world.service.feed_status(&Call::default()).unwrap().streams, 0);
+    assert_eq!(world.service.feeds.feed_status(&Call::default()).unwrap().streams, 0);
     world.end().await;
 }

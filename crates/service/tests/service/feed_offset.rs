@@ -72,9 +72,9 @@ fn author() -> Call {
 /// How many events a service reads that starts on this store.
 async fn read_again(store: &Arc<dyn Store>) -> usize {
     run(store, End::Stop, async |service| {
-        let post = service.create_post(&author(), "{}").await.unwrap().post.id;
+        let post = service.feeds.create_post(&author(), "{}").await.unwrap().post.id;
         tokio::time::sleep(Duration::from_millis(700)).await;
-        assert!(service.post(&author(), post).await.is_ok());
+        assert!(service.feeds.post(&author(), post).await.is_ok());
     })
     .await
 }
@@ -84,7 +84,7 @@ async fn a_restart_reads_no_more_than_what_was_written_since() {
     let store = empty();
     run(&store, End::Stop, async |service| {
         store.commit(put(1)).await.unwrap();
-        service.create_post(&author(), "{}").await.unwrap();
+        service.feeds.create_post(&author(), "{}").await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
         for result in store.commit_all((2..PEOPLE).map(put).collect()).await {
             result.unwrap();
@@ -106,8 +106,8 @@ async fn a_start_after_a_kill_reads_little_of_what_a_listener_made_the_last_one_
     let store = empty();
     run(&store, End::Kill, async |service| {
         store.commit(put(1)).await.unwrap();
-        let _stream = service.feed_stream(&author(), &UserId::from(1), None).await.unwrap();
-        service.create_post(&author(), "{}").await.unwrap();
+        let _stream = service.feeds.feed_stream(&author(), &UserId::from(1), None).await.unwrap();
+        service.feeds.create_post(&author(), "{}").await.unwrap();
         tokio::time::sleep(Duration::from_millis(1_200)).await;
         for result in store.commit_all((2..PEOPLE).map(put).collect()).await {
             result.unwrap();

@@ -30,20 +30,20 @@ async fn act(service: &Service, random: &mut StdRng) {
     let (call, [a, b]) = (Call::default(), [(); 2].map(|()| id(random.random_range(0..PEOPLE))));
     // Refusals are as good as successes here.
     match random.random_range(0..20) {
-        0..6 => drop(service.follow(&call, &a, &b, false).await),
-        6..10 => drop(service.unfollow(&call, &a, &b).await),
+        0..6 => drop(service.graph.follow(&call, &a, &b, false).await),
+        6..10 => drop(service.graph.unfollow(&call, &a, &b).await),
         10..15 => {
             let call = Call { actor: Actor::User(a), ..call };
-            drop(service.create_post(&call, "{}").await);
+            drop(service.feeds.create_post(&call, "{}").await);
         }
         15 => {
-            let page = service.posts(&call, &a, None, limit(5)).await.unwrap();
+            let page = service.feeds.posts(&call, &a, None, limit(5)).await.unwrap();
             if let Some(post) = page.rows.last() {
-                drop(service.delete_post(&call, post.id).await);
+                drop(service.feeds.delete_post(&call, post.id).await);
             }
         }
-        16 => drop(service.clear_feeds(&call, Some(&a)).await),
-        _ => drop(service.feed(&call, &a, None, limit(3)).await),
+        16 => drop(service.feeds.clear_feeds(&call, Some(&a)).await),
+        _ => drop(service.feeds.feed(&call, &a, None, limit(3)).await),
     }
 }
 
@@ -64,7 +64,7 @@ async fn act_all_the_time(service: Arc<Service>, seed: u64) {
 async fn feed(service: &Service, reader: i64) -> Vec<Version> {
     let (mut posts, mut cursor) = (Vec::new(), None::<String>);
     loop {
-        let page = service.feed(&Call::default(), &id(reader), cursor.as_deref(), limit(53)).await.unwrap();
+        let page = service.feeds.feed(&Call::default(), &id(reader), cursor.as_deref(), limit(53)).await.unwrap();
         posts.extend(page.rows.iter().map(|row| row.post.id));
         match page.next_cursor {
             Some(next) => cursor = Some(next),
@@ -75,12 +75,12 @@ async fn feed(service: &Service, reader: i64) -> Vec<Version> {
 
 async fn plain_feed(service: &Service, reader: i64) -> Vec<Version> {
     let call = Call::default();
-    let followed = service.following(&call, &id(reader), None, limit(200)).await.unwrap().rows;
+    let followed = service.graph.following(&call, &id(reader), None, limit(200)).await.unwrap().rows;
     let mut posts = Vec::new();
     for author in followed.into_iter().map(|row| row.id).chain([id(reader)]) {
         let mut cursor = None::<String>;
         loop {
-            let page = service.posts(&call, &author, cursor.as_deref(), limit(200)).await.unwrap();
+            let page = service.feeds.posts(&call, &author, cursor.as_deref(), limit(200)).await.unwrap();
             posts.extend(page.rows.iter().map(|post| post.id));
             match page.next_cursor {
                 Some(next) => cursor = Some(next),
@@ -97,7 +97,7 @@ async fn everything_at_once(store: Arc<dyn Store>) {
     let rules = Rules { limits: Limits::NONE, audit_interval: None, feed: feed_rules, ..Rules::default() };
     let service = Arc::new(Service::new(store, rules));
     for person in 0..PEOPLE {
-        service.put_user(&Call::default(), id(person), UserPatch::default()).await.unwrap();
+        service.graph.put_user(&Call::default(), id(person), UserPatch::default()).await.unwrap();
     }
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });

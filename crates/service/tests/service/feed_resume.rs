@@ -112,8 +112,8 @@ async fn an_interrupted_fan_out_goes_on_at_its_chunk_and_everybody_has_the_post_
     inboxes.takes.store(13, Ordering::SeqCst);
     let first = service(&store, &inboxes);
     let call = Call { actor: Actor::User(UserId::from(AUTHOR)), ..Call::default() };
-    let post = first.create_post(&call, "{}").await.unwrap().post.id;
-    first.deliver_all().await.unwrap_err();
+    let post = first.feeds.create_post(&call, "{}").await.unwrap().post.id;
+    first.feeds.deliver_all().await.unwrap_err();
     // As a kill leaves it: what was in memory is gone.
     drop(first);
     assert_eq!(inboxes.inboxes.lock().len(), 13_000);

@@ -28,13 +28,13 @@ async fn service() -> Service {
     let service = Service::new(store, Rules { limits, ..Rules::default() });
     for (person, private) in [("a", false), ("b", false), ("shy", true)] {
         let patch = UserPatch { private: Some(private), ..UserPatch::default() };
-        service.put_user(&Call::default(), id(person), patch).await.unwrap();
+        service.graph.put_user(&Call::default(), id(person), patch).await.unwrap();
     }
     service
 }
 
 async fn follow(service: &Service, target: &str) -> Result<(), Error> {
-    service.follow(&Call::default(), &id("a"), &id(target), None).await.map(|_| ())
+    service.graph.follow(&Call::default(), &id("a"), &id(target), None).await.map(|_| ())
 }
 
 /// Ends the follow so often in one way, and must then wait.
@@ -52,20 +52,20 @@ async fn cools_down(how: &str, target: &str, end: impl AsyncFn(&Service)) {
 #[tokio::test]
 async fn whatever_ends_a_follow_counts() {
     let (call, [a, b, shy]) = (&Call::default(), &["a", "b", "shy"].map(id));
-    cools_down("unfollowed", "b", async |service| drop(service.unfollow(call, a, b).await.unwrap())).await;
-    cools_down("removed", "b", async |service| drop(service.remove_follower(call, b, a).await.unwrap())).await;
+    cools_down("unfollowed", "b", async |service| drop(service.graph.unfollow(call, a, b).await.unwrap())).await;
+    cools_down("removed", "b", async |service| drop(service.graph.remove_follower(call, b, a).await.unwrap())).await;
     for (blocker, blocked) in [(a, b), (b, a)] {
         cools_down("blocked", "b", async |service| {
-            service.block(call, blocker, blocked).await.unwrap();
-            service.unblock(call, blocker, blocked).await.unwrap();
+            service.graph.block(call, blocker, blocked).await.unwrap();
+            service.graph.unblock(call, blocker, blocked).await.unwrap();
         })
         .await;
     }
-    cools_down("cancelled", "shy", async |service| drop(service.unfollow(call, a, shy).await.unwrap())).await;
-    cools_down("rejected", "shy", async |service| drop(service.reject(call, shy, a).await.unwrap())).await;
+    cools_down("cancelled", "shy", async |service| drop(service.graph.unfollow(call, a, shy).await.unwrap())).await;
+    cools_down("rejected", "shy", async |service| drop(service.graph.reject(call, shy, a).await.unwrap())).await;
     cools_down("in a batch", "b", async |service| {
         let operations = vec![BatchOperation::Unfollow { follower: id("a"), target: id("b") }];
-        service.batch(call, operations).await.unwrap();
+        service.graph.batch(call, operations).await.unwrap();
     })
     .await;
 }
@@ -78,11 +78,11 @@ async fn a_caller_who_hangs_up_is_counted() {
     while ends < FLIPS {
         follow(&service, "b").await.unwrap();
         {
-            let mut asked = std::pin::pin!(service.unfollow(call, a, b));
+            let mut asked = std::pin::pin!(service.graph.unfollow(call, a, b));
             let mut context = Context::from_waker(Waker::noop());
             hung_up += u32::from(asked.as_mut().poll(&mut context).is_pending());
         }
-        while service.is_following(call, a, b).await.unwrap().following {
+        while service.graph.is_following(call, a, b).await.unwrap().following {
             tokio::task::yield_now().await;
         }
         ends += 1;
@@ -108,12 +108,12 @@ async fn forty_flips_in_one_request_are_forty() {
     for run in 0..2 {
         let results = match run {
             0 => {
-                let done = service.batch(&Call::default(), operations.clone()).await.unwrap();
+                let done = service.graph.batch(&Call::default(), operations.clone()).await.unwrap();
                 done.results.into_iter().map(|result| result.map(|_| ())).collect::<Vec<_>>()
             }
             // As a pipeline of Redis commands.
             _ => {
-                let done = service.pipeline(&Call::default(), operations.clone()).await;
+                let done = service.graph.pipeline(&Call::default(), operations.clone()).await;
                 done.results.into_iter().map(|result| result.map(|_| ())).collect()
             }
         };

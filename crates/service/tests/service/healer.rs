@@ -72,7 +72,11 @@ impl World {
     }
 
     async fn follow(&self, follower: i64, target: i64) {
-        self.service.follow(&Call::default(), &UserId::from(follower), &UserId::from(target), false).await.unwrap();
+        self.service
+            .graph
+            .follow(&Call::default(), &UserId::from(follower), &UserId::from(target), false)
+            .await
+            .unwrap();
     }
 
     fn damage(&self, follower: i64, target: i64, damage: Damage) {
@@ -80,7 +84,7 @@ impl World {
     }
 
     async fn unfollow(&self, follower: i64, target: i64) {
-        self.service.unfollow(&Call::default(), &UserId::from(follower), &UserId::from(target)).await.unwrap();
+        self.service.graph.unfollow(&Call::default(), &UserId::from(follower), &UserId::from(target)).await.unwrap();
     }
 
     /// One of each: 0 → 1 is missing, 2 → 3 has the other flag, 4 → 5 another place; 6 → 7 is over and still there.
@@ -145,9 +149,9 @@ fn writers(service: &Arc<Service>, stop: &Arc<AtomicBool>) -> Vec<JoinHandle<()>
                 let [a, b] = [(); 2].map(|()| UserId::from(random.random_range(8..PEOPLE)));
                 // A refusal is as good as a success here.
                 if random.random_ratio(1, 2) {
-                    drop(service.follow(&call, &a, &b, random.random_ratio(1, 3)).await);
+                    drop(service.graph.follow(&call, &a, &b, random.random_ratio(1, 3)).await);
                 } else {
-                    drop(service.unfollow(&call, &a, &b).await);
+                    drop(service.graph.unfollow(&call, &a, &b).await);
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -202,7 +206,7 @@ async fn what_an_audit_finds_is_healed_however_old_it_is() {
     let world = World::with_people(&folder).await;
     world.damage_each().await;
     world.put_users(PEOPLE..PEOPLE + LATER_WRITES).await;
-    let report = world.service.audit(&Call::default()).await.unwrap();
+    let report = world.service.upkeep.audit(&Call::default()).await.unwrap();
     // 1 and 6 have what cannot be seen from the other end; of 3 and 5 both ends know.
     assert!(report.drifted >= 4, "{report:?}");
     assert!(!world.is_healed().await, "an audit repairs nothing");
@@ -219,16 +223,16 @@ async fn an_admin_heals_one_user_or_everybody() {
     let (call, user) = (Call::default(), UserId::from(1));
     world.damage_each().await;
     let stranger = Call { actor: Actor::User(UserId::from(1)), admin: false, ..Call::default() };
-    assert_eq!(world.service.heal(&stranger, None).await.unwrap_err().code(), Code::Forbidden);
+    assert_eq!(world.service.upkeep.heal(&stranger, None).await.unwrap_err().code(), Code::Forbidden);
     let unknown = UserId::from(PEOPLE);
-    assert_eq!(world.service.heal(&call, Some(&unknown)).await.unwrap_err().code(), Code::UserNotFound);
+    assert_eq!(world.service.upkeep.heal(&call, Some(&unknown)).await.unwrap_err().code(), Code::UserNotFound);
     // The one who is followed hears of it through the follower alone.
     let healed = |users, edges, healed| EdgesHealed { users, edges, healed, unclear: 0 };
-    assert_eq!(world.service.heal(&call, Some(&user)).await.unwrap(), healed(1, 0, 0));
-    assert_eq!(world.service.heal(&call, Some(&UserId::from(0))).await.unwrap(), healed(1, 1, 1));
-    assert_eq!(world.service.heal(&call, Some(&UserId::from(7))).await.unwrap(), healed(1, 0, 1));
-    assert_eq!(world.service.heal(&call, None).await.unwrap(), healed(PEOPLE as u64, 3, 2));
-    assert_eq!(world.service.heal(&call, None).await.unwrap(), healed(PEOPLE as u64, 3, 0));
+    assert_eq!(world.service.upkeep.heal(&call, Some(&user)).await.unwrap(), healed(1, 0, 0));
+    assert_eq!(world.service.upkeep.heal(&call, Some(&UserId::from(0))).await.unwrap(), healed(1, 1, 1));
+    assert_eq!(world.service.upkeep.heal(&call, Some(&UserId::from(7))).await.unwrap(), healed(1, 0, 1));
+    assert_eq!(world.service.upkeep.heal(&call, None).await.unwrap(), healed(PEOPLE as u64, 3, 2));
+    assert_eq!(world.service.upkeep.heal(&call, None).await.unwrap(), healed(PEOPLE as u64, 3, 0));
     assert!(world.is_healed().await);
     world.assert_clean().await;
 }

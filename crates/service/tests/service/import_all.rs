@@ -31,34 +31,34 @@ async fn product_on(place: Place) -> Place {
     let (service, call) = (&place.service, Call::default());
     for (user, private) in [("ann", false), ("bob", false), ("7", true), ("c, \"d\" é", false), ("gone", false)] {
         let patch = UserPatch { private: Some(private), name: Some(Some("N, ☂".into())), ..UserPatch::default() };
-        service.put_user(&call, id(user), patch).await.unwrap();
+        service.graph.put_user(&call, id(user), patch).await.unwrap();
     }
     let far = SystemClock.now().plus(86_400_000);
     for (a, b, quiet) in [("ann", "bob", false), ("bob", "ann", true), ("ann", "gone", false), ("gone", "ann", false)] {
-        service.follow(&call, &id(a), &id(b), quiet).await.unwrap();
+        service.graph.follow(&call, &id(a), &id(b), quiet).await.unwrap();
     }
-    service.follow(&call, &id("ann"), &id("7"), false).await.unwrap();
-    service.follow(&call, &id("bob"), &id("7"), false).await.unwrap();
-    service.accept(&call, &id("7"), &id("bob")).await.unwrap();
-    service.block(&call, &id("7"), &id("c, \"d\" é")).await.unwrap();
-    service.block(&call, &id("gone"), &id("bob")).await.unwrap();
-    service.mute(&call, &id("ann"), &id("bob"), None).await.unwrap();
-    service.mute(&call, &id("bob"), &id("ann"), Some(far)).await.unwrap();
-    let group = service.create_group(&call, &id("ann"), "Friends, \"close\"").await.unwrap().group.id;
-    service.create_group(&call, &id("ann"), "Empty").await.unwrap();
+    service.graph.follow(&call, &id("ann"), &id("7"), false).await.unwrap();
+    service.graph.follow(&call, &id("bob"), &id("7"), false).await.unwrap();
+    service.graph.accept(&call, &id("7"), &id("bob")).await.unwrap();
+    service.graph.block(&call, &id("7"), &id("c, \"d\" é")).await.unwrap();
+    service.graph.block(&call, &id("gone"), &id("bob")).await.unwrap();
+    service.graph.mute(&call, &id("ann"), &id("bob"), None).await.unwrap();
+    service.graph.mute(&call, &id("bob"), &id("ann"), Some(far)).await.unwrap();
+    let group = service.graph.create_group(&call, &id("ann"), "Friends, \"close\"").await.unwrap().group.id;
+    service.graph.create_group(&call, &id("ann"), "Empty").await.unwrap();
     for member in ["bob", "gone"] {
-        service.add_member(&call, &id("ann"), group, &id(member)).await.unwrap();
+        service.graph.add_member(&call, &id("ann"), group, &id(member)).await.unwrap();
     }
     let named = |body| NewPost { body, external_id: ExternalId::new("status, \"1\"").ok() };
-    service.create_post(&acting("ann"), "{\"text\": \"plain ☂\"}").await.unwrap();
-    let edited = service.create_post(&acting("ann"), named("{}")).await.unwrap().post.id;
-    service.replace_post(&call, edited, "{\n  \"text\" :\t1.50\r\n}").await.unwrap();
-    service.create_post(&acting("bob"), named("{\"a\": \"\\n\"}")).await.unwrap();
-    let deleted = service.create_post(&acting("7"), named("{}")).await.unwrap().post.id;
-    service.delete_post(&call, deleted).await.unwrap();
-    service.create_post(&acting("gone"), "{}").await.unwrap();
+    service.feeds.create_post(&acting("ann"), "{\"text\": \"plain ☂\"}").await.unwrap();
+    let edited = service.feeds.create_post(&acting("ann"), named("{}")).await.unwrap().post.id;
+    service.feeds.replace_post(&call, edited, "{\n  \"text\" :\t1.50\r\n}").await.unwrap();
+    service.feeds.create_post(&acting("bob"), named("{\"a\": \"\\n\"}")).await.unwrap();
+    let deleted = service.feeds.create_post(&acting("7"), named("{}")).await.unwrap().post.id;
+    service.feeds.delete_post(&call, deleted).await.unwrap();
+    service.feeds.create_post(&acting("gone"), "{}").await.unwrap();
     // Erased, and none of the work of that is done: nothing of it may come back.
-    service.erase(&call, &id("gone")).await.unwrap();
+    service.jobs.erase(&call, &id("gone")).await.unwrap();
     place
 }
 
@@ -113,7 +113,7 @@ async fn csv_by_kind_says_the_same() {
     for kind in ExportKind::ALL {
         let export = Export { format: ExportFormat::Csv, kinds: vec![kind] };
         let mut out = Vec::new();
-        export.run(&place.service, &mut out, |_| {}).await.unwrap();
+        export.run(&place.service.transfer, &mut out, |_| {}).await.unwrap();
         let (_, rejects) = back.import_with_rejects(&String::from_utf8(out).unwrap(), Form::default()).await;
         assert!(rejects.is_empty(), "{kind:?}: {rejects:?}");
     }
@@ -152,9 +152,10 @@ async fn times_and_ends_are_kept_and_what_is_over_is_not_exported() {
     assert_eq!(position(Kind::Follow, a, p).await, at(1));
     assert_eq!(position(Kind::Block, a, b).await, at(2));
     assert_eq!(position(Kind::Mute, a, c).await, at(3));
-    let groups = place.service.groups(&Call::default(), &id("a")).await.unwrap();
+    let groups = place.service.graph.groups(&Call::default(), &id("a")).await.unwrap();
     assert_eq!(groups.iter().map(|group| group.created_at()).collect::<Vec<_>>(), [at(4)]);
-    let posts = place.service.posts(&Call::default(), &id("a"), None, Limit::parse(None).unwrap()).await.unwrap().rows;
+    let posts =
+        place.service.feeds.posts(&Call::default(), &id("a"), None, Limit::parse(None).unwrap()).await.unwrap().rows;
     let shown: Vec<_> = posts.iter().map(|post| (&*post.body, post.created_at(), post.edited_at)).collect();
     assert_eq!(shown, [("{\"n\":2}", at(6), None), ("{\"n\":1}", at(6), None)]);
     // Somebody takes the mute away when it is over.
@@ -171,16 +172,18 @@ async fn an_edited_post_keeps_when_it_was_edited_until_it_is_edited_here() {
     let text = r#"{"type":"post","author":"a","created_at":"2020-01-01T00:00:00Z","edited_at":"2021-01-01T00:00:00Z","external_id":"x","body":{}}"#;
     place.import(text, Form::default()).await;
     let name = ExternalId::new("x").unwrap();
-    let found = async || place.service.posts_named(&Call::default(), &id("a"), &name).await.unwrap().rows[0].clone();
+    let found =
+        async || place.service.feeds.posts_named(&Call::default(), &id("a"), &name).await.unwrap().rows[0].clone();
     let post = found().await;
     assert_eq!(post.edited_at, Some(Millis::parse_rfc3339("2021-01-01T00:00:00Z").unwrap()));
-    let same = place.service.replace_post(&Call::default(), post.id, "{}").await.unwrap();
+    let same = place.service.feeds.replace_post(&Call::default(), post.id, "{}").await.unwrap();
     assert_eq!((same.changed, same.post.edited_at), (false, post.edited_at));
-    let edited = place.service.replace_post(&Call::default(), post.id, "{ }").await.unwrap();
+    let edited = place.service.feeds.replace_post(&Call::default(), post.id, "{ }").await.unwrap();
     assert!(edited.changed && edited.post.edited_at > post.edited_at);
     assert_eq!(found().await, edited.post);
     // The application's name finds it, whichever way it is asked for.
-    let again = place.service.create_post(&acting("a"), NewPost { body: "{}", external_id: Some(name) }).await.unwrap();
+    let again =
+        place.service.feeds.create_post(&acting("a"), NewPost { body: "{}", external_id: Some(name) }).await.unwrap();
     assert_eq!((again.created, again.post.id), (false, post.id));
 }
 
@@ -190,14 +193,14 @@ async fn posts_from_a_file_are_in_feeds_in_their_place_and_are_no_news() {
     let place = Place::default();
     let (service, call) = (&place.service, Call::default());
     for user in ["ann", "bob"] {
-        service.put_user(&call, id(user), UserPatch::default()).await.unwrap();
+        service.graph.put_user(&call, id(user), UserPatch::default()).await.unwrap();
     }
-    service.follow(&call, &id("ann"), &id("bob"), false).await.unwrap();
-    let first = service.create_post(&acting("bob"), "{\"n\":1}").await.unwrap().post;
+    service.graph.follow(&call, &id("ann"), &id("bob"), false).await.unwrap();
+    let first = service.feeds.create_post(&acting("bob"), "{\"n\":1}").await.unwrap().post;
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    let last = service.create_post(&acting("bob"), "{\"n\":9}").await.unwrap().post;
+    let last = service.feeds.create_post(&acting("bob"), "{\"n\":9}").await.unwrap().post;
     let feed = async || -> Vec<Version> {
-        let page = service.feed(&acting("ann"), &id("ann"), None, Limit::parse(None).unwrap()).await.unwrap();
+        let page = service.feeds.feed(&acting("ann"), &id("ann"), None, Limit::parse(None).unwrap()).await.unwrap();
         page.rows.into_iter().map(|row| row.post.id).collect()
     };
     assert_eq!(feed().await, [last.id, first.id]);
@@ -211,7 +214,7 @@ async fn posts_from_a_file_are_in_feeds_in_their_place_and_are_no_news() {
     assert_eq!(found[1].millis().to_rfc3339(), between);
     assert_eq!(found[3].millis().to_rfc3339(), "2001-01-01T00:00:00.000Z");
     // Nothing waits to be delivered, and what is written next is above all of them.
-    assert!(service.feed_status(&call).unwrap().lanes.iter().all(|lane| lane.depth <= 2));
-    let next = service.create_post(&acting("bob"), "{}").await.unwrap().post.id;
+    assert!(service.feeds.feed_status(&call).unwrap().lanes.iter().all(|lane| lane.depth <= 2));
+    let next = service.feeds.create_post(&acting("bob"), "{}").await.unwrap().post.id;
     assert_eq!(feed().await[0], next);
 }

@@ -41,18 +41,18 @@ impl World {
         let service = Service::new(store, rules).with_clock(Arc::clone(&wall) as _).with_uptime(&uptime);
         let service = Arc::new(service);
         for user in ["a".to_owned(), "b".to_owned()].into_iter().chain((0..300).map(|user| user.to_string())) {
-            service.put_user(&Call::default(), id(user), UserPatch::default()).await.unwrap();
+            service.graph.put_user(&Call::default(), id(user), UserPatch::default()).await.unwrap();
         }
         Self { service, passing, wall }
     }
 
     async fn follow(&self, call: &Call, follower: &str, target: impl ToString) -> Result<bool, (Code, Duration)> {
-        let done = self.service.follow(call, &id(follower), &id(target), false).await;
+        let done = self.service.graph.follow(call, &id(follower), &id(target), false).await;
         done.map(|done| done.created).map_err(|error| (error.code(), error.retry_delay().unwrap_or_default()))
     }
 
     async fn unfollow(&self, follower: &str, target: impl ToString) {
-        self.service.unfollow(&Call::default(), &id(follower), &id(target)).await.unwrap();
+        self.service.graph.unfollow(&Call::default(), &id(follower), &id(target)).await.unwrap();
     }
 
     /// How many of these new follows succeed before the first refusal.
@@ -154,7 +154,7 @@ async fn a_replayed_follow_is_neither_limited_nor_counted() {
     let retry = |key: &str| Some(Retry::new(key, "POST", "/follow", b"").unwrap());
     let call = Call { retry: retry("k"), ..by("a") };
     assert_eq!(world.follow(&call, "a", 1).await, Ok(true));
-    let again = world.service.follow(&call, &id("a"), &id(1), false).await.unwrap();
+    let again = world.service.graph.follow(&call, &id("a"), &id(1), false).await.unwrap();
     assert!(again.created && again.receipt.unwrap().replayed);
     let refused = Call { retry: retry("other"), ..by("a") };
     assert_eq!(world.follow(&refused, "a", 2).await.unwrap_err().0, Code::RateLimited);
@@ -318,10 +318,10 @@ async fn follows_that_are_there_take_no_room_from_new_ones_of_the_same_batch() {
         // Room for two: those that are there come first, and somebody who is not there.
         let operations = vec![follow(1), follow(2), follow(3), follow(999), follow(10), follow(11), follow(12)];
         let found = if each {
-            let written = world.service.pipeline(&Call::default(), operations).await;
+            let written = world.service.graph.pipeline(&Call::default(), operations).await;
             written.results.into_iter().map(|result| result.err().map(|error| error.code())).collect::<Vec<_>>()
         } else {
-            let batch = world.service.batch(&Call::default(), operations).await.unwrap();
+            let batch = world.service.graph.batch(&Call::default(), operations).await.unwrap();
             batch.results.into_iter().map(|result| result.err().map(|error| error.code())).collect()
         };
         let (unknown, limited) = (Some(Code::UserNotFound), Some(Code::RateLimited));
@@ -331,7 +331,7 @@ async fn follows_that_are_there_take_no_room_from_new_ones_of_the_same_batch() {
     let world = World::new(Limits { follow_burst: 2, ..limits }).await;
     world.follow(&Call::default(), "a", 1).await.unwrap();
     let operations = vec![follow(1), follow(10), unfollow(10)];
-    world.service.batch(&Call::default(), operations).await.unwrap();
-    let checked = world.service.is_following(&Call::default(), &id("a"), &id(10)).await.unwrap();
+    world.service.graph.batch(&Call::default(), operations).await.unwrap();
+    let checked = world.service.graph.is_following(&Call::default(), &id("a"), &id(10)).await.unwrap();
     assert!(!checked.following);
 }

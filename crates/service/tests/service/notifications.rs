@@ -97,16 +97,16 @@ impl World {
 
     async fn follow(&self, follower: i64, target: i64) {
         self.clock.advance(1);
-        self.service.follow(&Call::default(), &id(follower), &id(target), false).await.unwrap();
+        self.service.graph.follow(&Call::default(), &id(follower), &id(target), false).await.unwrap();
     }
 
     async fn unfollow(&self, follower: i64, target: i64) {
         self.clock.advance(1);
-        self.service.unfollow(&Call::default(), &id(follower), &id(target)).await.unwrap();
+        self.service.graph.unfollow(&Call::default(), &id(follower), &id(target)).await.unwrap();
     }
 
     async fn see(&self, user: i64, up_to: Option<&str>) -> u64 {
-        self.service.see_notifications(&Call::default(), &id(user), up_to).await.unwrap();
+        self.service.notifications.see_notifications(&Call::default(), &id(user), up_to).await.unwrap();
         self.unseen(user).await
     }
 
@@ -155,14 +155,15 @@ async fn marks_only_grow_and_never_reach_into_what_is_to_come() {
     world.follow(3, 0).await;
     assert_eq!(world.unseen(0).await, 1, "what came later was not seen");
     for text in ["", "follow", "1.", "1.poke", "x.follow", "-1.follow", "+1.follow", "9223372036854775808.follow"] {
-        let error = world.service.see_notifications(&Call::default(), &id(0), Some(text)).await.unwrap_err();
+        let error =
+            world.service.notifications.see_notifications(&Call::default(), &id(0), Some(text)).await.unwrap_err();
         assert_eq!(error.code(), Code::InvalidRequest, "{text:?}");
     }
     let other = Call { actor: Actor::User(id(1)), admin: false, ..Call::default() };
     for error in [
-        world.service.notifications(&other, &id(0), None, Limit::DEFAULT).await.unwrap_err(),
-        world.service.see_notifications(&other, &id(0), None).await.unwrap_err(),
-        world.service.notification_stream(&other, &id(0), None).await.unwrap_err(),
+        world.service.notifications.notifications(&other, &id(0), None, Limit::DEFAULT).await.unwrap_err(),
+        world.service.notifications.see_notifications(&other, &id(0), None).await.unwrap_err(),
+        world.service.notifications.notification_stream(&other, &id(0), None).await.unwrap_err(),
     ] {
         assert_eq!(error.code(), Code::Forbidden);
     }
@@ -175,9 +176,9 @@ async fn concurrent_marks_lose_nothing() {
     let tasks: Vec<_> = (0..16)
         .map(|_| {
             let service = Arc::clone(&world.service);
-            tokio::spawn(
-                async move { service.see_notifications(&Call::default(), &id(0), None).await.unwrap().changed },
-            )
+            tokio::spawn(async move {
+                service.notifications.see_notifications(&Call::default(), &id(0), None).await.unwrap().changed
+            })
         })
         .collect();
     let mut changed = 0;
@@ -196,19 +197,19 @@ async fn a_day_of_more_than_is_counted_says_so_and_hides_no_other_day() {
     let follow =
         |follower| Operation::Follow { follower: Key(follower), target: Key(0), quiet: Some(false), cap: None };
     world.commit((1..fans).map(follow)).await;
-    let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
+    let page = world.service.notifications.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     let said: Vec<_> = page.rows.iter().map(|row| (row.count_is_exact, row.actors.len(), row.seen)).collect();
     assert_eq!((said, page.unseen), (vec![(false, 3, false), (true, 1, false)], 2));
     assert!(page.rows[0].count >= GROUP_ROWS_MAX as u64 && page.rows[0].count < fans as u64, "{}", page.rows[0].count);
     assert_eq!(page.rows[0].actors[0].id, id(fans - 1));
     world.clock.advance(3 * 24 * 3_600_000 + 1_000);
-    let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
+    let page = world.service.notifications.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     assert_eq!((page.rows.len(), page.unseen), (0, 0), "past their retention");
 }
 
 /// What a stream says, each within five seconds.
 async fn told(world: &World, stream: &mut entourage_service::NotificationStream) -> Option<NotificationMessage> {
-    let next = world.service.next_notification(stream);
+    let next = world.service.notifications.next_notification(stream);
     tokio::time::timeout(std::time::Duration::from_secs(5), next).await.expect("something is told").unwrap()
 }
 
@@ -218,12 +219,12 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     let running = Arc::clone(&world.service);
     let running = tokio::spawn(async move { running.run().await });
     let call = Call { actor: Actor::User(id(0)), admin: false, ..Call::default() };
-    let mut stream = world.service.notification_stream(&call, &id(0), None).await.unwrap();
+    let mut stream = world.service.notifications.notification_stream(&call, &id(0), None).await.unwrap();
     assert_eq!(told(&world, &mut stream).await, Some(NotificationMessage::Unseen(0)));
     let muted = Operation::Mute { actor: Key(0), target: Key(3), expires_at: None };
     world.commit([muted].into_iter()).await;
     // A quiet one, one that is muted, one that is for somebody else; then one that counts, again and again.
-    world.service.follow(&Call::default(), &id(2), &id(0), true).await.unwrap();
+    world.service.graph.follow(&Call::default(), &id(2), &id(0), true).await.unwrap();
     world.follow(3, 0).await;
     world.follow(1, 2).await;
     world.follow(1, 0).await;
@@ -241,7 +242,7 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     // The other way round: the private one accepts.
     world.follow(0, 5).await;
     world.clock.advance(1);
-    world.service.accept(&Call::default(), &id(5), &id(0)).await.unwrap();
+    world.service.graph.accept(&Call::default(), &id(5), &id(0)).await.unwrap();
     let Some(NotificationMessage::New(accepted)) = told(&world, &mut stream).await else {
         panic!("the request was accepted")
     };
@@ -252,10 +253,10 @@ async fn a_stream_tells_what_is_new_and_once_for_each_pair_a_day() {
     world.follow(4, 0).await;
     // Whoever had the second one is told the last one only.
     let last = second.id();
-    let mut resumed = world.service.notification_stream(&call, &id(0), Some(&last)).await.unwrap();
+    let mut resumed = world.service.notifications.notification_stream(&call, &id(0), Some(&last)).await.unwrap();
     assert_eq!(told(&world, &mut resumed).await, Some(NotificationMessage::New(accepted)));
     assert_eq!(told(&world, &mut resumed).await, Some(NotificationMessage::Unseen(1)));
-    let error = world.service.notification_stream(&call, &id(0), Some("x")).await.unwrap_err();
+    let error = world.service.notifications.notification_stream(&call, &id(0), Some("x")).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidCursor);
     world.service.end_streams();
     assert_eq!(told(&world, &mut stream).await, None);
@@ -277,10 +278,10 @@ async fn rows_that_are_not_told_of_hide_nobody() {
     let follow = |fan| Operation::Follow { follower: Key(fan), target: Key(0), quiet: None, cap: None };
     world.clock.advance(1);
     world.commit(muted.map(follow)).await;
-    let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
+    let page = world.service.notifications.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     assert_eq!((page.unseen, page.rows.len()), (1, 1));
     assert_eq!((page.rows[0].count, page.rows[0].count_is_exact), (2, true));
     world.follow(silent + 5, 0).await;
-    let page = world.service.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
+    let page = world.service.notifications.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     assert_eq!((page.rows[0].count, &page.rows[0].actors[0].id), (3, &id(silent + 5)));
 }

@@ -31,7 +31,7 @@ async fn over(store: Arc<dyn Store>, following_max: Option<u64>, people: &[&str]
     for person in people {
         let private = Some(person.starts_with("private"));
         let patch = UserPatch { private, ..UserPatch::default() };
-        service.put_user(&Call::default(), id(person), patch).await.unwrap();
+        service.graph.put_user(&Call::default(), id(person), patch).await.unwrap();
     }
     Arc::new(service)
 }
@@ -58,8 +58,8 @@ async fn at_once<T: Send + 'static>(tasks: Vec<impl Future<Output = T> + Send + 
 
 async fn totals(service: &Service, follower: &str, target: &str) -> (u64, u64) {
     let call = Call::default();
-    let following = service.following(&call, &id(follower), None, Limit::DEFAULT).await.unwrap();
-    let followers = service.followers(&call, &id(target), None, Limit::DEFAULT).await.unwrap();
+    let following = service.graph.following(&call, &id(follower), None, Limit::DEFAULT).await.unwrap();
+    let followers = service.graph.followers(&call, &id(target), None, Limit::DEFAULT).await.unwrap();
     (following.total.unwrap(), followers.total.unwrap())
 }
 
@@ -68,11 +68,11 @@ async fn a_request_that_is_accepted_while_it_is_cancelled_ends_one_way() {
     let service = service(None, &["fan", "private"]).await;
     for _ in 0..ROUNDS {
         let call = Call::default();
-        service.follow(&call, &id("fan"), &id("private"), false).await.unwrap();
+        service.graph.follow(&call, &id("fan"), &id("private"), false).await.unwrap();
         let (one, other) = (Arc::clone(&service), Arc::clone(&service));
         let (accepted, cancelled) = tokio::join!(
-            tokio::spawn(async move { one.accept(&Call::default(), &id("private"), &id("fan")).await }),
-            tokio::spawn(async move { other.unfollow(&Call::default(), &id("fan"), &id("private")).await }),
+            tokio::spawn(async move { one.graph.accept(&Call::default(), &id("private"), &id("fan")).await }),
+            tokio::spawn(async move { other.graph.unfollow(&Call::default(), &id("fan"), &id("private")).await }),
         );
         // The unfollow takes away whichever of the two it finds; an accept that comes later finds nothing.
         assert!(cancelled.unwrap().unwrap().changed);
@@ -88,17 +88,17 @@ async fn an_accept_that_races_a_block_leaves_no_edge() {
     let service = service(None, &["fan", "private"]).await;
     for _ in 0..ROUNDS {
         let call = Call::default();
-        service.follow(&call, &id("fan"), &id("private"), false).await.unwrap();
+        service.graph.follow(&call, &id("fan"), &id("private"), false).await.unwrap();
         let (one, other) = (Arc::clone(&service), Arc::clone(&service));
         let (_, blocked) = tokio::join!(
-            tokio::spawn(async move { one.accept(&Call::default(), &id("private"), &id("fan")).await }),
-            tokio::spawn(async move { other.block(&Call::default(), &id("fan"), &id("private")).await }),
+            tokio::spawn(async move { one.graph.accept(&Call::default(), &id("private"), &id("fan")).await }),
+            tokio::spawn(async move { other.graph.block(&Call::default(), &id("fan"), &id("private")).await }),
         );
         assert!(blocked.unwrap().unwrap().created);
         assert_eq!(totals(&service, "fan", "private").await, (0, 0));
-        let requests = service.follow_requests(&call, &id("private"), None, Limit::DEFAULT).await.unwrap();
+        let requests = service.graph.follow_requests(&call, &id("private"), None, Limit::DEFAULT).await.unwrap();
         assert_eq!(requests.total, Some(0));
-        service.unblock(&call, &id("fan"), &id("private")).await.unwrap();
+        service.graph.unblock(&call, &id("fan"), &id("private")).await.unwrap();
     }
 }
 
@@ -112,10 +112,14 @@ async fn batches_and_single_follows_share_one_cap() {
         let (service, target, batched) = (Arc::clone(&service), id(name), name.len() == 1 || name.starts_with('2'));
         async move {
             if !batched {
-                return service.follow(&Call::default(), &id("fan"), &target, false).await.map(|done| done.created);
+                return service
+                    .graph
+                    .follow(&Call::default(), &id("fan"), &target, false)
+                    .await
+                    .map(|done| done.created);
             }
             let operation = BatchOperation::Follow { follower: id("fan"), target, quiet: Some(false) };
-            let mut done = service.batch(&Call::default(), vec![operation]).await.unwrap();
+            let mut done = service.graph.batch(&Call::default(), vec![operation]).await.unwrap();
             done.results.remove(0).map(|done| matches!(done, BatchDone::Followed(done) if done.created))
         }
     });
@@ -123,7 +127,7 @@ async fn batches_and_single_follows_share_one_cap() {
     assert_eq!(results.iter().filter(|result| matches!(result, Ok(true))).count(), 20);
     let codes = results.iter().filter_map(|result| result.as_ref().err()).map(|error| error.code());
     assert!(codes.into_iter().all(|code| code == Code::FollowingLimit));
-    let page = service.following(&Call::default(), &id("fan"), None, Limit::DEFAULT).await.unwrap();
+    let page = service.graph.following(&Call::default(), &id("fan"), None, Limit::DEFAULT).await.unwrap();
     assert_eq!((page.total, page.rows.len()), (Some(20), 20));
 }
 
@@ -134,7 +138,7 @@ async fn equal_batches_have_one_effect() {
         let service = Arc::clone(&service);
         async move {
             let operation = BatchOperation::Follow { follower: id("fan"), target: id("idol"), quiet: Some(false) };
-            service.batch(&Call::default(), vec![operation.clone(), operation]).await.unwrap().results
+            service.graph.batch(&Call::default(), vec![operation.clone(), operation]).await.unwrap().results
         }
     });
     let results = at_once(tasks.collect()).await;
@@ -153,22 +157,22 @@ async fn the_leaderboard_never_forgets_a_follow_that_was_acked_before() {
     let tasks = names.iter().map(|name| {
         let (service, follower) = (Arc::clone(&service), id(name));
         async move {
-            service.follow(&Call::default(), &follower, &id("idol"), false).await.unwrap();
-            let board = service.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap();
+            service.graph.follow(&Call::default(), &follower, &id("idol"), false).await.unwrap();
+            let board = service.graph.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap();
             board.rows.first().map_or(0, |row| row.followers)
         }
     });
     let seen = at_once(tasks.collect()).await;
     assert!(seen.iter().all(|followers| *followers >= 1));
-    let board = service.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap();
+    let board = service.graph.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap();
     assert_eq!(board.rows.iter().map(|row| row.followers).collect::<Vec<_>>(), [50]);
 }
 
 /// How many follow the idol, by the list and by the leaderboard.
 async fn list_and_leaderboard(service: &Service) -> (u64, u64) {
     let call = Call::default();
-    let list = service.followers(&call, &id("idol"), None, Limit::DEFAULT).await.unwrap();
-    let board = service.leaderboard(&call, None, Limit::DEFAULT).await.unwrap();
+    let list = service.graph.followers(&call, &id("idol"), None, Limit::DEFAULT).await.unwrap();
+    let board = service.graph.leaderboard(&call, None, Limit::DEFAULT).await.unwrap();
     (list.total.unwrap(), board.rows.first().map_or(0, |row| row.followers))
 }
 
@@ -191,16 +195,16 @@ async fn list_and_leaderboard_agree_on_a_follow_whose_caller_is_gone_after_the_f
     let store = Arc::new(Hooked::new(Arc::new(store), Unhurried));
     let service = over(store, None, &["1", "2", "3", "4", "idol"]).await;
     let call = Call::default();
-    service.follow(&call, &id("1"), &id("idol"), false).await.unwrap();
+    service.graph.follow(&call, &id("1"), &id("idol"), false).await.unwrap();
     assert_eq!(list_and_leaderboard(&service).await, (1, 1));
     let follow = |follower: &str| {
         vec![BatchOperation::Follow { follower: id(follower), target: id("idol"), quiet: Some(false) }]
     };
     let (fan, idol) = (id("2"), id("idol"));
     let ways: [Pin<Box<dyn Future<Output = ()>>>; 3] = [
-        Box::pin(async { drop(service.follow(&call, &fan, &idol, false).await) }),
-        Box::pin(async { drop(service.batch(&call, follow("3")).await) }),
-        Box::pin(async { drop(service.pipeline(&call, follow("4")).await) }),
+        Box::pin(async { drop(service.graph.follow(&call, &fan, &idol, false).await) }),
+        Box::pin(async { drop(service.graph.batch(&call, follow("3")).await) }),
+        Box::pin(async { drop(service.graph.pipeline(&call, follow("4")).await) }),
     ];
     for (mut way, expected) in ways.into_iter().zip(2..) {
         let is_done = poll_fn(|context| Poll::Ready(way.as_mut().poll(context).is_ready())).await;

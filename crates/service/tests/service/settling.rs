@@ -25,13 +25,13 @@ async fn service(store: &Arc<dyn Store>) -> Arc<Service> {
     let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
     let service = Arc::new(Service::new(Arc::clone(store), rules));
     for number in 0..PEOPLE {
-        service.put_user(&Call::default(), id(number), UserPatch::default()).await.unwrap();
+        service.graph.put_user(&Call::default(), id(number), UserPatch::default()).await.unwrap();
     }
     service
 }
 
 async fn follow(service: &Service, follower: i64, target: i64) -> String {
-    let done = service.follow(&Call::default(), &id(follower), &id(target), false).await.unwrap();
+    let done = service.graph.follow(&Call::default(), &id(follower), &id(target), false).await.unwrap();
     done.receipt.unwrap().token
 }
 
@@ -41,11 +41,11 @@ fn with(token: &str) -> Call {
 
 async fn post(service: &Service, author: i64) -> Version {
     let call = Call { actor: Actor::User(id(author)), ..Call::default() };
-    service.create_post(&call, "{}").await.unwrap().post.id
+    service.feeds.create_post(&call, "{}").await.unwrap().post.id
 }
 
 async fn feed(service: &Service, reader: i64) -> Vec<Version> {
-    let page = service.feed(&Call::default(), &id(reader), None, Limit::LARGEST).await.unwrap();
+    let page = service.feeds.feed(&Call::default(), &id(reader), None, Limit::LARGEST).await.unwrap();
     page.rows.iter().map(|row| row.post.id).collect()
 }
 
@@ -58,18 +58,18 @@ async fn a_token_is_honoured_by_truth_at_once_and_by_lists_when_they_have_settle
     let token = follow(&service, 1, 2).await;
     let call = with(&token);
     let began = Instant::now();
-    assert!(service.is_following(&call, &id(1), &id(2)).await.unwrap().following);
-    assert_eq!(service.following(&call, &id(1), None, Limit::DEFAULT).await.unwrap().total, Some(1));
-    assert!(service.relationships(&call, &id(2), &[id(1)]).await.unwrap()[0].followed_by);
+    assert!(service.graph.is_following(&call, &id(1), &id(2)).await.unwrap().following);
+    assert_eq!(service.graph.following(&call, &id(1), None, Limit::DEFAULT).await.unwrap().total, Some(1));
+    assert!(service.graph.relationships(&call, &id(2), &[id(1)]).await.unwrap()[0].followed_by);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     // Without a token the number is the list, as it was.
-    let page = service.followers(&Call::default(), &id(2), None, Limit::DEFAULT).await.unwrap();
+    let page = service.graph.followers(&Call::default(), &id(2), None, Limit::DEFAULT).await.unwrap();
     assert_eq!((page.total, page.rows.len()), (Some(0), 0));
     let followed = id(2);
     let (followers, user, board) = tokio::join!(
-        service.followers(&call, &followed, None, Limit::DEFAULT),
-        service.get_user(&call, &followed),
-        service.leaderboard(&call, None, Limit::DEFAULT),
+        service.graph.followers(&call, &followed, None, Limit::DEFAULT),
+        service.graph.get_user(&call, &followed),
+        service.graph.leaderboard(&call, None, Limit::DEFAULT),
     );
     for refused in [followers.err(), user.err(), board.err()] {
         assert_eq!(refused.map(|error| error.code()), Some(Code::Stale));
@@ -77,14 +77,14 @@ async fn a_token_is_honoured_by_truth_at_once_and_by_lists_when_they_have_settle
     // Another home's lists have seen all there is for them, or will have in time.
     let asking = {
         let (service, call) = (Arc::clone(&service), call.clone());
-        tokio::spawn(async move { service.followers(&call, &id(2), None, Limit::DEFAULT).await })
+        tokio::spawn(async move { service.graph.followers(&call, &id(2), None, Limit::DEFAULT).await })
     };
     tokio::time::sleep(Duration::from_millis(50)).await;
     gate.set(true);
     let page = asking.await.unwrap().unwrap();
     assert_eq!((page.total, page.rows.len()), (Some(1), 1), "who asked before is answered when it has settled");
-    assert_eq!(service.get_user(&call, &id(2)).await.unwrap().counts.followers, 1);
-    assert_eq!(service.leaderboard(&call, None, Limit::DEFAULT).await.unwrap().rows[0].id, id(2));
+    assert_eq!(service.graph.get_user(&call, &id(2)).await.unwrap().counts.followers, 1);
+    assert_eq!(service.graph.leaderboard(&call, None, Limit::DEFAULT).await.unwrap().rows[0].id, id(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +92,7 @@ async fn the_board_has_what_settles_after_it_was_asked_for() {
     let (store, gate) = gated();
     let service = service(&store).await;
     settle(&*store).await;
-    let ranks = async || service.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap().rows.len();
+    let ranks = async || service.graph.leaderboard(&Call::default(), None, Limit::DEFAULT).await.unwrap().rows.len();
     assert_eq!(ranks().await, 0);
     gate.set(false);
     follow(&service, 1, 2).await;
@@ -116,7 +116,7 @@ async fn post_between_the_answer_and_the_list(is_hasty: bool) -> bool {
     let posted = post(&service, 2).await;
     let delivered = {
         let service = Arc::clone(&service);
-        tokio::spawn(async move { service.deliver_all().await })
+        tokio::spawn(async move { service.feeds.deliver_all().await })
     };
     tokio::time::sleep(Duration::from_millis(50)).await;
     if !is_hasty {
@@ -146,15 +146,23 @@ async fn a_stream_of_notifications_tells_when_the_list_has_the_follower() {
     settle(&*store).await;
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
-    let mut stream = service.notification_stream(&Call::default(), &id(2), None).await.unwrap();
-    assert_eq!(service.next_notification(&mut stream).await.unwrap(), Some(NotificationMessage::Unseen(0)));
+    let mut stream = service.notifications.notification_stream(&Call::default(), &id(2), None).await.unwrap();
+    assert_eq!(
+        service.notifications.next_notification(&mut stream).await.unwrap(),
+        Some(NotificationMessage::Unseen(0))
+    );
     gate.set(false);
     follow(&service, 1, 2).await;
-    let quiet =
-        tokio::time::timeout(Duration::from_millis(100), async { service.next_notification(&mut stream).await }).await;
+    let quiet = tokio::time::timeout(Duration::from_millis(100), async {
+        service.notifications.next_notification(&mut stream).await
+    })
+    .await;
     assert!(quiet.is_err(), "{quiet:?}");
     gate.set(true);
-    match tokio::time::timeout(Duration::from_secs(10), service.next_notification(&mut stream)).await.unwrap().unwrap()
+    match tokio::time::timeout(Duration::from_secs(10), service.notifications.next_notification(&mut stream))
+        .await
+        .unwrap()
+        .unwrap()
     {
         Some(NotificationMessage::New(told)) => assert_eq!(told.count, 1),
         other => panic!("{other:?}"),
@@ -170,10 +178,10 @@ async fn busy(service: &Arc<Service>, seed: u64, steps: usize) {
         let (a, b) = (random.random_range(0..PEOPLE), random.random_range(0..PEOPLE));
         let call = Call::default();
         let _refused = match random.random_range(0..6) {
-            0..3 => service.follow(&call, &id(a), &id(b), false).await.map(drop),
-            3 => service.unfollow(&call, &id(a), &id(b)).await.map(drop),
-            4 => service.block(&call, &id(a), &id(b)).await.map(drop),
-            _ => service.unblock(&call, &id(a), &id(b)).await.map(drop),
+            0..3 => service.graph.follow(&call, &id(a), &id(b), false).await.map(drop),
+            3 => service.graph.unfollow(&call, &id(a), &id(b)).await.map(drop),
+            4 => service.graph.block(&call, &id(a), &id(b)).await.map(drop),
+            _ => service.graph.unblock(&call, &id(a), &id(b)).await.map(drop),
         };
     }
 }
@@ -227,7 +235,7 @@ async fn one_cursor_leads_through_the_events_of_all_homes_while_they_are_written
     let (mut rows, mut cursor, limit) = (Vec::new(), None::<String>, Limit::parse(Some("7")).unwrap());
     loop {
         let is_over = writers.iter().all(tokio::task::JoinHandle::is_finished);
-        let page = service.events(&Call::default(), cursor.as_deref(), limit).await.unwrap();
+        let page = service.events.events(&Call::default(), cursor.as_deref(), limit).await.unwrap();
         if let (Some(last), true) = (page.rows.last(), page.has_more) {
             assert_eq!(Some(&last.cursor), page.next_cursor.as_ref());
         }
@@ -243,7 +251,7 @@ async fn one_cursor_leads_through_the_events_of_all_homes_while_they_are_written
     for at in (0..rows.len()).step_by(101) {
         let (mut after, mut cursor) = (rows[..=at].to_vec(), Some(rows[at].cursor.clone()));
         loop {
-            let page = service.events(&Call::default(), cursor.as_deref(), Limit::LARGEST).await.unwrap();
+            let page = service.events.events(&Call::default(), cursor.as_deref(), Limit::LARGEST).await.unwrap();
             after.extend(page.rows);
             cursor = page.next_cursor;
             if !page.has_more {
@@ -261,11 +269,11 @@ async fn a_stream_of_events_misses_nothing_of_any_home_over_reconnects() {
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
     let before = store.last_events().await.unwrap();
-    let mut stream = service.event_stream(&Call::default(), None).await.unwrap();
+    let mut stream = service.events.event_stream(&Call::default(), None).await.unwrap();
     let writers = all_busy(&service, 200);
     let mut rows: Vec<EventRow> = Vec::new();
     loop {
-        let next = tokio::time::timeout(Duration::from_secs(1), service.next_events(&mut stream)).await;
+        let next = tokio::time::timeout(Duration::from_secs(1), service.events.next_events(&mut stream)).await;
         match next {
             Ok(some) => rows.extend(some.unwrap().unwrap()),
             Err(_) if writers.iter().all(tokio::task::JoinHandle::is_finished) => break,
@@ -274,7 +282,7 @@ async fn a_stream_of_events_misses_nothing_of_any_home_over_reconnects() {
         if rows.len().is_multiple_of(3)
             && let Some(last) = rows.last()
         {
-            stream = service.event_stream(&Call::default(), Some(&last.cursor)).await.unwrap();
+            stream = service.events.event_stream(&Call::default(), Some(&last.cursor)).await.unwrap();
         }
     }
     compare(&rows, &events_after(&*store, before).await);
@@ -292,7 +300,7 @@ async fn a_live_feed_has_every_post_of_every_home_once_over_reconnects() {
     }
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });
-    let mut stream = service.feed_stream(&Call::default(), &id(0), None).await.unwrap();
+    let mut stream = service.feeds.feed_stream(&Call::default(), &id(0), None).await.unwrap();
     let authors = (1..20).map(|author| {
         let service = Arc::clone(&service);
         tokio::spawn(async move {
@@ -306,14 +314,14 @@ async fn a_live_feed_has_every_post_of_every_home_once_over_reconnects() {
     let authors: Vec<_> = authors.collect();
     let (mut told, mut by_author): (Vec<Version>, HashMap<UserId, Version>) = (Vec::new(), HashMap::new());
     while told.len() < 19 * 15 {
-        let next = tokio::time::timeout(Duration::from_secs(10), service.next_feed(&mut stream)).await;
+        let next = tokio::time::timeout(Duration::from_secs(10), service.feeds.next_feed(&mut stream)).await;
         let next = next.unwrap_or_else(|_| panic!("nothing more after {} posts", told.len())).unwrap();
         let Some(FeedMessage::Post { cursor, row }) = next else { panic!("nothing was left out: {next:?}") };
         told.push(row.post.id);
         let before = by_author.insert(row.post.author.clone(), row.post.id);
         assert!(before.is_none_or(|before| before < row.post.id), "an author's posts come in their order");
         if told.len().is_multiple_of(4) {
-            stream = service.feed_stream(&Call::default(), &id(0), Some(&cursor)).await.unwrap();
+            stream = service.feeds.feed_stream(&Call::default(), &id(0), Some(&cursor)).await.unwrap();
         }
     }
     let mut posted = Vec::new();

@@ -61,10 +61,10 @@ fn offline(id: &str, now: bool, data: &DataArguments) -> anyhow::Result<Value> {
         let Wired { store, service, .. } = wire(&settings).await.map_err(in_use)?;
         let call = Call::default();
         let erased = async {
-            let job = service.erase(&call, &user).await?.job;
-            while service.work().await? {}
+            let job = service.jobs.erase(&call, &user).await?.job;
+            while service.jobs.work().await? {}
             if now {
-                service.erase_now(&call).await?;
+                service.jobs.erase_now(&call).await?;
             }
             Ok::<_, Error>(job)
         };

@@ -29,7 +29,7 @@ impl Session {
         let reader = user_id(args.get(1))?;
         let (cursor, limit) = page(args, 2)?;
         let limit = Limit::parse_or(limit, Limit::OF_FEED)?;
-        let found = self.service().feed(&self.call, &reader, cursor, limit).await?;
+        let found = self.service().feeds.feed(&self.call, &reader, cursor, limit).await?;
         out.array(3);
         match &found.next_cursor {
             Some(cursor) => out.text(cursor),
@@ -77,7 +77,7 @@ impl Session {
     }
 
     async fn newest_posts(&self, reader: &UserId, window: Window) -> Done<(Vec<Scored>, bool)> {
-        let found = self.service().feed_window(&self.call, reader, window).await?;
+        let found = self.service().feeds.feed_window(&self.call, reader, window).await?;
         if found.is_partial {
             let detail = "not everybody's posts could be looked at in time; EG.FEED answers with what could";
             return Err(Error::new(Code::Overloaded, detail).into());
@@ -101,7 +101,7 @@ impl Session {
     pub(super) async fn post_since(&self, reader: &UserId, post: &[u8]) -> Done<Option<Millis>> {
         let is_external = self.names_posts_externally();
         if let Some(name) = ExternalId::new(text(post)).ok().filter(|_| is_external) {
-            let found = self.service().feed_post_named(&self.call, reader, &name).await?;
+            let found = self.service().feeds.feed_post_named(&self.call, reader, &name).await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -109,7 +109,7 @@ impl Session {
         // An invalid post id is no member, but access is checked first.
         let id = text(post).parse().map_or(Version::ZERO, Version::from_bits);
         let post = if id.to_string().as_bytes() == post { id } else { Version::ZERO };
-        match self.service().explain(&self.call, reader, post).await {
+        match self.service().feeds.explain(&self.call, reader, post).await {
             // A post with an external id is named by it alone.
             Ok(found) if is_external && found.external_id.is_some() => Ok(None),
             Ok(found) => Ok(found.because.is_shown().then(|| found.post.millis())),

@@ -1,7 +1,7 @@
 //! `EG.FOLLOW EG.UNFOLLOW EG.RELATION EG.LIST EG.AS EG.TOKEN`.
 
 use entourage_model::{Code, Error, Side, UserId};
-use entourage_service::{Actor, BatchOperation, Call, EdgeWritten, Limit};
+use entourage_service::{Actor, BatchOperation, Call, Derived, EdgeWritten, Limit};
 
 use super::{page, sets::Members, text};
 use crate::resp::{
@@ -121,7 +121,8 @@ impl Session {
             at += 1;
         }
         let call = Call { challenge, ..self.call.clone() };
-        let written = self.service().pipeline(&call, vec![BatchOperation::Follow { follower, target, quiet }]).await;
+        let written =
+            self.service().graph.pipeline(&call, vec![BatchOperation::Follow { follower, target, quiet }]).await;
         self.last_token = written.token.or(self.last_token.take());
         say_followed(&Results::new(written.results).next()?, out);
         Ok(())
@@ -129,7 +130,7 @@ impl Session {
 
     async fn relation(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         let (of, other) = (user_id(args.get(1))?, user_id(args.get(2))?);
-        let found = self.service().relationships(&self.call, &of, std::slice::from_ref(&other)).await?;
+        let found = self.service().graph.relationships(&self.call, &of, std::slice::from_ref(&other)).await?;
         let Some(relation) = found.into_iter().next().filter(|relation| !relation.unknown) else {
             return Err(Error::new(Code::UserNotFound, "no user with the other id").into());
         };
@@ -162,13 +163,13 @@ impl Session {
         let limit = Limit::parse(limit)?;
         let (service, call) = (self.service(), &self.call);
         let found = match &of {
-            Members::List((Side::Following, id)) => service.following(call, id, cursor, limit).await?,
-            Members::List((Side::Followers, id)) => service.followers(call, id, cursor, limit).await?,
-            Members::Blocks(id) => service.blocks(call, id, cursor, limit).await?,
+            Members::List((Side::Following, id)) => service.graph.following(call, id, cursor, limit).await?,
+            Members::List((Side::Followers, id)) => service.graph.followers(call, id, cursor, limit).await?,
+            Members::Blocks(id) => service.graph.blocks(call, id, cursor, limit).await?,
             Members::Shared([(_, one), (Side::Following, other)]) => {
-                service.common_following(call, one, other, cursor, limit).await?
+                service.graph.derived(call, Derived::CommonFollowing(one, other), cursor, limit).await?
             }
-            Members::Shared([(_, id), _]) => service.mutuals(call, id, cursor, limit).await?,
+            Members::Shared([(_, id), _]) => service.graph.derived(call, Derived::Mutuals(id), cursor, limit).await?,
         };
         out.array(2);
         match &found.next_cursor {
@@ -202,7 +203,7 @@ impl Session {
     fn token(&mut self, args: Args<'_>, out: &mut Out) -> Done {
         match args.len() {
             1 => match &self.last_token {
-                Some(token) => out.text(&self.service().show_token(token)),
+                Some(token) => out.text(&self.service().graph.show_token(token)),
                 None => out.null(),
             },
             2 => {

@@ -204,7 +204,7 @@ impl Session {
     async fn count_in_all(&self, keys: &Keys, max: usize) -> Done<u64> {
         match keys.lists.as_slice() {
             [(side, id)] => self.length(*side, id).await,
-            lists => Ok(self.service().count_intersection(&self.call, lists, max).await? as u64),
+            lists => Ok(self.service().graph.count_intersection(&self.call, lists, max).await? as u64),
         }
     }
 
@@ -228,12 +228,12 @@ impl Session {
         let (found, more): (Vec<_>, _) = match keys.lists.as_slice() {
             [(side, id)] => {
                 let window = Window { take: ROWS_MAX, ..Window::ALL };
-                let found = self.service().window(&self.call, *side, id, window).await?;
+                let found = self.service().graph.window(&self.call, *side, id, window).await?;
                 let timed = |row: UserRow| (row.id, vec![row.created_at.to_unix()]);
                 (found.rows.into_iter().map(timed).collect(), found.more)
             }
             lists => {
-                let found = self.service().timed_intersection(&self.call, lists, ROWS_MAX + 1).await?;
+                let found = self.service().graph.timed_intersection(&self.call, lists, ROWS_MAX + 1).await?;
                 let more = found.len() > ROWS_MAX;
                 let timed = |shared: Shared| (shared.id, shared.since.iter().map(|since| since.to_unix()).collect());
                 (found.into_iter().map(timed).collect(), more)

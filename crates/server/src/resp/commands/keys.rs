@@ -62,7 +62,7 @@ fn collect_values(checks: &mut Checks, service: &Service, args: Args<'_>) -> boo
 fn collect_values_as(checks: &mut Checks, service: &Service, args: Args<'_>, shape: Shape) -> bool {
     checks.add(args, shape, ends_of_value, args.rest(1), |key| match parse(key) {
         Ok(Virtual::IsFollowing(follower, target)) => {
-            Some((service.key_of(follower).ok()?, service.key_of(target).ok()?))
+            Some((service.graph.key_of(follower).ok()?, service.graph.key_of(target).ok()?))
         }
         _ => None,
     })
@@ -109,7 +109,7 @@ impl Session {
 
     async fn follows(&self, follower: &[u8], target: &[u8]) -> Done<bool> {
         let (follower, target) = (user_id(follower)?, user_id(target)?);
-        Ok(self.service().checks(&self.call, &[(&follower, &target)]).await?.contains(&true))
+        Ok(self.service().graph.checks(&self.call, &[(&follower, &target)]).await?.contains(&true))
     }
 
     async fn exist(&mut self, args: Args<'_>, out: &mut Out) -> Done {

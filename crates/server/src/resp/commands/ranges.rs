@@ -142,7 +142,7 @@ impl Session {
             Sorted::Feed(reader) => or_missing(self.post_since(&reader, args.get(2)).await)?,
             Sorted::List(list) => {
                 let (follower, target) = ends(list, user_id(args.get(2))?);
-                self.service().is_following(&self.call, &follower, &target).await?.since
+                self.service().graph.is_following(&self.call, &follower, &target).await?.since
             }
         };
         match since {
@@ -230,7 +230,7 @@ impl Session {
         let (rows, more) = match sorted {
             Sorted::Feed(reader) => self.feed_window(reader, bounded).await?,
             Sorted::List((side, id)) => {
-                let found = self.service().window(&self.call, *side, id, bounded).await?;
+                let found = self.service().graph.window(&self.call, *side, id, bounded).await?;
                 let scored = found.rows.into_iter().map(|row| (Member::User(row.id), score_of(row.created_at)));
                 (scored.collect(), found.more)
             }

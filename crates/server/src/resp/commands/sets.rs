@@ -111,9 +111,9 @@ fn collect_members_as(checks: &mut Checks, service: &Service, args: Args<'_>, sh
         Ok(Virtual::Followers(id)) => (id, false),
         _ => return false,
     };
-    let Ok(owner) = service.key_of(id) else { return false };
+    let Ok(owner) = service.graph.key_of(id) else { return false };
     checks.add(args, shape, ends_of_member, args.rest(2), |member| {
-        let member = service.key_of(member).ok()?;
+        let member = service.graph.key_of(member).ok()?;
         Some(if is_follower { (owner, member) } else { (member, owner) })
     })
 }
@@ -213,12 +213,12 @@ impl Session {
 
     async fn have(&self, of: Members, members: &[UserId]) -> Done<Vec<bool>> {
         Ok(match of {
-            Members::Blocks(owner) => self.service().are_blocked(&self.call, &owner, members).await?,
-            Members::Shared(lists) => self.service().are_in_all(&self.call, &lists, members).await?,
+            Members::Blocks(owner) => self.service().graph.are_blocked(&self.call, &owner, members).await?,
+            Members::Shared(lists) => self.service().graph.are_in_all(&self.call, &lists, members).await?,
             Members::List(list) => {
                 let pairs: Vec<_> = members.iter().map(|member| ends(list.clone(), member.clone())).collect();
                 let pairs: Vec<_> = pairs.iter().map(|(follower, target)| (follower, target)).collect();
-                self.service().checks(&self.call, &pairs).await?
+                self.service().graph.checks(&self.call, &pairs).await?
             }
         })
     }
@@ -234,14 +234,14 @@ impl Session {
         Ok(match Members::of(key)? {
             Members::List((side, id)) => self.length(side, &id).await?,
             Members::Blocks(id) => {
-                self.service().blocks(&self.call, &id, None, Limit::DEFAULT).await?.total.unwrap_or_default()
+                self.service().graph.blocks(&self.call, &id, None, Limit::DEFAULT).await?.total.unwrap_or_default()
             }
-            Members::Shared(lists) => self.service().count_intersection(&self.call, &lists, max).await? as u64,
+            Members::Shared(lists) => self.service().graph.count_intersection(&self.call, &lists, max).await? as u64,
         })
     }
 
     pub(super) async fn length(&self, side: Side, owner: &UserId) -> Done<u64> {
-        let counts = self.service().get_user(&self.call, owner).await?.counts;
+        let counts = self.service().graph.get_user(&self.call, owner).await?.counts;
         Ok(if side == Side::Following { counts.following } else { counts.followers })
     }
 
@@ -257,7 +257,7 @@ impl Session {
         let (ids, more) = match of {
             Members::List((side, id)) => {
                 let window = Window { take: ROWS_MAX, ..Window::ALL };
-                let found = self.service().window(&self.call, side, &id, window).await?;
+                let found = self.service().graph.window(&self.call, side, &id, window).await?;
                 (found.rows.into_iter().map(|row| row.id).collect(), found.more)
             }
             Members::Blocks(id) => self.blocked(&id).await?,
@@ -268,14 +268,14 @@ impl Session {
 
     /// The members of all of these lists. Refused if there are too many.
     pub(super) async fn in_all(&self, lists: &[ListName]) -> Done<Vec<UserId>> {
-        let found = self.service().intersection(&self.call, lists, ROWS_MAX + 1).await?;
+        let found = self.service().graph.intersection(&self.call, lists, ROWS_MAX + 1).await?;
         if found.len() > ROWS_MAX { Err(TOO_LONG.into()) } else { Ok(found) }
     }
 
     async fn blocked(&self, owner: &UserId) -> Done<(Vec<UserId>, bool)> {
         let (mut ids, mut cursor): (Vec<UserId>, Option<String>) = (Vec::new(), None);
         loop {
-            let page = self.service().blocks(&self.call, owner, cursor.as_deref(), Limit::LARGEST).await?;
+            let page = self.service().graph.blocks(&self.call, owner, cursor.as_deref(), Limit::LARGEST).await?;
             ids.extend(page.rows.into_iter().map(|row| row.id));
             cursor = page.next_cursor;
             if cursor.is_none() || ids.len() >= ROWS_MAX {
@@ -324,7 +324,7 @@ impl Session {
             let ids = self.all_of(of).await?;
             return Ok((if from.is_none() { ids } else { Vec::new() }, 0));
         };
-        let piece = self.service().scan_page(&self.call, side, &id, from, about).await?;
+        let piece = self.service().graph.scan_page(&self.call, side, &id, from, about).await?;
         let next = piece.next.map_or(0, |mark| mark.number() as i64);
         Ok((piece.rows.into_iter().map(|row| row.id).collect(), next))
     }

@@ -261,11 +261,11 @@ impl FeedFront for Wires {
                 return Ok(None);
             }
             Act::Evict(None) => {
-                self.server().service().clear_feeds(&Call::default(), None).await.unwrap();
+                self.server().service().feeds.clear_feeds(&Call::default(), None).await.unwrap();
                 return Ok(None);
             }
             Act::Deliver => {
-                self.server().service().deliver_all().await.unwrap();
+                self.server().service().feeds.deliver_all().await.unwrap();
                 return Ok(None);
             }
             Act::Work => {

@@ -93,7 +93,7 @@ impl Server {
 
     /// Lets all jobs run to their end.
     pub(crate) async fn work(&self) {
-        while self.service.work().await.unwrap() {}
+        while self.service.jobs.work().await.unwrap() {}
     }
 
     pub(crate) fn work_now(&self) {

@@ -30,22 +30,22 @@ async fn a_clock_that_is_ahead_leaves_no_request_behind() {
         let (call, [star, early, late, later]) = (Call::default(), ["star", "early", "late", "later"].map(id));
         for person in [&star, &early, &late, &later] {
             let patch = UserPatch { private: Some(*person == star), ..UserPatch::default() };
-            right.put_user(&call, person.clone(), patch).await.unwrap();
+            right.graph.put_user(&call, person.clone(), patch).await.unwrap();
         }
-        right.follow(&call, &early, &star, false).await.unwrap();
-        ahead.follow(&call, &late, &star, false).await.unwrap();
-        ahead.follow(&call, &later, &star, false).await.unwrap();
+        right.graph.follow(&call, &early, &star, false).await.unwrap();
+        ahead.graph.follow(&call, &late, &star, false).await.unwrap();
+        ahead.graph.follow(&call, &later, &star, false).await.unwrap();
         if opens {
             let open = UserPatch { private: Some(false), ..UserPatch::default() };
-            right.patch_user(&call, star.clone(), open).await.unwrap();
+            right.graph.patch_user(&call, star.clone(), open).await.unwrap();
         } else {
-            right.accept_all(&call, &star).await.unwrap();
+            right.jobs.accept_all(&call, &star).await.unwrap();
         }
-        while right.work().await.unwrap() {}
-        let jobs = right.jobs(&Call { admin: true, ..Call::default() }, None, Limit::DEFAULT).await.unwrap().rows;
+        while right.jobs.work().await.unwrap() {}
+        let jobs = right.jobs.list(&Call { admin: true, ..Call::default() }, None, Limit::DEFAULT).await.unwrap().rows;
         assert!(jobs.iter().all(|job| job.state == JobState::Done), "opens: {opens}, {jobs:?}");
         assert_eq!(jobs.iter().map(|job| job.edges).sum::<u64>(), 3, "opens: {opens}, {jobs:?}");
-        let counts = right.get_user(&call, &star).await.unwrap().counts;
+        let counts = right.graph.get_user(&call, &star).await.unwrap().counts;
         assert_eq!((counts.followers, counts.requests), (3, Some(0)), "opens: {opens}");
     }
 }

@@ -45,18 +45,18 @@ async fn a_post_on_one_server_is_in_feeds_on_the_other() {
     let (author, reader) = (id(1), id(2));
     let call = Call::default();
     for user in [&author, &reader] {
-        one.service.put_user(&call, user.clone(), UserPatch::default()).await.unwrap();
+        one.service.graph.put_user(&call, user.clone(), UserPatch::default()).await.unwrap();
     }
-    one.service.follow(&call, &reader, &author, false).await.unwrap();
+    one.service.graph.follow(&call, &reader, &author, false).await.unwrap();
     let limit = Limit::parse(Some("5")).unwrap();
     // An inbox on the other server, built before there is anything.
-    assert!(other.service.feed(&call, &reader, None, limit).await.unwrap().rows.is_empty());
+    assert!(other.service.feeds.feed(&call, &reader, None, limit).await.unwrap().rows.is_empty());
     for number in 0..20 {
         let acting = Call { actor: Actor::User(author.clone()), ..Call::default() };
-        let written = one.service.create_post(&acting, &body(number)).await.unwrap();
+        let written = one.service.feeds.create_post(&acting, &body(number)).await.unwrap();
         let call = Call { token: Some(written.receipt.token), ..Call::default() };
         let page = loop {
-            match other.service.feed(&call, &reader, None, limit).await {
+            match other.service.feeds.feed(&call, &reader, None, limit).await {
                 Err(error) if error.code() == Code::Stale => tokio::time::sleep(Duration::from_millis(10)).await,
                 other => break other.unwrap(),
             }

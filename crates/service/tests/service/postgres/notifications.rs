@@ -37,12 +37,12 @@ async fn planted_drift_is_found_with_its_cause_and_set_right() {
     let service = Service::new(Arc::clone(&store) as _, Rules::default()).with_maintenance(Some(store));
     let call = Call::default();
     for number in 0..5 {
-        service.put_user(&call, UserId::from(number), UserPatch::default()).await.unwrap();
+        service.graph.put_user(&call, UserId::from(number), UserPatch::default()).await.unwrap();
     }
     for follower in 1..5 {
-        service.follow(&call, &UserId::from(follower), &UserId::from(0), follower == 4).await.unwrap();
+        service.graph.follow(&call, &UserId::from(follower), &UserId::from(0), follower == 4).await.unwrap();
     }
-    let report = service.audit(&call).await.unwrap();
+    let report = service.upkeep.audit(&call).await.unwrap();
     assert_eq!((report.users, report.edges, report.drifted, report.is_alert()), (5, 4, 0, false));
     let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -51,7 +51,7 @@ async fn planted_drift_is_found_with_its_cause_and_set_right() {
          INSERT INTO count_deltas (user_key, plane, side, total, quiet) VALUES (0, 0, 1, 2, -1), (3, 1, 0, 1, 0)"
     );
     client.batch_execute(&sabotage).await.unwrap();
-    let report = service.audit(&call).await.unwrap();
+    let report = service.upkeep.audit(&call).await.unwrap();
     let found: Vec<_> = report.drifts.iter().map(|d| (d.user.as_str(), d.list, d.cause, d.detail.as_str())).collect();
     let expected = [
         ("0", "followers", "count", "counts 6, has 4"),
@@ -59,11 +59,11 @@ async fn planted_drift_is_found_with_its_cause_and_set_right() {
         ("3", "requested", "count", "counts 1, has 0"),
     ];
     assert_eq!((report.drifted, report.is_alert(), found), (2, true, expected.into()));
-    assert_eq!(service.last_audit(&call).unwrap().unwrap().drifted, 2);
-    assert_eq!(service.recount(&call, Some(&UserId::from(3))).await.unwrap().corrected, 1);
-    assert_eq!(service.audit(&call).await.unwrap().drifted, 1);
-    assert_eq!(service.recount(&call, None).await.unwrap().corrected, 1);
-    assert_eq!(service.audit(&call).await.unwrap().drifted, 0);
-    assert!(service.verify(&call).await.unwrap().is_clean());
-    assert_eq!(service.get_user(&call, &UserId::from(0)).await.unwrap().counts.followers, 4);
+    assert_eq!(service.upkeep.last_audit(&call).unwrap().unwrap().drifted, 2);
+    assert_eq!(service.upkeep.recount(&call, Some(&UserId::from(3))).await.unwrap().corrected, 1);
+    assert_eq!(service.upkeep.audit(&call).await.unwrap().drifted, 1);
+    assert_eq!(service.upkeep.recount(&call, None).await.unwrap().corrected, 1);
+    assert_eq!(service.upkeep.audit(&call).await.unwrap().drifted, 0);
+    assert!(service.upkeep.verify(&call).await.unwrap().is_clean());
+    assert_eq!(service.graph.get_user(&call, &UserId::from(0)).await.unwrap().counts.followers, 4);
 }

@@ -67,49 +67,51 @@ impl ServiceFront {
         let (call, service) = (Call::default(), Arc::clone(&self.service));
         let post = post.map(Version::from_bits);
         match act {
-            Act::Put(user) => drop(service.put_user(&call, id(user), UserPatch::default()).await?),
-            Act::Follow(a, b) => drop(service.follow(&call, &id(a), &id(b), false).await?),
-            Act::Unfollow(a, b) => drop(service.unfollow(&call, &id(a), &id(b)).await?),
-            Act::Block(a, b) => drop(service.block(&call, &id(a), &id(b)).await?),
-            Act::Unblock(a, b) => drop(service.unblock(&call, &id(a), &id(b)).await?),
+            Act::Put(user) => drop(service.graph.put_user(&call, id(user), UserPatch::default()).await?),
+            Act::Follow(a, b) => drop(service.graph.follow(&call, &id(a), &id(b), false).await?),
+            Act::Unfollow(a, b) => drop(service.graph.unfollow(&call, &id(a), &id(b)).await?),
+            Act::Block(a, b) => drop(service.graph.block(&call, &id(a), &id(b)).await?),
+            Act::Unblock(a, b) => drop(service.graph.unblock(&call, &id(a), &id(b)).await?),
             Act::Mute(a, b, minutes) => {
                 let until = minutes.map(|minutes| self.clock.now().plus(minutes * MINUTE));
-                drop(service.mute(&call, &id(a), &id(b), until).await?);
+                drop(service.graph.mute(&call, &id(a), &id(b), until).await?);
             }
-            Act::Unmute(a, b) => drop(service.unmute(&call, &id(a), &id(b)).await?),
+            Act::Unmute(a, b) => drop(service.graph.unmute(&call, &id(a), &id(b)).await?),
             Act::Wait(minutes) => self.clock.advance(minutes * MINUTE),
             Act::Post(author, number) => {
                 let call = Call { actor: Actor::User(id(author)), ..call };
-                return Ok(Some(service.create_post(&call, &body(number)).await?.post.id.bits()));
+                return Ok(Some(service.feeds.create_post(&call, &body(number)).await?.post.id.bits()));
             }
             Act::Import(author, number, _, before) => {
                 return import(&service, &id(author), number, post, before).await.map(Some);
             }
-            Act::Replace(_, number) => drop(service.replace_post(&call, post.unwrap(), &body(number)).await?),
-            Act::Delete(_) => drop(service.delete_post(&call, post.unwrap()).await?),
-            Act::Pin(author, mode) => drop(service.pin_fanout(&call, &id(author), Pin::parse(mode).unwrap()).await?),
+            Act::Replace(_, number) => drop(service.feeds.replace_post(&call, post.unwrap(), &body(number)).await?),
+            Act::Delete(_) => drop(service.feeds.delete_post(&call, post.unwrap()).await?),
+            Act::Pin(author, mode) => {
+                drop(service.feeds.pin_fanout(&call, &id(author), Pin::parse(mode).unwrap()).await?)
+            }
             Act::Member(owner, member, present) => {
                 let group = match self.groups.get(&owner) {
                     Some(group) => *group,
-                    None => service.create_group(&call, &id(owner), "friends").await?.group.id,
+                    None => service.graph.create_group(&call, &id(owner), "friends").await?.group.id,
                 };
                 self.groups.insert(owner, group);
                 if present {
-                    drop(service.add_member(&call, &id(owner), group, &id(member)).await?);
+                    drop(service.graph.add_member(&call, &id(owner), group, &id(member)).await?);
                 } else {
-                    drop(service.remove_member(&call, &id(owner), group, &id(member)).await?);
+                    drop(service.graph.remove_member(&call, &id(owner), group, &id(member)).await?);
                 }
             }
             Act::Evict(reader) => match reader.map(id) {
-                Some(reader) if service.get_user(&call, &reader).await.is_err() => {}
-                reader => service.clear_feeds(&call, reader.as_ref()).await?,
+                Some(reader) if service.graph.get_user(&call, &reader).await.is_err() => {}
+                reader => service.feeds.clear_feeds(&call, reader.as_ref()).await?,
             },
-            Act::Deliver => service.deliver_all().await?,
+            Act::Deliver => service.feeds.deliver_all().await?,
             Act::Erase(user) => {
-                drop(service.erase(&call, &id(user)).await?);
+                drop(service.jobs.erase(&call, &id(user)).await?);
                 self.groups.remove(&user);
             }
-            Act::Work => while service.work().await? {},
+            Act::Work => while service.jobs.work().await? {},
             Act::Restart => {
                 self.stop().await;
                 self.service = Self::start(&self.store, &self.clock);
@@ -145,14 +147,14 @@ pub async fn import(
         following_max: None,
         now: SystemClock.now(),
     };
-    let done = import.run(service, None, None, |_| {}).await;
+    let done = import.run(&service.transfer, None, None, |_| {}).await;
     std::fs::remove_file(&file).unwrap();
     let tally = done?.total();
     if tally.posts_created != 1 {
         return Err(Error::new(Code::ActorNotFound, format!("{tally:?}")));
     }
     let name = ExternalId::new(&name)?;
-    let found = service.posts_named(&Call::default(), author, &name).await?;
+    let found = service.feeds.posts_named(&Call::default(), author, &name).await?;
     Ok(found.rows[0].id.bits())
 }
 
@@ -170,9 +172,9 @@ impl FeedFront for ServiceFront {
         let limit = Limit::parse(Some(&limit.to_string())).unwrap();
         let call = Call { actor: Actor::User(id(asked.reader())), ..Call::default() };
         let page = match asked {
-            Asked::Feed(reader) => self.service.feed(&call, &id(reader), cursor, limit).await,
+            Asked::Feed(reader) => self.service.feeds.feed(&call, &id(reader), cursor, limit).await,
             Asked::Group(reader) => match self.groups.get(&reader) {
-                Some(group) => self.service.group_feed(&call, &id(reader), *group, cursor, limit).await,
+                Some(group) => self.service.feeds.group_feed(&call, &id(reader), *group, cursor, limit).await,
                 None => Ok(FeedPage { rows: Vec::new(), next_cursor: None, is_partial: false }),
             },
         };

@@ -33,35 +33,39 @@ impl ServiceFront {
         match *write {
             Write::Put { user, private, hide_lists } => {
                 let patch = UserPatch { private: Some(private), hide_lists: Some(hide_lists), ..UserPatch::default() };
-                Ok(marked(service.put_user(call, id(user), patch).await?.created))
+                Ok(marked(service.graph.put_user(call, id(user), patch).await?.created))
             }
             Write::Follow { follower, target, quiet } => {
-                let done = service.follow(call, &id(follower), &id(target), quiet).await?;
+                let done = service.graph.follow(call, &id(follower), &id(target), quiet).await?;
                 Ok(written(&done.edge, done.created))
             }
             Write::Unfollow { follower, target } => {
-                Ok(gone(&service.unfollow(call, &id(follower), &id(target)).await?))
+                Ok(gone(&service.graph.unfollow(call, &id(follower), &id(target)).await?))
             }
             Write::Accept { target, follower } => {
-                let done = service.accept(call, &id(target), &id(follower)).await?;
+                let done = service.graph.accept(call, &id(target), &id(follower)).await?;
                 Ok(written(&done.edge, done.created))
             }
-            Write::Reject { target, follower } => Ok(gone(&service.reject(call, &id(target), &id(follower)).await?)),
-            Write::RemoveFollower { target, follower } => {
-                Ok(gone(&service.remove_follower(call, &id(target), &id(follower)).await?))
+            Write::Reject { target, follower } => {
+                Ok(gone(&service.graph.reject(call, &id(target), &id(follower)).await?))
             }
-            Write::Block { user, target } => Ok(marked(service.block(call, &id(user), &id(target)).await?.created)),
+            Write::RemoveFollower { target, follower } => {
+                Ok(gone(&service.graph.remove_follower(call, &id(target), &id(follower)).await?))
+            }
+            Write::Block { user, target } => {
+                Ok(marked(service.graph.block(call, &id(user), &id(target)).await?.created))
+            }
             Write::Unblock { user, target } => {
-                let done = service.unblock(call, &id(user), &id(target)).await?;
+                let done = service.graph.unblock(call, &id(user), &id(target)).await?;
                 Ok(format!("200 changed {}", done.changed))
             }
             Write::Mute { user, target, minutes } => {
                 let until = minutes.map(|minutes| self.1.now().plus(minutes * MINUTE));
-                Ok(marked(service.mute(call, &id(user), &id(target), until).await?.created))
+                Ok(marked(service.graph.mute(call, &id(user), &id(target), until).await?.created))
             }
-            Write::Unmute { user, target } => Ok(gone(&service.unmute(call, &id(user), &id(target)).await?)),
+            Write::Unmute { user, target } => Ok(gone(&service.graph.unmute(call, &id(user), &id(target)).await?)),
             Write::Batch(ref operations) => {
-                let done = service.batch(call, operations.iter().map(operation).collect()).await?;
+                let done = service.graph.batch(call, operations.iter().map(operation).collect()).await?;
                 let said = done.results.into_iter().map(|result| match result {
                     Ok(BatchDone::Followed(done)) => written(&done.edge, done.created),
                     Ok(BatchDone::Unfollowed(done)) => gone(&done),
@@ -69,32 +73,32 @@ impl ServiceFront {
                 });
                 Ok(said.collect::<Vec<_>>().join("; "))
             }
-            Write::Erase { user } => service.erase(call, &id(user)).await.map(|_| "202".to_owned()),
-            Write::AcceptAll { user } => service.accept_all(call, &id(user)).await.map(|_| "202".to_owned()),
+            Write::Erase { user } => service.jobs.erase(call, &id(user)).await.map(|_| "202".to_owned()),
+            Write::AcceptAll { user } => service.jobs.accept_all(call, &id(user)).await.map(|_| "202".to_owned()),
             Write::Suspend { user, suspended } => {
-                let done = service.suspend(call, id(user), suspended).await?;
+                let done = service.graph.suspend(call, id(user), suspended).await?;
                 Ok(format!("200 changed {}", done.changed))
             }
             Write::CreateGroup { owner, name } => {
-                service.create_group(call, &id(owner), name).await.map(|_| "201".to_owned())
+                service.graph.create_group(call, &id(owner), name).await.map(|_| "201".to_owned())
             }
             Write::RenameGroup { owner, nth, name } => {
                 let group = self.group(owner, nth).await;
-                service.rename_group(call, &id(owner), group, name).await.map(|_| "200".to_owned())
+                service.graph.rename_group(call, &id(owner), group, name).await.map(|_| "200".to_owned())
             }
             Write::DeleteGroup { owner, nth } => {
                 let group = self.group(owner, nth).await;
-                Ok(gone(&service.delete_group(call, &id(owner), group).await?))
+                Ok(gone(&service.graph.delete_group(call, &id(owner), group).await?))
             }
             Write::Member { owner, nth, member, present } => {
                 let (group, owner, member) = (self.group(owner, nth).await, id(owner), id(member));
                 if present {
-                    return Ok(marked(service.add_member(call, &owner, group, &member).await?.created));
+                    return Ok(marked(service.graph.add_member(call, &owner, group, &member).await?.created));
                 }
-                Ok(gone(&service.remove_member(call, &owner, group, &member).await?))
+                Ok(gone(&service.graph.remove_member(call, &owner, group, &member).await?))
             }
             Write::Work => {
-                while service.work().await? {}
+                while service.jobs.work().await? {}
                 Ok(String::new())
             }
             Write::Wait { minutes } => {
@@ -105,14 +109,14 @@ impl ServiceFront {
     }
 
     async fn group(&self, owner: Id, nth: usize) -> Version {
-        let groups = self.0.groups(&Call::default(), &id(owner)).await.unwrap_or_default();
+        let groups = self.0.graph.groups(&Call::default(), &id(owner)).await.unwrap_or_default();
         groups.get(nth).map_or(Version::ZERO, |group| group.id)
     }
 
     /// The number is the list.
     async fn derived(&self, call: &Call, of: Derived<'_>, limit: Limit) -> Result<String> {
-        let words = paged(async |cursor| self.0.derived(call, of, cursor, limit).await).await?;
-        let counted = self.0.count_derived(call, of).await?;
+        let words = paged(async |cursor| self.0.graph.derived(call, of, cursor, limit).await).await?;
+        let counted = self.0.graph.count_derived(call, of).await?;
         let rows = words.trim_matches(|c| c != '[' && c != ']').trim_matches(['[', ']']).split_whitespace().count();
         assert_eq!((counted.number, counted.is_exact), (rows as u64, true), "{of:?} is {words}");
         Ok(words)
@@ -122,51 +126,53 @@ impl ServiceFront {
         let service = &self.0;
         match *read {
             Read::Followers(user) => {
-                paged(async |cursor| service.followers(call, &id(user), cursor, limit).await).await
+                paged(async |cursor| service.graph.followers(call, &id(user), cursor, limit).await).await
             }
             Read::Following(user) => {
-                paged(async |cursor| service.following(call, &id(user), cursor, limit).await).await
+                paged(async |cursor| service.graph.following(call, &id(user), cursor, limit).await).await
             }
             Read::Requests(user) => {
-                paged(async |cursor| service.follow_requests(call, &id(user), cursor, limit).await).await
+                paged(async |cursor| service.graph.follow_requests(call, &id(user), cursor, limit).await).await
             }
-            Read::Blocks(user) => paged(async |cursor| service.blocks(call, &id(user), cursor, limit).await).await,
-            Read::Mutes(user) => paged(async |cursor| service.mutes(call, &id(user), cursor, limit).await).await,
+            Read::Blocks(user) => {
+                paged(async |cursor| service.graph.blocks(call, &id(user), cursor, limit).await).await
+            }
+            Read::Mutes(user) => paged(async |cursor| service.graph.mutes(call, &id(user), cursor, limit).await).await,
             Read::Mutuals(user) => self.derived(call, Derived::Mutuals(&id(user)), limit).await,
             Read::NotFollowingBack(user) => self.derived(call, Derived::NotFollowingBack(&id(user)), limit).await,
             Read::CommonFollowing(a, b) => self.derived(call, Derived::CommonFollowing(&id(a), &id(b)), limit).await,
             Read::CommonFollowers(a, b) => self.derived(call, Derived::CommonFollowers(&id(a), &id(b)), limit).await,
             Read::FollowersYouKnow(user) => self.derived(call, Derived::FollowersYouKnow(&id(user)), limit).await,
-            Read::Distance(a, b) => Ok(match service.distance(call, &id(a), &id(b)).await? {
+            Read::Distance(a, b) => Ok(match service.graph.distance(call, &id(a), &id(b)).await? {
                 Distance::Steps(steps) => format!("200 {steps}"),
                 Distance::None => "200 none".to_owned(),
                 Distance::Unknown => "200 unknown".to_owned(),
             }),
             Read::Relationships(user, ref others) => {
                 let others: Vec<UserId> = others.iter().map(|other| id(other)).collect();
-                let found = service.relationships(call, &id(user), &others).await?;
+                let found = service.graph.relationships(call, &id(user), &others).await?;
                 Ok(format!("200 {}", found.iter().map(relation).collect::<Vec<_>>().join(" ")))
             }
             Read::Guarantees(user) => {
-                let view = service.get_user(call, &id(user)).await?;
+                let view = service.graph.get_user(call, &id(user)).await?;
                 let words = view.relationship.as_ref().map(relation).unwrap_or_default();
                 Ok(format!("200 {} {} {words}", view.counts.followers, view.counts.following))
             }
             Read::IsFollowing(a, b) => {
-                let one = service.is_following(call, &id(a), &id(b)).await?;
-                let many = service.checks(call, &[(&id(a), &id(b))]).await?;
+                let one = service.graph.is_following(call, &id(a), &id(b)).await?;
+                let many = service.graph.checks(call, &[(&id(a), &id(b))]).await?;
                 assert_eq!(many, [one.following], "the two ways to check differ");
                 assert_eq!(one.since.is_some(), one.following);
                 Ok(format!("200 {}", one.following))
             }
             Read::Edge(a, b) => {
-                let found = service.get_follow(call, &id(a), &id(b)).await?;
+                let found = service.graph.get_follow(call, &id(a), &id(b)).await?;
                 Ok(stands("200", &found.edge))
             }
             Read::History(user) => {
                 let (mut rows, mut cursor): (Vec<String>, Option<String>) = (Vec::new(), None);
                 loop {
-                    let page = service.history(call, &id(user), cursor.as_deref(), limit).await?;
+                    let page = service.graph.history(call, &id(user), cursor.as_deref(), limit).await?;
                     rows.extend(page.rows.iter().map(|row| format!("{}:{}", row.id.as_str(), row.how.as_str())));
                     cursor = page.next_cursor;
                     if cursor.is_none() {
@@ -175,14 +181,14 @@ impl ServiceFront {
                 }
             }
             Read::Groups(user) => {
-                let groups = service.groups(call, &id(user)).await?;
+                let groups = service.graph.groups(call, &id(user)).await?;
                 let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
                 Ok(format!("200 [{}]", names.join(" ")))
             }
             Read::Members(user, nth) => {
                 let (group, mut ids, mut cursor) = (self.group(user, nth).await, Vec::new(), None::<String>);
                 loop {
-                    let page = service.members(call, &id(user), group, cursor.as_deref(), limit).await?;
+                    let page = service.graph.members(call, &id(user), group, cursor.as_deref(), limit).await?;
                     ids.extend(page.rows.iter().map(|row| row.id.as_str().to_owned()));
                     cursor = page.next_cursor;
                     if cursor.is_none() {
@@ -193,7 +199,7 @@ impl ServiceFront {
             Read::Leaderboard => {
                 let (mut rows, mut cursor): (Vec<(u64, String)>, Option<String>) = (Vec::new(), None);
                 loop {
-                    let page = service.leaderboard(call, cursor.as_deref(), limit).await?;
+                    let page = service.graph.leaderboard(call, cursor.as_deref(), limit).await?;
                     rows.extend(page.rows.into_iter().map(|row| (row.followers, row.id.as_str().to_owned())));
                     cursor = page.next_cursor;
                     if cursor.is_none() {

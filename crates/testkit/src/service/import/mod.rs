@@ -70,7 +70,7 @@ impl Place {
             now: SystemClock.now(),
         };
         let mut rejects = Rejects::open(&listed, 0).unwrap();
-        let imported = import.run(&self.service, None, Some(&mut rejects), |_| {}).await.unwrap();
+        let imported = import.run(&self.service.transfer, None, Some(&mut rejects), |_| {}).await.unwrap();
         let lines = std::fs::read_to_string(&listed).unwrap();
         let reason = |line: &str| {
             let words: Vec<&str> = line.split(',').collect();
@@ -82,7 +82,7 @@ impl Place {
     /// The lines of an export, sorted.
     pub async fn export(&self, export: Export) -> Vec<String> {
         let mut out = Vec::new();
-        export.run(&self.service, &mut out, |_| {}).await.unwrap();
+        export.run(&self.service.transfer, &mut out, |_| {}).await.unwrap();
         let mut lines: Vec<String> = String::from_utf8(out).unwrap().lines().map(str::to_owned).collect();
         lines.sort();
         lines

@@ -59,18 +59,18 @@ impl World {
     }
 
     async fn follow(&self, follower: i64, target: i64) -> bool {
-        let done = self.service.follow(&Call::default(), &id(follower), &id(target), false).await;
+        let done = self.service.graph.follow(&Call::default(), &id(follower), &id(target), false).await;
         done.expect("the follow is taken").created
     }
 
     async fn unfollow(&self, follower: i64, target: i64) -> bool {
-        let done = self.service.unfollow(&Call::default(), &id(follower), &id(target)).await;
+        let done = self.service.graph.unfollow(&Call::default(), &id(follower), &id(target)).await;
         done.expect("the unfollow is taken").changed
     }
 
     /// Followers and following, as the profile says.
     async fn counts(&self, user: i64) -> (u64, u64) {
-        let counts = self.service.get_user(&Call::default(), &id(user)).await.expect("a profile").counts;
+        let counts = self.service.graph.get_user(&Call::default(), &id(user)).await.expect("a profile").counts;
         (counts.followers, counts.following)
     }
 
@@ -81,8 +81,8 @@ impl World {
         loop {
             let cursor_text = cursor.as_deref();
             let page = match side {
-                Side::Followers => self.service.followers(&call, &id(user), cursor_text, limit).await,
-                Side::Following => self.service.following(&call, &id(user), cursor_text, limit).await,
+                Side::Followers => self.service.graph.followers(&call, &id(user), cursor_text, limit).await,
+                Side::Following => self.service.graph.following(&call, &id(user), cursor_text, limit).await,
             };
             let page = page.expect("a page");
             total = total.or(page.total);
@@ -113,9 +113,9 @@ impl World {
 
     /// At the end nothing contradicts itself.
     pub async fn is_sound(&self) {
-        let report = self.service.audit(&Call::default()).await.expect("an audit");
+        let report = self.service.upkeep.audit(&Call::default()).await.expect("an audit");
         assert_eq!((report.drifted, report.unsettled), (0, 0), "{report:?}");
-        assert!(self.service.verify(&Call::default()).await.expect("a whole check").is_clean());
+        assert!(self.service.upkeep.verify(&Call::default()).await.expect("a whole check").is_clean());
     }
 }
 
@@ -138,7 +138,9 @@ pub async fn unfollows_at_once_take_one_away(world: &World) {
         let tasks: Vec<_> = (0..16)
             .map(|_| {
                 let service = Arc::clone(&world.service);
-                tokio::spawn(async move { service.unfollow(&Call::default(), &id(0), &id(1)).await.unwrap().changed })
+                tokio::spawn(
+                    async move { service.graph.unfollow(&Call::default(), &id(0), &id(1)).await.unwrap().changed },
+                )
             })
             .collect();
         let mut changed = 0;
@@ -155,9 +157,9 @@ pub async fn follows_at_once_add_one(world: &World) {
         let tasks: Vec<_> = (0..16)
             .map(|_| {
                 let service = Arc::clone(&world.service);
-                tokio::spawn(
-                    async move { service.follow(&Call::default(), &id(0), &id(1), false).await.unwrap().created },
-                )
+                tokio::spawn(async move {
+                    service.graph.follow(&Call::default(), &id(0), &id(1), false).await.unwrap().created
+                })
             })
             .collect();
         let mut created = 0;
@@ -177,12 +179,12 @@ pub async fn an_account_with_10_001_followers_is_looked_at_to_its_end(world: &Wo
     world.commit((1..=MANY).map(follow)).await;
     let before = world.paged(Side::Followers, 0, 200).await;
     assert_eq!((before.0.len() as i64, before.1 as i64), (MANY, MANY));
-    let report = world.service.audit(&Call::default()).await.expect("an audit");
+    let report = world.service.upkeep.audit(&Call::default()).await.expect("an audit");
     assert_eq!((report.drifted, report.edges), (0, MANY as u64), "{report:?}");
     if world.recounts {
         for user in [None, Some(&id(0))] {
-            assert_eq!(world.service.recount(&Call::default(), user).await.expect("a recount").corrected, 0);
-            let healed = world.service.heal(&Call::default(), user).await.expect("a look at edges");
+            assert_eq!(world.service.upkeep.recount(&Call::default(), user).await.expect("a recount").corrected, 0);
+            let healed = world.service.upkeep.heal(&Call::default(), user).await.expect("a look at edges");
             assert_eq!((healed.healed, healed.unclear), (0, 0));
         }
     }
@@ -238,20 +240,20 @@ pub async fn the_count_is_the_number_that_paging_shows(world: &World) {
     world.people(PEOPLE).await;
     let call = Call::default();
     let private = UserPatch { private: Some(true), ..UserPatch::default() };
-    world.service.patch_user(&call, id(3), private).await.unwrap();
+    world.service.graph.patch_user(&call, id(3), private).await.unwrap();
     for step in 0..600_i64 {
         let (a, b) = (step * 7 % PEOPLE, step * 5 % 11);
         // A refusal is as good as a success here.
         match step % 9 {
-            0..5 => drop(world.service.follow(&call, &id(a), &id(b), step % 4 == 0).await),
-            5 => drop(world.service.unfollow(&call, &id(a), &id(b)).await),
-            6 => drop(world.service.block(&call, &id(a), &id(b)).await),
-            7 => drop(world.service.unblock(&call, &id(a), &id(b)).await),
-            _ => drop(world.service.accept(&call, &id(3), &id(a)).await),
+            0..5 => drop(world.service.graph.follow(&call, &id(a), &id(b), step % 4 == 0).await),
+            5 => drop(world.service.graph.unfollow(&call, &id(a), &id(b)).await),
+            6 => drop(world.service.graph.block(&call, &id(a), &id(b)).await),
+            7 => drop(world.service.graph.unblock(&call, &id(a), &id(b)).await),
+            _ => drop(world.service.graph.accept(&call, &id(3), &id(a)).await),
         }
     }
-    world.service.erase(&call, &id(5)).await.unwrap();
-    while world.service.work().await.unwrap() {}
+    world.service.jobs.erase(&call, &id(5)).await.unwrap();
+    while world.service.jobs.work().await.unwrap() {}
     let mut edges = 0;
     for user in (0..PEOPLE).filter(|user| *user != 5) {
         let (followers, following) = world.counts(user).await;
@@ -286,8 +288,8 @@ pub async fn unblock_gives_no_edge_back(world: &World) {
     world.people(2).await;
     world.follow(0, 1).await;
     world.follow(1, 0).await;
-    world.service.block(&Call::default(), &id(0), &id(1)).await.unwrap();
-    world.service.unblock(&Call::default(), &id(0), &id(1)).await.unwrap();
+    world.service.graph.block(&Call::default(), &id(0), &id(1)).await.unwrap();
+    world.service.graph.unblock(&Call::default(), &id(0), &id(1)).await.unwrap();
     assert_eq!((world.counts(0).await, world.counts(1).await), ((0, 0), (0, 0)));
     assert!(world.follow(1, 0).await, "it is new");
 }

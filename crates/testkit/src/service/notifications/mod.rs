@@ -129,7 +129,7 @@ pub async fn pages(service: &Service, user: &UserId, limit: usize) -> (Vec<(Told
     let limit = Limit::parse(Some(&limit.to_string())).unwrap();
     let (mut all, mut cursor) = (Vec::new(), None);
     loop {
-        let page = service.notifications(&Call::default(), user, cursor.as_deref(), limit).await.unwrap();
+        let page = service.notifications.notifications(&Call::default(), user, cursor.as_deref(), limit).await.unwrap();
         assert!(page.rows.len() <= limit.get() && (!page.rows.is_empty() || page.next_cursor.is_none()));
         for row in page.rows {
             assert!(row.count_is_exact && row.actors.len() == row.count.min(3) as usize, "{row:?}");
@@ -173,34 +173,34 @@ struct ServiceFront<'a> {
 impl Front for ServiceFront<'_> {
     async fn put(&self, person: i64, private: bool) {
         let patch = UserPatch { private: Some(private), ..UserPatch::default() };
-        self.service.put_user(&self.call, UserId::from(person), patch).await.unwrap();
+        self.service.graph.put_user(&self.call, UserId::from(person), patch).await.unwrap();
     }
 
     async fn follow(&self, follower: i64, target: i64, quiet: bool) -> Option<Shown> {
         let (follower, target) = (UserId::from(follower), UserId::from(target));
-        let edge = self.service.follow(&self.call, &follower, &target, quiet).await.ok()?.edge;
+        let edge = self.service.graph.follow(&self.call, &follower, &target, quiet).await.ok()?.edge;
         Some((edge.state == State::Active, edge.quiet, edge.position))
     }
 
     async fn unfollow(&self, follower: i64, target: i64) {
-        self.service.unfollow(&self.call, &UserId::from(follower), &UserId::from(target)).await.unwrap();
+        self.service.graph.unfollow(&self.call, &UserId::from(follower), &UserId::from(target)).await.unwrap();
     }
 
     async fn accept(&self, target: i64, follower: i64) -> Version {
-        let accepted = self.service.accept(&self.call, &UserId::from(target), &UserId::from(follower)).await;
+        let accepted = self.service.graph.accept(&self.call, &UserId::from(target), &UserId::from(follower)).await;
         accepted.unwrap().edge.position
     }
 
     async fn reject(&self, target: i64, follower: i64) {
-        self.service.reject(&self.call, &UserId::from(target), &UserId::from(follower)).await.unwrap();
+        self.service.graph.reject(&self.call, &UserId::from(target), &UserId::from(follower)).await.unwrap();
     }
 
     async fn block(&self, actor: i64, target: i64) -> bool {
-        self.service.block(&self.call, &UserId::from(actor), &UserId::from(target)).await.is_ok()
+        self.service.graph.block(&self.call, &UserId::from(actor), &UserId::from(target)).await.is_ok()
     }
 
     async fn unblock(&self, actor: i64, target: i64) {
-        self.service.unblock(&self.call, &UserId::from(actor), &UserId::from(target)).await.unwrap();
+        self.service.graph.unblock(&self.call, &UserId::from(actor), &UserId::from(target)).await.unwrap();
     }
 
     async fn mute(&self, actor: i64, target: i64, until: Option<Millis>) -> bool {
@@ -209,7 +209,7 @@ impl Front for ServiceFront<'_> {
     }
 
     async fn unmute(&self, actor: i64, target: i64) {
-        self.service.unmute(&self.call, &UserId::from(actor), &UserId::from(target)).await.unwrap();
+        self.service.graph.unmute(&self.call, &UserId::from(actor), &UserId::from(target)).await.unwrap();
     }
 
     async fn pages(&self, user: i64, limit: usize) -> (Vec<(Told, String)>, u64) {
@@ -217,7 +217,7 @@ impl Front for ServiceFront<'_> {
     }
 
     async fn see(&self, user: i64, up_to: Option<&str>) {
-        self.service.see_notifications(&self.call, &UserId::from(user), up_to).await.unwrap();
+        self.service.notifications.see_notifications(&self.call, &UserId::from(user), up_to).await.unwrap();
     }
 }
 
@@ -232,7 +232,7 @@ pub async fn run(
     let service = service(&store, &clock);
     let front = ServiceFront { service: &service, store: &store, call: Call::default() };
     run_through(&front, &clock, seed, steps, twist).await?;
-    let report = service.audit(&Call::default()).await.unwrap();
+    let report = service.upkeep.audit(&Call::default()).await.unwrap();
     assert_eq!((report.users, report.drifts), (PEOPLE as u64, vec![]));
     Ok(())
 }
