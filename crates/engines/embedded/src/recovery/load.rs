@@ -3,13 +3,16 @@
 use std::{
     io,
     num::NonZeroUsize,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread::{self, ScopedJoinHandle},
 };
 
 use entourage_model::Side;
 use hashbrown::HashMap;
-use parking_lot::RwLockWriteGuard;
+use parking_lot::{Mutex, RwLockWriteGuard};
 
 use crate::{
     blocks::{
@@ -24,7 +27,8 @@ use crate::{
     engine::Engine,
     fault::Fault,
     reads::edges,
-    state::{ListKey, Shard, lists::BlockRef, plane::StoredPlane, shard_of},
+    recovery::users::{self, ErasedUsers},
+    state::{ListKey, SHARDS, Shard, lists::BlockRef, plane::StoredPlane, shard_of},
 };
 use entourage_store::disk::read_exact_at;
 
@@ -52,14 +56,37 @@ pub(crate) fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Sets the references, and counts how much of each file they refer to.
-pub(crate) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault> {
+/// Lists, keys and rows. Lists can only be read one after the other: beside that, other threads make keys known and load
+/// the rows of shards whose lists are there.
+pub(crate) fn lists(engine: &Engine, manifest: &Manifest, erased: &ErasedUsers) -> Result<Mixed, Fault> {
+    let (ready, waiting) = mpsc::channel();
+    let (rows, next_table) = (Rows::new(engine, waiting), AtomicUsize::new(0));
+    let mixed = {
+        let keys = engine.state.keys();
+        let work = || {
+            users::fill_tables(engine, &keys, erased, &next_table);
+            rows.load()
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (1..processors().max(2)).map(|_| scope.spawn(work)).collect();
+            let mixed = references(engine, manifest, ready);
+            let own = work();
+            mixed.and_then(|mixed| join(threads, own).map(|()| mixed))
+        })?
+    };
+    users::note_erased(engine, erased);
+    Ok(mixed)
+}
+
+/// Sets the references, and counts how much of each file they refer to. Shards whose lists are there are `ready`.
+fn references(engine: &Engine, manifest: &Manifest, ready: mpsc::Sender<usize>) -> Result<Mixed, Fault> {
     let mut mixed = Mixed::new();
     let mut live = Live::default();
     manifest.groups.iter().for_each(|block| live.count(*block));
     let mut edges = 0;
-    // Those of one shard mostly come one after the other.
+    // Those of one shard come one after the other, as this version writes them.
     let mut held: Option<(usize, RwLockWriteGuard<'_, Shard>)> = None;
+    let mut left = Left { ready, shards: [false; SHARDS], again: [false; SHARDS] };
     let (documents, quotas) = manifest.lists(|list| {
         list.following.iter().chain(list.followers.iter()).for_each(|block| live.count(block));
         let sides = Side::BOTH.into_iter().zip(list.mixed).filter(|(_, mixed)| *mixed);
@@ -68,7 +95,7 @@ pub(crate) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault
         let shard = match &mut held {
             Some((of, shard)) if *of == index => shard,
             other => {
-                *other = None;
+                left.leave(other.take().map(|(index, _)| index));
                 &mut other.insert((index, engine.state.shard(list.ordinal).write())).1
             }
         };
@@ -79,7 +106,8 @@ pub(crate) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault
         lists.set_blocks(Side::Followers, list.followers);
         Ok(())
     })?;
-    drop(held);
+    left.leave(held.take().map(|(index, _)| index));
+    left.finish();
     engine.state.add_edges(edges);
     for (key, blocks) in documents {
         blocks.iter().for_each(|bounded| live.count(bounded.block));
@@ -89,6 +117,34 @@ pub(crate) fn lists(engine: &Engine, manifest: &Manifest) -> Result<Mixed, Fault
     engine.state.quotas.open(quotas).map_err(|corrupt| Fault::corrupt(manifest::name(number), 0, corrupt))?;
     engine.files.set_live(&live.finish());
     Ok(mixed)
+}
+
+/// Shards that were left for another. One that was returned to has more lists than when it was left: it is ready again
+/// when all lists are there.
+struct Left {
+    ready: mpsc::Sender<usize>,
+    shards: [bool; SHARDS],
+    again: [bool; SHARDS],
+}
+
+impl Left {
+    fn leave(&mut self, index: Option<usize>) {
+        let Some(index) = index else { return };
+        if std::mem::replace(&mut self.shards[index], true) {
+            self.again[index] = true;
+        } else {
+            self.send(index);
+        }
+    }
+
+    fn finish(self) {
+        (0..SHARDS).filter(|index| self.again[*index]).for_each(|index| self.send(index));
+    }
+
+    fn send(&self, index: usize) {
+        // Who receives is there for as long as this is.
+        let _ = self.ready.send(index);
+    }
 }
 
 /// How many bytes of each file are referred to. Blocks that lie side by side are mostly named one after the other.
@@ -147,16 +203,32 @@ pub(crate) fn part(engine: &Engine, mixed: &Mixed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Every processor takes its share of the shards.
-pub(crate) fn rows(engine: &Engine) -> Result<(), Fault> {
-    let next = AtomicUsize::new(0);
-    with_threads(usize::MAX, || {
+/// The rows of shards as they become ready.
+struct Rows<'a> {
+    engine: &'a Engine,
+    waiting: Mutex<mpsc::Receiver<usize>>,
+    loaded: [AtomicBool; SHARDS],
+}
+
+impl<'a> Rows<'a> {
+    fn new(engine: &'a Engine, waiting: mpsc::Receiver<usize>) -> Self {
+        Self { engine, waiting: Mutex::new(waiting), loaded: [const { AtomicBool::new(false) }; SHARDS] }
+    }
+
+    /// Until no more come.
+    fn load(&self) -> Result<(), Fault> {
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(shard) = engine.state.shards().get(index) else { return Ok(()) };
-            load_shard(engine, index, &mut shard.write())?;
+            let Ok(index) = self.waiting.lock().recv() else { return Ok(()) };
+            let (Some(shard), Some(loaded)) = (self.engine.state.shards().get(index), self.loaded.get(index)) else {
+                continue;
+            };
+            let mut shard = shard.write();
+            if loaded.swap(true, Ordering::Relaxed) {
+                shard.clear_rows();
+            }
+            load_shard(self.engine, index, &mut shard)?;
         }
-    })
+    }
 }
 
 /// Read in the order they lie on disk: rows are sorted afterwards, so the order in which they are filled is of no account.
@@ -254,30 +326,88 @@ impl Window {
 }
 
 /// How many threads are worth having.
-pub(crate) fn processors() -> usize {
+fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX)
 }
 
-/// Runs the same work on as many threads as there are processors, and no more than `most`; it shares itself out.
-pub(crate) fn with_threads(most: usize, work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
-    let others = processors().min(most).saturating_sub(1);
+/// Runs the same work on as many threads as there are processors; it shares itself out.
+pub(crate) fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..others).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (1..processors()).map(|_| scope.spawn(&work)).collect();
         let own = work();
-        // One that panicked has left its share undone, which nothing later would notice.
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))));
-        joined.fold(own, Result::and)
+        join(threads, own)
     })
 }
 
-/// Runs both, the first on a thread of its own.
-pub(crate) fn side_by_side<T>(
-    one: impl FnOnce() -> Result<(), Fault> + Send,
-    other: impl FnOnce() -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        one.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))).and(other)
-    })
+fn join(threads: Vec<ScopedJoinHandle<'_, Result<(), Fault>>>, own: Result<(), Fault>) -> Result<(), Fault> {
+    // One that panicked has left its share undone, which nothing later would notice.
+    let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))));
+    joined.fold(own, Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use entourage_model::{Key, ManualClock, Millis, Operation, Overwrite, UserId, UserPatch};
+    use entourage_store::{Store as _, StoreExt as _};
+    use entourage_testkit::{conformance::block_on, crash_disk::CrashDisk};
+
+    use super::*;
+    use crate::{Options, Store, random_identity};
+
+    fn open(disk: &CrashDisk) -> Store {
+        let clock = Arc::new(ManualClock::new(Millis::from_since_2000(800_000_000_000)));
+        Store::open_as(Arc::new(disk.clone()), "the test disk", Options::tiny(), clock, random_identity).unwrap()
+    }
+
+    fn rows_of(store: &Store) -> Vec<(StoredPlane, u32, Vec<u32>)> {
+        let shards = store.engine.state.shards().iter().enumerate();
+        let mut rows = Vec::new();
+        for (index, shard) in shards {
+            rows.extend(shard.read().all_lists(index).map(|(plane, user, lists)| (plane, user, lists.row.to_vec())));
+        }
+        rows.sort();
+        rows
+    }
+
+    /// As a manifest calls for that names the lists of a shard not one after the other.
+    #[test]
+    fn rows_of_a_shard_that_is_ready_twice_are_there_once() {
+        let disk = CrashDisk::new();
+        let store = open(&disk);
+        block_on(async {
+            for number in 0..600 {
+                let (key, id, patch) = (Key(number), UserId::from(number), UserPatch::default());
+                let put = Operation::PutUser { key, id, patch, overwrite: Overwrite::Replace };
+                store.commit(put.into()).await.unwrap();
+            }
+            for target in 1..400 {
+                let follow = |follower| {
+                    let quiet = Some(target % 3 == 0);
+                    Operation::Follow { follower: Key(follower), target: Key(target), quiet, cap: None }
+                };
+                store.commit(follow(0).into()).await.unwrap();
+                store.commit(follow(target + 100).into()).await.unwrap();
+                let mute = Operation::Mute { actor: Key(256), target: Key(target), expires_at: None };
+                let _ = store.commit(mute.into()).await;
+            }
+        });
+        let expected = rows_of(&store);
+        block_on(store.close()).unwrap();
+        drop(store);
+        let store = open(&disk);
+        assert_eq!(rows_of(&store), expected);
+        let (ready, waiting) = mpsc::channel();
+        let rows = Rows::new(&store.engine, waiting);
+        let mut left = Left { ready, shards: [false; SHARDS], again: [false; SHARDS] };
+        for index in [0, 1, 0, 2, 0, 1] {
+            left.leave(Some(index));
+        }
+        left.finish();
+        rows.loaded.iter().for_each(|loaded| loaded.store(true, Ordering::Relaxed));
+        rows.load().unwrap();
+        assert_eq!(rows_of(&store), expected);
+        assert!(block_on(store.verify()).unwrap().is_clean());
+    }
 }

@@ -55,13 +55,9 @@ pub(crate) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     }
     load::open_files(engine, &manifest.head)?;
     let erased = users::users(engine, &manifest)?;
-    let mixed = load::side_by_side(
-        || users::fill_tables(engine, &erased, load::processors().saturating_sub(1)),
-        || load::lists(engine, &manifest),
-    )?;
+    let mixed = load::lists(engine, &manifest, &erased)?;
     // It is large, and what follows needs memory as well.
     let (head, groups) = manifest.into_parts();
-    load::rows(engine)?;
     load::part(engine, &mixed)?;
     // Those were known to the checkpoint.
     engine.state.erased().take_fresh();

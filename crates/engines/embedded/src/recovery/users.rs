@@ -17,7 +17,7 @@ use crate::{
     checkpoint::manifest::{self, Manifest},
     engine::Engine,
     fault::Fault,
-    recovery::load::{Window, windows, with_threads},
+    recovery::load::{Window, on_every_processor, windows},
     state::{
         SHARDS, State, USERS_PER_GROUP,
         key_table::TABLES,
@@ -45,7 +45,7 @@ pub(crate) fn users(engine: &Engine, manifest: &Manifest) -> Result<ErasedUsers,
     let stopped = AtomicBool::new(false);
     {
         let parts = Mutex::new((0..).step_by(PART).zip(manifest.groups.chunks(GROUPS).zip(keys.parts_mut(PART))));
-        with_threads(usize::MAX, || {
+        on_every_processor(|| {
             let stop = StopOthers(&stopped);
             loop {
                 let Some((first, (groups, (keys, prints)))) = parts.lock().next() else { break };
@@ -139,24 +139,24 @@ fn push(state: &State, first: u32, mut profiles: Vec<NewProfile>, stopped: &Atom
     true
 }
 
-/// Makes every key known. `threads` at most, this one among them.
-pub(crate) fn fill_tables(engine: &Engine, erased: &ErasedUsers, threads: usize) -> Result<(), Fault> {
-    let (table, next) = (engine.state.key_table(), AtomicUsize::new(0));
-    let keys = engine.state.keys();
-    with_threads(threads, || {
-        loop {
-            let first = next.fetch_add(TABLES_AT_ONCE, Ordering::Relaxed);
-            if first >= TABLES {
-                return Ok(());
-            }
-            let tables = first..(first + TABLES_AT_ONCE).min(TABLES);
-            table.fill(tables, &keys, erased.iter().map(|(ordinal, _)| *ordinal));
+/// Takes tables from `next` on until there are none left: several threads may. No key is found before.
+pub(crate) fn fill_tables(engine: &Engine, keys: &[Key], erased: &ErasedUsers, next: &AtomicUsize) {
+    loop {
+        let first = next.fetch_add(TABLES_AT_ONCE, Ordering::Relaxed);
+        if first >= TABLES {
+            return;
         }
-    })?;
+        let tables = first..(first + TABLES_AT_ONCE).min(TABLES);
+        engine.state.key_table().fill(tables, keys, erased.iter().map(|(ordinal, _)| *ordinal));
+    }
+}
+
+/// When all tables are filled.
+pub(crate) fn note_erased(engine: &Engine, erased: &ErasedUsers) {
+    let keys = engine.state.keys();
     for &(ordinal, version) in erased {
         if let Some(key) = keys.get(ordinal as usize) {
             engine.state.note_erased(*key, ordinal, version);
         }
     }
-    Ok(())
 }
