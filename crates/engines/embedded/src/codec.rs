@@ -2,9 +2,9 @@
 
 /// The bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Corrupt(pub(super) &'static str);
+pub(crate) struct Corrupt(pub(crate) &'static str);
 
-pub(super) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -13,45 +13,45 @@ pub(super) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Small numbers of either sign stay short.
-pub(super) fn put_signed(bytes: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_signed(bytes: &mut Vec<u8>, value: i64) {
     put_varint(bytes, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-pub(super) fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
+pub(crate) fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
     put_varint(bytes, value.len() as u64);
     bytes.extend_from_slice(value);
 }
 
 /// Takes values off the front of a slice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// How many bytes have not been taken.
-    pub(super) const fn left(&self) -> usize {
+    pub(crate) const fn left(&self) -> usize {
         self.rest.len()
     }
 
     #[cfg(test)]
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     #[inline]
-    pub(super) fn byte(&mut self) -> Result<u8, Corrupt> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Corrupt> {
         let (first, rest) = self.rest.split_first().ok_or(Corrupt("cut short"))?;
         self.rest = rest;
         Ok(*first)
     }
 
     #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, Corrupt> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Corrupt> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -64,43 +64,43 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(super) fn signed(&mut self) -> Result<i64, Corrupt> {
+    pub(crate) fn signed(&mut self) -> Result<i64, Corrupt> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    pub(super) fn length(&mut self) -> Result<usize, Corrupt> {
+    pub(crate) fn length(&mut self) -> Result<usize, Corrupt> {
         usize::try_from(self.varint()?).map_err(|_| Corrupt("length too large"))
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Corrupt> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Corrupt> {
         u32::try_from(self.varint()?).map_err(|_| Corrupt("number too large"))
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Corrupt> {
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Corrupt> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Corrupt("cut short"))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
         let length = self.length()?;
         self.take(length)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
         self.take(N)?.try_into().map_err(|_| Corrupt("cut short"))
     }
 
-    pub(super) fn fixed_u32(&mut self) -> Result<u32, Corrupt> {
+    pub(crate) fn fixed_u32(&mut self) -> Result<u32, Corrupt> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn fixed_u64(&mut self) -> Result<u64, Corrupt> {
+    pub(crate) fn fixed_u64(&mut self) -> Result<u64, Corrupt> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn end(self) -> Result<(), Corrupt> {
+    pub(crate) fn end(self) -> Result<(), Corrupt> {
         if self.rest.is_empty() { Ok(()) } else { Err(Corrupt("bytes left over")) }
     }
 }

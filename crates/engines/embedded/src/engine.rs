@@ -9,41 +9,47 @@ use entourage_model::{Clock, Sequence, Version};
 use hashbrown::HashSet;
 use parking_lot::{Condvar, Mutex};
 
-use super::{
-    budget::Pace, fault::Fault, files::BlockFiles, idempotency::Idempotency, measures::Measures, options::Options,
-    seals::Seals, segments::Segments, spare::Spare, state::State,
+use crate::{
+    blocks::files::BlockFiles,
+    fault::Fault,
+    idempotency::Idempotency,
+    log::{next_segment::NextSegment, seals::Seals, segments::Segments},
+    metrics::Metrics,
+    options::Options,
+    state::State,
+    writes::budget::Pace,
 };
 use entourage_store::{Identity, disk::Disk};
 
-pub(super) struct Engine {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) options: Options,
-    pub(super) identity: Identity,
-    pub(super) state: State,
-    pub(super) files: BlockFiles,
-    pub(super) idempotency: Idempotency,
-    pub(super) segments: Mutex<Segments>,
-    pub(super) seals: Seals,
-    pub(super) spare: Spare,
-    pub(super) checkpoint: Mutex<CheckpointState>,
-    pub(super) checkpoint_changed: Condvar,
+pub(crate) struct Engine {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Options,
+    pub(crate) identity: Identity,
+    pub(crate) state: State,
+    pub(crate) files: BlockFiles,
+    pub(crate) idempotency: Idempotency,
+    pub(crate) segments: Mutex<Segments>,
+    pub(crate) seals: Seals,
+    pub(crate) next_segment: NextSegment,
+    pub(crate) checkpoint: Mutex<CheckpointState>,
+    pub(crate) checkpoint_changed: Condvar,
     /// The number of the last finished checkpoint.
-    pub(super) checkpoint_number: AtomicU64,
+    pub(crate) checkpoint_number: AtomicU64,
     /// Why writes are refused, if they are.
-    pub(super) trouble: Mutex<Option<Trouble>>,
-    pub(super) stopping: AtomicBool,
+    pub(crate) trouble: Mutex<Option<Trouble>>,
+    pub(crate) stopping: AtomicBool,
     /// While a backup copies files, none may be removed.
-    pub(super) holds: AtomicUsize,
+    pub(crate) holds: AtomicUsize,
     /// Held while files are removed.
-    pub(super) removing: Mutex<()>,
+    pub(crate) removing: Mutex<()>,
     /// Held over each batch: who has it sees a state that stands still.
-    pub(super) gate: Mutex<()>,
-    pub(super) measures: Measures,
+    pub(crate) gate: Mutex<()>,
+    pub(crate) metrics: Metrics,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// A write of the log or a sync failed, or a thread ended: nothing is known of the disk or of memory any more.
     Poisoned(Fault),
     /// The next segment cannot be made, for want of room, of files, of rights; tried again with every batch.
@@ -52,31 +58,31 @@ pub(super) enum Trouble {
 
 /// What was set aside for a checkpoint: the state at one sequence.
 #[derive(Clone, Debug)]
-pub(super) struct Frozen {
-    pub(super) sequence: Sequence,
-    pub(super) version: Version,
-    pub(super) segment: u64,
-    pub(super) users: u32,
-    pub(super) groups: HashSet<u32>,
+pub(crate) struct Frozen {
+    pub(crate) sequence: Sequence,
+    pub(crate) version: Version,
+    pub(crate) segment: u64,
+    pub(crate) users: u32,
+    pub(crate) groups: HashSet<u32>,
     /// Somebody was erased: files that may still hold something of them are written anew.
-    pub(super) scrub: bool,
+    pub(crate) scrub: bool,
     /// Every segment of the log that the checkpoint covers goes, however young.
-    pub(super) drop_log: bool,
+    pub(crate) drop_log: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct CheckpointState {
-    pub(super) frozen: Option<Frozen>,
+pub(crate) struct CheckpointState {
+    pub(crate) frozen: Option<Frozen>,
     /// The sequence the last finished checkpoint covers.
-    pub(super) covered: Sequence,
+    pub(crate) covered: Sequence,
     /// How many checkpoints were finished or given up, for those who wait for one.
-    pub(super) attempts: u64,
-    pub(super) last_error: Option<Fault>,
-    pub(super) pace: Pace,
+    pub(crate) attempts: u64,
+    pub(crate) last_error: Option<Fault>,
+    pub(crate) pace: Pace,
 }
 
 impl Engine {
-    pub(super) fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: Options, identity: Identity) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: Options, identity: Identity) -> Self {
         Self {
             disk,
             clock,
@@ -87,7 +93,7 @@ impl Engine {
             idempotency: Idempotency::default(),
             segments: Mutex::default(),
             seals: Seals::default(),
-            spare: Spare::default(),
+            next_segment: NextSegment::default(),
             checkpoint: Mutex::default(),
             checkpoint_changed: Condvar::new(),
             checkpoint_number: AtomicU64::new(0),
@@ -96,20 +102,20 @@ impl Engine {
             holds: AtomicUsize::new(0),
             removing: Mutex::default(),
             gate: Mutex::default(),
-            measures: Measures::default(),
+            metrics: Metrics::default(),
         }
     }
 
-    pub(super) const fn epoch(&self) -> u64 {
+    pub(crate) const fn epoch(&self) -> u64 {
         self.identity.epoch
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
     /// The first reason stays: what comes later follows from it.
-    pub(super) fn poison(&self, fault: &Fault) {
+    pub(crate) fn poison(&self, fault: &Fault) {
         tracing::error!(%fault, "no write is taken until the store is opened again");
         let mut trouble = self.trouble.lock();
         if !matches!(*trouble, Some(Trouble::Poisoned(_))) {
@@ -118,7 +124,7 @@ impl Engine {
     }
 
     /// Why nothing is written any more.
-    pub(super) fn poisoned(&self) -> Result<(), Fault> {
+    pub(crate) fn poisoned(&self) -> Result<(), Fault> {
         match &*self.trouble.lock() {
             Some(Trouble::Poisoned(fault)) => Err(fault.clone()),
             _ => Ok(()),
@@ -126,14 +132,14 @@ impl Engine {
     }
 
     /// What is poisoned stays so: a segment that can be made again changes nothing.
-    pub(super) fn has_no_segment(&self, fault: &Fault) {
+    pub(crate) fn has_no_segment(&self, fault: &Fault) {
         let mut trouble = self.trouble.lock();
         if !matches!(*trouble, Some(Trouble::Poisoned(_))) {
             *trouble = Some(Trouble::NoSegment(fault.clone()));
         }
     }
 
-    pub(super) fn has_segment(&self) {
+    pub(crate) fn has_segment(&self) {
         self.trouble.lock().take_if(|trouble| matches!(trouble, Trouble::NoSegment(_)));
     }
 }

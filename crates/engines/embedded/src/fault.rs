@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use entourage_model::{Code, Error};
 
-use super::codec::Corrupt;
+use crate::codec::Corrupt;
 
 /// A failure of the file layer or of what it holds.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -33,12 +33,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub(super) fn damaged(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
+    pub(crate) fn damaged(file: impl Into<String>, offset: u64, what: impl Into<String>) -> Self {
         Self::Damaged { file: file.into(), offset, what: what.into() }
     }
 
     /// A file that must be there could not be opened.
-    pub(super) fn opening(name: &str, error: io::Error) -> Self {
+    pub(crate) fn opening(name: &str, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::damaged(name, 0, "the file is missing"),
             _ => error.into(),
@@ -46,11 +46,11 @@ impl Fault {
     }
 
     /// A sync failed, and what it was for may be on the disk or not, whatever a later one says.
-    pub(super) fn not_durable(error: io::Error) -> Self {
+    pub(crate) fn not_durable(error: io::Error) -> Self {
         Self::NotDurable(Arc::new(error))
     }
 
-    pub(super) fn corrupt(file: impl Into<String>, offset: u64, corrupt: Corrupt) -> Self {
+    pub(crate) fn corrupt(file: impl Into<String>, offset: u64, corrupt: Corrupt) -> Self {
         Self::damaged(file, offset, corrupt.0)
     }
 
@@ -63,7 +63,7 @@ impl Fault {
         self
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Io(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 }

@@ -9,12 +9,12 @@ use parking_lot::RwLock;
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::{
+use crate::{
+    checkpoint::manifest::RunEntry,
     codec::Reader,
     fault::Fault,
-    left_out::Check,
-    manifest::RunEntry,
-    record::{decode_idempotency, encode_idempotency},
+    log::record::{decode_idempotency, encode_idempotency},
+    upkeep::left_out::Check,
 };
 use entourage_store::disk::{Disk, DiskFile, read_all, read_exact_at, try_read_exact_at};
 
@@ -35,7 +35,7 @@ fn parse_name(name: &str) -> Option<(u64, u64)> {
     Some((hour.parse().ok()?, run.parse().ok()?))
 }
 
-pub(super) fn is_record_file(name: &str) -> bool {
+pub(crate) fn is_record_file(name: &str) -> bool {
     parse_name(name).is_some()
 }
 
@@ -87,7 +87,7 @@ impl Run {
 
 /// Keys seen within the time to live.
 #[derive(Default)]
-pub(super) struct Idempotency {
+pub(crate) struct Idempotency {
     inner: RwLock<Inner>,
 }
 
@@ -102,18 +102,18 @@ struct Inner {
 }
 
 /// What a checkpoint refers to, and the names of files that it no longer does.
-pub(super) struct Written {
-    pub(super) runs: Vec<RunEntry>,
-    pub(super) obsolete: Vec<String>,
+pub(crate) struct Written {
+    pub(crate) runs: Vec<RunEntry>,
+    pub(crate) obsolete: Vec<String>,
 }
 
 impl Idempotency {
-    pub(super) fn get(&self, scope: &[u8; 16], now: Version, ttl: u64) -> Result<Option<IdempotencyRecord>, Fault> {
+    pub(crate) fn get(&self, scope: &[u8; 16], now: Version, ttl: u64) -> Result<Option<IdempotencyRecord>, Fault> {
         self.find(scope, now, ttl, true)
     }
 
     /// As [`Self::get`], for those who must not wait for the disk: [`Fault::WouldBlock`] where they would.
-    pub(super) fn get_in_memory(
+    pub(crate) fn get_in_memory(
         &self,
         scope: &[u8; 16],
         now: Version,
@@ -153,18 +153,18 @@ impl Idempotency {
         Ok(None)
     }
 
-    pub(super) fn insert(&self, record: IdempotencyRecord) {
+    pub(crate) fn insert(&self, record: IdempotencyRecord) {
         self.inner.write().recent.insert(record.key.scope, record);
     }
 
-    pub(super) fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         let mut inner = self.inner.write();
         inner.frozen = std::mem::take(&mut inner.recent);
     }
 
     /// Writes what was set aside together with the last runs that are no larger, so that there are few runs and nothing
     /// is written often; and forgets runs past the time to live.
-    pub(super) fn checkpoint(
+    pub(crate) fn checkpoint(
         &self,
         disk: &dyn Disk,
         epoch: u64,
@@ -208,7 +208,7 @@ impl Idempotency {
     }
 
     /// Opens the files a checkpoint refers to.
-    pub(super) fn open(&self, disk: &dyn Disk, epoch: u64, runs: &[RunEntry]) -> Result<(), Fault> {
+    pub(crate) fn open(&self, disk: &dyn Disk, epoch: u64, runs: &[RunEntry]) -> Result<(), Fault> {
         let mut inner = self.inner.write();
         for RunEntry { name, whole } in runs {
             let (hour, number) = parse_name(name).ok_or_else(|| Fault::damaged(name, 0, "not a record file"))?;
@@ -235,25 +235,25 @@ impl Idempotency {
     }
 
     /// Looks at every byte of every file again.
-    pub(super) fn verify(&self) -> Result<(), Fault> {
+    pub(crate) fn verify(&self) -> Result<(), Fault> {
         let runs = self.inner.read().runs.clone();
         runs.iter().try_for_each(|run| run.read_all().map(drop))
     }
 
     /// Records in memory whole, those on disk by their prefix.
-    pub(super) fn memory_estimate(&self) -> u64 {
+    pub(crate) fn memory_estimate(&self) -> u64 {
         let prefixes: usize = self.inner.read().runs.iter().map(|run| run.prefixes.len()).sum();
         self.whole_estimate() + prefixes as u64 * 8
     }
 
     /// The part of it that checkpoints give back.
-    pub(super) fn whole_estimate(&self) -> u64 {
+    pub(crate) fn whole_estimate(&self) -> u64 {
         let inner = self.inner.read();
         (inner.recent.len() + inner.frozen.len()) as u64 * 140
     }
 
     /// How many records memory and disk hold.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let inner = self.inner.read();
         inner.recent.len() + inner.frozen.len() + inner.runs.iter().map(|run| run.prefixes.len()).sum::<usize>()
     }

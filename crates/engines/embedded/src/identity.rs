@@ -6,16 +6,16 @@ use entourage_model::Secret;
 use rand::Rng;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::fault::Fault;
+use crate::fault::Fault;
 use entourage_store::{
     Identity,
     disk::{Disk, read_all},
 };
 
-pub(super) const NAME: &str = "identity";
+pub(crate) const NAME: &str = "identity";
 const UNFINISHED: &str = "unfinished-identity";
 const MAGIC: &[u8; 4] = b"EGID";
-pub(super) const FORMAT: u16 = 1;
+pub(crate) const FORMAT: u16 = 1;
 
 /// A new random identity.
 pub fn random() -> Identity {
@@ -27,7 +27,7 @@ pub fn random() -> Identity {
 
 /// A number that nobody can tell without the store's secret: what checksums begin with. The epoch stands in tokens, and
 /// whoever could tell a checksum beforehand could write bytes that pass for the store's own.
-pub(super) fn seed(identity: &Identity, purpose: &[u8; 4], numbers: &[u64]) -> u64 {
+pub(crate) fn seed(identity: &Identity, purpose: &[u8; 4], numbers: &[u64]) -> u64 {
     let mut hash = Xxh3::with_seed(identity.epoch);
     hash.update(identity.secret.bytes());
     hash.update(purpose);
@@ -37,7 +37,7 @@ pub(super) fn seed(identity: &Identity, purpose: &[u8; 4], numbers: &[u64]) -> u
 
 /// Reads the identity, or makes it in an empty folder. A folder with data and without identity is refused: making
 /// a new one would make everything in it unreadable.
-pub(super) fn open(disk: &dyn Disk, fresh: impl FnOnce() -> Identity) -> Result<Identity, Fault> {
+pub(crate) fn open(disk: &dyn Disk, fresh: impl FnOnce() -> Identity) -> Result<Identity, Fault> {
     match disk.open(NAME) {
         Ok(file) => decode(&read_all(&*file)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

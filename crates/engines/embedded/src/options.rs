@@ -17,7 +17,7 @@ pub struct Options {
     pub large_batch: usize,
     /// Writes waiting at most; more are refused as `overloaded`.
     pub queue_limit: usize,
-    /// A checkpoint begins when the tail has this many entries, or a fraction of all edges if that is more.
+    /// A checkpoint begins when the delta has this many entries, or a fraction of all edges if that is more.
     pub checkpoint_entries: u64,
     /// A checkpoint begins, too, when the log has grown by this much, whatever it was that was written;
     /// `u64::MAX`: never.
@@ -74,23 +74,23 @@ impl Options {
     }
 
     /// Retention drops only what a checkpoint covers, so one comes at the latest at half of what may be retained.
-    pub(super) fn checkpoint_after_bytes(&self) -> u64 {
+    pub(crate) fn checkpoint_after_bytes(&self) -> u64 {
         match self.checkpoint_bytes {
             u64::MAX => u64::MAX,
             bytes => bytes.min((self.log_retain_bytes / 2).max(self.segment_bytes)),
         }
     }
 
-    pub(super) fn idempotency_millis(&self) -> u64 {
+    pub(crate) fn idempotency_millis(&self) -> u64 {
         u64::try_from(self.idempotency_ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn retention_millis(&self) -> u64 {
+    pub(crate) fn retention_millis(&self) -> u64 {
         u64::try_from(self.log_retention.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What ended below this version is no history any more.
-    pub(super) fn history_begins(&self, now: Millis) -> Version {
+    pub(crate) fn history_begins(&self, now: Millis) -> Version {
         retention::history_begins(now, self.history_retention)
     }
 }

@@ -1,0 +1,6 @@
+//! What is on the disk besides the log: blocks of edges and of users in append-only files.
+
+pub(crate) mod block;
+pub(crate) mod files;
+pub(crate) mod finder;
+pub(crate) mod users;

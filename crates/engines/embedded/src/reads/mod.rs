@@ -1,0 +1,7 @@
+//! What is asked of the store: checks, pages and single edges, events.
+
+pub(crate) mod checks;
+pub(crate) mod common_following;
+pub(crate) mod edges;
+pub(crate) mod events;
+pub(crate) mod target_set;

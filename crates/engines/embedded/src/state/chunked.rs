@@ -1,0 +1,111 @@
+//! A list that grows without moving what it holds: chunks, each about a quarter as large as all before it. What is not
+//! yet used of the last one is not touched.
+
+use std::array;
+
+const FIRST_BITS: u32 = 4;
+const FIRST: usize = 1 << FIRST_BITS;
+/// So often a chunk is as large as the one before; then twice as large.
+const SAME_BITS: u32 = 2;
+/// Enough for 2³² items.
+const CHUNKS: usize = ((u32::BITS - FIRST_BITS + 1) << SAME_BITS) as usize;
+
+/// The chunks stand in the list itself: finding something waits for memory as often as in a `Vec`.
+#[derive(Debug)]
+pub(crate) struct Chunked<T> {
+    chunks: [Vec<T>; CHUNKS],
+    length: usize,
+}
+
+impl<T> Default for Chunked<T> {
+    fn default() -> Self {
+        Self { chunks: array::from_fn(|_| Vec::new()), length: 0 }
+    }
+}
+
+struct Spot {
+    chunk: usize,
+    place: usize,
+    /// How many the chunk takes.
+    size: usize,
+}
+
+/// The upper bits of a number tell the chunk, as in a floating-point number; the others the place in it. Nothing here can
+/// overflow for what a list can hold, and not looking keeps it short: every check goes through here.
+#[inline]
+const fn spot(index: usize) -> Spot {
+    let moved = index.wrapping_add(FIRST);
+    let top = (usize::BITS - 1).wrapping_sub(moved.leading_zeros());
+    let bits = top.wrapping_sub(SAME_BITS);
+    let size = 1usize.wrapping_shl(bits);
+    let same = moved.wrapping_shr(bits) & ((1 << SAME_BITS) - 1);
+    let chunk = (top.wrapping_sub(FIRST_BITS) << SAME_BITS) as usize;
+    Spot { chunk: chunk.wrapping_add(same), place: moved & size.wrapping_sub(1), size }
+}
+
+impl<T> Chunked<T> {
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        let Spot { chunk, place, .. } = spot(index);
+        self.chunks.get(chunk)?.get(place)
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        let Spot { chunk, place, .. } = spot(index);
+        self.chunks.get_mut(chunk)?.get_mut(place)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn push(&mut self, item: T) {
+        let Spot { chunk, place, size } = spot(self.length);
+        // Ordinals have 32 bits, and so there is a chunk for each of them.
+        if let Some(chunk) = self.chunks.get_mut(chunk) {
+            if place == 0 {
+                chunk.reserve_exact(size);
+            }
+            chunk.push(item);
+            self.length += 1;
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_found_where_it_was_put() {
+        let mut chunked = Chunked::default();
+        for number in 0..10_000usize {
+            assert_eq!((chunked.length, chunked.get(number)), (number, None));
+            chunked.push(number);
+            assert_eq!(chunked.get(number), Some(&number));
+        }
+        assert!(chunked.iter().copied().eq(0..10_000));
+        for number in 0..10_000 {
+            *chunked.get_mut(number).unwrap() += 1;
+            assert_eq!(chunked.get(number), Some(&(number + 1)));
+        }
+        assert_eq!((chunked.get(10_000), chunked.get(u32::MAX as usize)), (None, None));
+    }
+
+    #[test]
+    fn nothing_moves_and_little_is_reserved() {
+        let mut chunked = Chunked::default();
+        chunked.push(0u32);
+        let first: *const u32 = chunked.get(0).unwrap();
+        for number in 1..10_000 {
+            chunked.push(number);
+            let reserved: usize = chunked.chunks.iter().map(Vec::capacity).sum();
+            assert!(reserved <= chunked.length + chunked.length / 4 + FIRST / 4, "{reserved} for {number}");
+        }
+        assert_eq!(first, chunked.get(0).unwrap() as *const u32);
+    }
+}

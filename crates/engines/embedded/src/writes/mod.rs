@@ -1,0 +1,7 @@
+//! A write from the queue to its answer: one thread decides batches, another makes them durable and applies them.
+
+pub(crate) mod budget;
+pub(crate) mod commit_pipeline;
+pub(crate) mod committer;
+pub(crate) mod overlay;
+pub(crate) mod sequencer;
