@@ -49,7 +49,7 @@ impl Credential {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub actor: Actor,
-    /// May use what is for whoever runs the server, and change what is others'.
+    /// May use what is for operators, and change what is others'.
     pub admin: bool,
     pub credential: Credential,
 }

@@ -129,7 +129,7 @@ impl Service {
         Parts { maintenance, ..self.parts }.build()
     }
 
-    /// Every request begins here, also one that is then refused: an end user has so many of them a minute.
+    /// Every request begins here, also one that is then refused: an end user has a quota of requests.
     pub fn count_request(&self, caller: &Caller) -> Result<()> {
         if let Actor::User(user) = &caller.actor {
             self.feeds.seen(user);

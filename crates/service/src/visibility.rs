@@ -45,7 +45,7 @@ pub(crate) fn lists_hidden() -> Error {
 pub(crate) struct Visibility<'a> {
     context: &'a Context,
     viewer: Option<Key>,
-    /// Whether a block stands between the viewer and this user, whoever made it.
+    /// Whether a block stands between the viewer and this user, in either direction.
     apart: HashMap<Key, bool>,
     /// Whether this user's lists are open to the viewer.
     open: HashMap<Key, bool>,
@@ -141,8 +141,8 @@ impl Context {
         }
     }
 
-    /// Whether each of these follows openly: what a private account was asked for and has accepted. Whoever followed
-    /// quietly before it went private is a stranger to it.
+    /// Whether each of these follows openly: what a private account was asked for and has accepted. A quiet
+    /// follower from before it went private is a stranger to it.
     pub(crate) async fn are_let_in(&self, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
         let edges = self.follow_edges(pairs).await?;
         Ok(edges.into_iter().map(|edge| edge.is_some_and(|edge| !edge.value.quiet)).collect())
@@ -210,7 +210,7 @@ impl Visibility<'_> {
     }
 
     /// The rows of a list that the viewer may see, where they may look at the list at all. Whom somebody blocks or
-    /// mutes they see whoever blocks whom: those lists are nobody else's.
+    /// mutes they see whatever blocks stand: those lists are nobody else's.
     pub(crate) async fn rows(&mut self, list: List, edges: Vec<Edge>) -> Result<Vec<Edge>> {
         if self.viewer.is_none() || !matches!(list.plane, Plane::Follow) {
             return Ok(edges);

@@ -24,7 +24,7 @@ const BEGINNINGS_MAX: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRow {
     pub cursor: String,
-    /// Without name, picture, body or group name of whoever was erased since.
+    /// Without name, picture, body or group name of users who were erased since.
     pub event: Event,
     /// The user; the ends of an edge, a group's owner and member, or a post's author as the first of two. `None` where
     /// there is none, and for users whom an earlier version of this program erased.
@@ -137,7 +137,7 @@ impl Events {
         keys.sort_unstable();
         keys.dedup();
         let users = self.context.users_by_key(&keys).await?;
-        // Whoever has a number for an id is named by the key; others may have gone, or be others than they were.
+        // An id that is a number is its own key; others may have gone, or belong to another user by now.
         let buckets = self.context.store.guarantees().buckets;
         let named: Vec<(Key, RecordId)> =
             keys.iter().filter(|key| **key < Key(0)).map(|key| (buckets.of(*key), RecordId::of_key(*key))).collect();
@@ -229,7 +229,7 @@ struct People {
 }
 
 impl People {
-    /// Whoever had this key at that version. An id that was created again is another person.
+    /// The user who had this key at that version. An id that was created again is another person.
     fn user_at(&self, key: Key, version: Version) -> Option<&User> {
         self.users.get(&key).filter(|user| user.created <= version)
     }

@@ -1,4 +1,4 @@
-//! The reader of the log behind feeds: posts that are to be delivered, whoever wrote them, and what other servers
+//! The reader of the log behind feeds: posts that are to be delivered, of this server or of others, and what other servers
 //! changed. It may see an event twice and comes to the same.
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(500);
 const CHUNK: usize = 1_000;
 /// How often it is written down how far the log was read, at most.
 const OFFSET_INTERVAL: Duration = Duration::from_secs(1);
-/// So many events without a post are worth writing down how far the log was read.
+/// After this many events without a post it is written down how far the log was read.
 const OFFSET_EVENTS: u64 = 10_000;
 /// How long the reader waits when too many posts wait.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
@@ -25,7 +25,7 @@ const OFFSET: &[u8] = b"offset";
 /// How long a read waits for a write of another server that its token names.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 const MEASURE: Duration = Duration::from_secs(1);
-/// So many measures between two sweeps: a sweep looks at every inbox.
+/// Measurements between two sweeps: a sweep looks at every inbox.
 const SWEEP_EVERY: u64 = 10;
 
 /// Where the reader stands.
@@ -149,7 +149,7 @@ impl Feeds {
         self.save_offset(position, OFFSET_INTERVAL).await
     }
 
-    /// Where the events of every partition end, and what whoever has read them has heard of.
+    /// Where the events of every partition end, and what a reader of them has seen.
     async fn heard(&self) -> Result<(EventPositions, Watermark)> {
         let (lineage, partitions) = (self.context.store.lineage(), self.context.store.guarantees().partitions);
         let (mut listed, mut covered) = (Vec::new(), Vec::new());
@@ -290,7 +290,7 @@ impl Feeds {
             return Ok(false);
         }
         let pushed = Post::decode(value).map(|post| post.pushed).unwrap_or_else(|error| {
-            // A newer server's, perhaps: whoever reads finds it in the store.
+            // A newer server's, perhaps: reads find it in the store.
             tracing::warn!(post = post.bits(), "a post cannot be read: {}", error.detail());
             self.feed.timelines.forget(Some(author));
             false

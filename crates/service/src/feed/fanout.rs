@@ -11,7 +11,7 @@ use crate::Feeds;
 
 /// How many followers one step takes.
 const CHUNK: usize = 1_000;
-/// After so many chunks, or so much time, it is written down how far a delivery has come.
+/// After this many chunks, or this much time, it is written down how far a delivery has come.
 const CHUNKS_BETWEEN_MARKS: usize = 10;
 const TIME_BETWEEN_MARKS: Duration = Duration::from_millis(250);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -48,7 +48,7 @@ impl Feeds {
         }
     }
 
-    /// Delivers everything that waits, in this task. For whoever runs without [`Feeds::run`].
+    /// Delivers everything that waits, in this task: for callers without [`crate::Service::run`].
     pub async fn deliver_all(&self) -> Result<()> {
         loop {
             let next = Lane::ALL.into_iter().find_map(|lane| Some((lane, self.feed.queue.take(lane)?)));
@@ -92,7 +92,7 @@ impl Feeds {
     }
 
     /// Whether everybody who followed the author before this was first asked is in the list of followers. Without them a
-    /// post would miss those who followed just before it: whoever follows later fills their inbox with it.
+    /// post would miss those who followed just before it; a later follower's inbox is filled with it.
     async fn have_followers_settled(&self, delivery: &mut Delivery) -> Result<bool> {
         if !self.context.settles() {
             return Ok(true);

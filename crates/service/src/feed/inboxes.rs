@@ -348,7 +348,7 @@ impl Inboxes for InMemory {
         // A follow anew is another one: what was written meanwhile is to be put in as well.
         kept.followed.retain(|(known, _)| *known != author);
         kept.followed.push((author, kept.generation));
-        // With so many new ones building it anew is less work.
+        // With this many new ones a rebuild is less work.
         if kept.followed.len() > FOLLOWED_MAX {
             self.forget(&mut shard, reader);
         }
@@ -440,7 +440,7 @@ mod tests {
     }
 
     /// Deliveries, new inboxes and new follows from several threads: at no moment more than a tenth over the budget, and
-    /// whoever was seen last stays.
+    /// the reader who was seen last stays.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn a_budget_is_kept_at_every_moment() {
         const BUDGET: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! Live feeds: posts as they are written, in the order of the log, to whoever listens. A listener that is too slow is
+//! Live feeds: posts as they are written, in the order of the log, to listeners. A listener that is too slow is
 //! told to read anew.
 
 use std::{

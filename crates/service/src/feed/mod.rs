@@ -52,7 +52,7 @@ const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// What an operator can set about feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedRules {
-    /// From so many followers on an author is pulled; back below nine tenths of it.
+    /// From this many followers on an author is pulled; back below nine tenths of it.
     pub celebrity_followers: u64,
     pub inbox_cap: usize,
     /// Who was not seen for so long has no inbox.

@@ -102,7 +102,7 @@ impl Feeds {
         Err(Error::new(Code::RequestInProgress, "posts with this external id come and go; try again"))
     }
 
-    /// Whoever may see the author's posts may see it; to the others it is not there.
+    /// For those who may see the author's posts; to the others it is not there.
     pub async fn post(&self, call: &Call, id: Version) -> Result<PostView> {
         self.context.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.context.viewer(call).await?;
@@ -161,7 +161,7 @@ impl Feeds {
         else {
             return Ok(None);
         };
-        // Whoever is erased has no posts, and never had any.
+        // An erased user has no posts, and never had any.
         let author = self.context.users_by_key(&[owner]).await?.remove(&owner);
         let edited_at = (version != id).then(|| version.millis());
         let written = |author: User| PostWritten {
@@ -193,7 +193,7 @@ impl Feeds {
             .await
     }
 
-    /// An author's posts, newest first, for whoever may see them.
+    /// An author's posts, newest first, for those who may see them.
     pub async fn posts(&self, call: &Call, id: &UserId, cursor: Option<&str>, limit: Limit) -> Result<PostPage> {
         self.context.catch_up(call, Whose::NOBODY).await?;
         let viewer = self.context.viewer(call).await?;
@@ -249,7 +249,7 @@ impl Feeds {
         Ok(found.filter(|(_, record)| ExternalId::of_post(&record.value).as_ref() == Some(name)).collect())
     }
 
-    /// A post with its author, whoever asks.
+    /// A post with its author, for any caller.
     pub(crate) async fn stored_post(&self, id: Version) -> Result<(User, Record)> {
         let index = self.context.store.get_server_record(Space::PostAuthor, &RecordId::of_post_author(id)).await?;
         let (_, index) = index.ok_or_else(post_not_found)?;

@@ -50,7 +50,7 @@ pub(super) struct Mode {
 }
 
 impl Mode {
-    /// The mode of a new post of somebody with so many followers. Between the threshold and nine tenths of it
+    /// The mode of a new post of an author with this many followers. Between the threshold and nine tenths of it
     /// everything stays as it is.
     pub(super) fn next(self, followers: u64, threshold: u64, is_behind: bool) -> Self {
         let pulls = match self.pin {
@@ -151,7 +151,7 @@ impl Feeds {
         Ok(())
     }
 
-    /// Changes an author's mode. Durable before the first post that goes it: whoever reads knows of it.
+    /// Changes an author's mode. Durable before the first post that has it, so that every read knows of it.
     pub(super) async fn change_mode(
         &self,
         call: &Call,
@@ -179,7 +179,7 @@ impl Feeds {
         Err(Error::new(Code::RequestInProgress, "others change the same author's fan-out; try again"))
     }
 
-    /// Whether a new post of an author with so many followers is pulled.
+    /// Whether a new post of an author with this many followers is pulled.
     pub(crate) async fn pulls_new_post(&self, author: Key, followers: u64) -> Result<bool> {
         let (threshold, is_behind) = (self.context.rules.feed.celebrity_followers, self.feed.queue.is_behind());
         let known = self.feed.modes.get(author);

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Entry;
 
-/// How many posts wait at most. Whoever posts while so many do is pulled instead.
+/// How many posts wait at most. What is posted beyond that is pulled.
 const POSTS_MAX: usize = 50_000;
 /// How many finished posts are remembered.
 const FINISHED_MAX: usize = 65_536;
@@ -50,7 +50,7 @@ pub(super) struct Delivery {
     pub(super) posts: Vec<Version>,
     /// Followers down to here have them.
     pub(super) after: Option<Place>,
-    /// Whoever followed up to here is to have them, and may not be in the list of followers yet.
+    /// Those who followed up to here are to have them, and may not be in the list of followers yet.
     pub(super) up_to: Option<Watermark>,
 }
 
@@ -219,7 +219,7 @@ impl Queue {
         self.state.lock().told_after.values().min().copied()
     }
 
-    /// So many wait that even those that were to be pushed have to wait in the log.
+    /// Backpressure: even posts that are to be pushed wait in the log.
     pub(super) fn is_full(&self) -> bool {
         self.state.lock().posts >= 2 * POSTS_MAX
     }

@@ -27,7 +27,7 @@ const AUTHORS_MAX: usize = 20_000;
 pub(super) const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many entries of an inbox are read at first.
 const HEAD: usize = 64;
-/// So many authors are asked for one by one rather than looked for in the list of a reader who follows fewer.
+/// Up to this many authors are checked one by one, also for a reader who follows fewer.
 const FEW: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Feeds {
         self.feed_page(&reader, &Circle::Members(members), &scope, cursor, limit).await
     }
 
-    /// Whoever reads a feed begins here.
+    /// Every read of a feed begins here.
     pub(super) async fn reader(&self, call: &Call, id: &UserId) -> Result<User> {
         call.may_change(id)?;
         self.context.catch_up(call, Whose::NOBODY).await?;
@@ -149,7 +149,7 @@ impl Feeds {
         Ok(FeedRows { rows, is_partial: walk.merge.is_partial, went_on_from: walk.went_on_from })
     }
 
-    /// So many rows more; fewer are all there are, or all there was time for.
+    /// The next `wanted` rows; fewer are all there are, or all there was time for.
     pub(super) async fn walk_rows(&self, walk: &mut Walk, wanted: usize) -> Result<Vec<FeedRow>> {
         let mut rows = Vec::new();
         while rows.len() < wanted {
@@ -368,7 +368,7 @@ impl Feeds {
         Ok(walk)
     }
 
-    /// The next entry of the feed, whoever wrote it.
+    /// The next entry of the feed, not yet judged.
     async fn step(&self, walk: &mut Walk) -> Result<Option<Entry>> {
         loop {
             match self.next_entry(&mut walk.merge, &mut walk.floor).await? {
@@ -429,7 +429,7 @@ impl Feeds {
             for followed in std::mem::take(&mut slice.followed) {
                 self.fill_in(reader, followed, slice.floor).await?;
             }
-            // Whoever took it away meanwhile left the store to answer.
+            // It was taken away meanwhile: the store answers.
             let Some(again) = self.feed.inboxes.read(reader, walk.last, HEAD).await? else {
                 return self.pull_everybody(walk).await;
             };
@@ -446,7 +446,7 @@ impl Feeds {
         Ok(())
     }
 
-    /// Posts on their way to the reader, who follows about so many. What waits for others costs nothing.
+    /// Posts on their way to the reader, who follows about `following`. What waits for others costs nothing.
     async fn waiting_for(&self, reader: Key, following: u64, below: Version) -> Result<Vec<Entry>> {
         let queue = &self.feed.queue;
         let few = queue.authors(FEW.max(following as usize));

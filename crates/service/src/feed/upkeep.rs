@@ -78,7 +78,7 @@ impl Feeds {
         self.rebuild(reader, Instant::now() + REBUILD_TIMEOUT).await
     }
 
-    /// Forgets a user's inbox, or everybody's; whoever reads next has it built anew.
+    /// Forgets a user's inbox, or everybody's; the next read builds it anew.
     pub async fn clear_feeds(&self, call: &Call, id: Option<&UserId>) -> Result<()> {
         call.must_be_admin()?;
         let reader = match id {

@@ -65,7 +65,7 @@ impl Graph {
                     one.since.extend(edge.map(|edge| edge.value.position.millis()));
                 }
             }
-            // Whoever has gone from one of them since has no time in it.
+            // Those who have gone from one of them since have no time in it.
             shared.retain(|one| one.since.len() == named.len());
             found.extend(shared);
         }

@@ -61,7 +61,7 @@ pub(crate) struct Leaderboard {
 struct Board {
     ranks: BTreeSet<Rank>,
     followers: HashMap<Key, u64>,
-    /// Whoever ranks above it is on the board; `None` when everybody is.
+    /// Everybody who ranks above it is on the board; `None` when everybody is.
     floor: Option<Rank>,
     /// Where the sweep stands; a request that ran out of time leaves it to the next one.
     sweep: Stage,

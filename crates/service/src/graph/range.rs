@@ -25,7 +25,7 @@ impl Order {
     }
 }
 
-/// Which rows of a list: those not newer and not older, without so many of the first ones, at most so many.
+/// Which rows of a list: those not newer and not older, without the first `skip`, at most `take`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub newest: Option<Millis>,

@@ -56,7 +56,7 @@ const fn part_of(key: Key) -> u16 {
 }
 
 impl Graph {
-    /// About so many rows from the cursor on, newest first; all rows of one millisecond come together unless they are too
+    /// About `about` rows from the cursor on, newest first; all rows of one millisecond come together unless they are too
     /// many. Who is in the list from the first page to the last is in one of them.
     pub async fn scan_page(
         &self,

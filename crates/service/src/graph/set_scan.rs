@@ -13,11 +13,11 @@ use crate::{
 
 /// How many rows of the driving list one request looks at.
 pub const DRIVING_ROWS_MAX: usize = 100_000;
-/// A row that the store has to be asked about is as much work as so many that memory knows.
+/// A row that the store has to be asked about is as much work as this many that memory knows.
 const ASKED_ROW_WORK: usize = 20;
 /// How many rows one look at the store takes.
 const CHUNK: usize = 1_000;
-/// So many candidates are looked up one by one; for more the list is gone through.
+/// Up to this many candidates are looked up one by one; for more the list is scanned.
 const FEW_CANDIDATES: usize = 500;
 
 /// What is asked of the rows of a list.
@@ -107,7 +107,7 @@ impl SetScan<'_> {
     }
 
     /// More rows that pass, with their places; `None` at the end, and when it has done enough work. `wanted` of them if
-    /// that is to be had in one go.
+    /// one look at the store has them.
     pub(crate) async fn rows(&mut self, wanted: usize) -> Result<Option<Vec<(Edge, UserRow)>>> {
         let Some(edges) = self.next(wanted).await? else { return Ok(None) };
         Ok(Some(self.context.placed_rows(self.driver.list, &edges).await?))

@@ -84,7 +84,7 @@ impl Graph {
         let now = self.user_view(call, &id).await?.filter(|view| view.user.created <= receipt.version);
         let view = match now {
             Some(view) if !receipt.replayed => view,
-            // A retry hears what was said first, as far as its own words tell; whoever is gone by now is what it asked for.
+            // A retry hears what was said first, as far as its own words tell; a user who is gone by now is what it asked for.
             Some(view) if !created => {
                 let version = if changed { receipt.version } else { view.user.version };
                 UserView { user: as_written(view.user, asked, overwrite, version), ..view }

@@ -41,7 +41,7 @@ const fn requests_of(target: Key) -> List {
 }
 
 impl Jobs {
-    /// Accepts every request that has been made so far. No quota counts, and whoever asked had room for it.
+    /// Accepts every request that has been made so far. No quota counts: each follower had room for it when they asked.
     pub async fn accept_all(&self, call: &Call, target: &UserId) -> Result<JobStarted> {
         call.may_change(target)?;
         let user = self.context.stored_user(target).await?;
@@ -85,7 +85,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Accepts everybody who waits for an account that a file made public. Whoever imports waits for it: nobody else works
+    /// Accepts everybody who waits for an account that a file made public. The import waits for it: nobody else works
     /// on the store, and a run that is cut off comes here again.
     pub(crate) async fn accept_waiting(&self, target: Key) -> Result<()> {
         let list = requests_of(target);
@@ -129,7 +129,7 @@ impl Jobs {
             return Ok((if waited < OPENING_MILLIS { Step::Waits } else { Step::Done }, 0));
         }
         let list = requests_of(target.key);
-        // What was asked for when the job began, by whatever clock; of an account that is public whoever asked at all.
+        // What was asked for when the job began, by whatever clock; of an account that is public all requests.
         let before = match job.before {
             Some(before) => before,
             None => self.above_requests(list).await?,

@@ -1,5 +1,5 @@
 //! Jobs: what touches more edges than one request should wait for. A job is a record of the server's own, so that
-//! whoever starts next takes up what is not finished.
+//! the next server to start takes up what is not finished.
 
 mod accept;
 mod due;

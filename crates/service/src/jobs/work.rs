@@ -1,5 +1,5 @@
 //! The work itself: one chunk of every job at a time, so that a large one keeps no small one waiting. Every step can
-//! be repeated, by whoever starts after a crash or by another server of the same store.
+//! be repeated, by the server that starts after a crash or by another one of the same store.
 
 use entourage_model::{Code, Condition, Error, Key, Operation, Record, RecordId, Result, Space, Version, tally};
 
@@ -13,7 +13,7 @@ const PAGE: usize = 1_000;
 /// Jobs that ended are shown for a week.
 const KEPT_MILLIS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
-/// What became of a job by one chunk.
+/// The outcome of one chunk of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     More,
@@ -23,8 +23,8 @@ pub(super) enum Step {
 }
 
 impl Jobs {
-    /// Does one chunk of every job, and what else is due; whether there was anything. Whoever calls this again and
-    /// again while it says so has done all of it.
+    /// Does one chunk of every job, and what else is due; whether there was anything. Called
+    /// again and again while it says so, it does all of it.
     pub async fn work(&self) -> Result<bool> {
         let mut worked = self.end_mutes().await?;
         self.release_old_ids().await?;

@@ -28,7 +28,7 @@ pub struct Limits {
     pub follow_burst: u32,
     /// Requests of one end user, whatever they ask for.
     pub requests_per_minute: u32,
-    /// New follows of one target, whoever makes them.
+    /// New follows of one target, by anybody.
     pub follows_per_target_per_minute: u32,
     /// New follows of one actor in an hour after which more need a solved challenge.
     pub challenge_after: u32,
@@ -108,7 +108,7 @@ impl Limiter {
         Some(FollowLimits { now: self.time.now(), per_hour, burst, challenge_after, proved, flips_per_day })
     }
 
-    /// Every outcome of this process passes here, however it was asked for and whoever is still there to hear of it.
+    /// Called with every outcome of this process, also when its caller is gone.
     pub(crate) fn saw(&self, outcome: &Outcome) {
         self.cache.saw(outcome);
     }

@@ -18,7 +18,7 @@ pub(crate) enum Limited {
 }
 
 impl Limiter {
-    /// Whoever has solved a challenge shows a proof of their own. Quiet follows do not count for their target: others
+    /// A solved challenge counts for the follower who proved it. Quiet follows do not count for their target: others
     /// would learn of them by being refused.
     pub(crate) fn begin(self: &Arc<Self>, write: &mut Write, has_proof: impl FnOnce(Key) -> bool) -> Limited {
         let Operation::Follow { follower, target, quiet, cap } = &mut write.operation else { return Limited::Free };
@@ -39,7 +39,7 @@ impl Limiter {
     }
 }
 
-/// What became of what was held for a follow.
+/// The outcome of what was held for a follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Nothing was held, or it was used.
@@ -60,7 +60,7 @@ impl Limited {
         (self.end(result), hold)
     }
 
-    /// Counts what came of the write.
+    /// Counts the outcome of the write.
     pub(crate) fn end(self, result: Result<Outcome>) -> Result<Outcome> {
         match self {
             Self::Free => result,

@@ -9,7 +9,7 @@ use super::{GROUP_LOOK_MAX, GROUP_ROWS_MAX, NotificationKind, day_start};
 use crate::Notifications;
 
 const CHUNK: usize = 200;
-/// So many where rows that are not told of stand in the way.
+/// This many where rows that are not told of stand in the way.
 const LARGE_CHUNK: usize = 1_000;
 /// How many ends of follows are looked at to find what a pair did earlier on a day.
 const CHURN_ROWS_MAX: usize = 200;

@@ -23,7 +23,7 @@ pub struct NotificationStream {
     user: UserId,
     created: Version,
     listening: Listening,
-    /// What is being looked at: kept here, for whoever waits may give up and ask again.
+    /// What is being looked at: kept here, because a caller may stop waiting and ask again.
     hints: Option<Hints>,
     ready: Vec<NotificationMessage>,
     /// Everything up to here was told.

@@ -20,7 +20,7 @@ use crate::{Transfer, graph::group::document as group_document};
 const CHUNK: usize = 5_000;
 const SWEEP: usize = 1_000;
 
-/// What became of the wish for demo data.
+/// The outcome of loading the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demo {
     Loaded {

@@ -189,7 +189,7 @@ impl Work<'_> {
         loop {
             let page = self.context.store.scan(list, after, PAGE).await?;
             let targets: Vec<Key> = page.edges.iter().map(|edge| edge.target).collect();
-            // Edges of the erased are left for a while; whoever imported one would bring the person back.
+            // Edges of the erased are left for a while; importing one would bring the person back.
             let users = self.context.users_by_key(&targets).await?;
             for edge in page.edges.iter().filter(|edge| !edge.value.is_over(now)) {
                 if let (Some(kind), Some(target)) = (ExportKind::of(edge), users.get(&edge.target)) {

@@ -10,7 +10,7 @@ use crate::{
     graph::group::{GROUPS_MAX, read},
 };
 
-/// So many are remembered at least. Those that are on their way into the store are far fewer.
+/// At least this many are remembered. Those that are on their way into the store are far fewer.
 const REMEMBERED: usize = 200_000;
 
 type Names = HashMap<(Key, Box<str>), Version>;

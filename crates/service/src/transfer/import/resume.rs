@@ -27,7 +27,7 @@ pub(super) enum Mark {
 #[derive(Debug, Default)]
 pub(super) struct Resumed {
     rows: HashMap<Mark, Done>,
-    /// What became of each user, oldest first, and whether it existed before.
+    /// The state of each user, oldest first, and whether it existed before.
     users: HashMap<Key, VecDeque<(bool, Box<User>)>>,
     lines: u64,
     /// The newest event that was looked at.

@@ -47,7 +47,7 @@ pub struct Import {
     pub now: Millis,
 }
 
-/// How it stands, for whoever watches.
+/// Progress, for a display.
 pub struct Seen<'a> {
     /// Of all files, as they lie on the disk.
     pub read_bytes: u64,

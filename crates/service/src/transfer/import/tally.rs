@@ -1,4 +1,4 @@
-//! What became of the lines of a file: every line is counted exactly once.
+//! The outcome of the lines of a file: every line is counted exactly once.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use crate::{Call, Upkeep, ids::user_not_found};
 const ROUND: Duration = Duration::from_secs(1);
 /// How many findings of an audit wait; the next audit finds the others again.
 const FOUND_MAX: usize = 10_000;
-/// How many edges are healed in one go.
+/// How many edges are healed at once.
 const HEALED_AT_ONCE: usize = 1_000;
 /// How many of those the log names.
 const NAMED_MAX: usize = 20;
@@ -90,7 +90,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Until [`Self::end_streams`], where there is something to heal.
+    /// Until the server stops, where there is something to heal.
     pub(crate) async fn run_healer(&self) {
         let Some(maintenance) = self.maintenance.as_deref().filter(|maintenance| maintenance.has_mirrors()) else {
             return;

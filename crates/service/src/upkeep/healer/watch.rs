@@ -1,4 +1,4 @@
-//! What the healer does of its own accord: it follows the log a moment behind the writers, and never far behind.
+//! What the healer does unasked: it follows the log a moment behind the writers, and never far behind.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -12,7 +12,7 @@ use metrics::{counter, histogram};
 use super::ROUND;
 use crate::Upkeep;
 
-/// Changes that are read and looked at in one go.
+/// Changes that are read and looked at at once.
 const CHUNK: usize = 1_000;
 /// After each chunk it rests for this many times as long as that took: a twentieth of one core at most.
 const REST: u32 = 19;
