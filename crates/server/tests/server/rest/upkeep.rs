@@ -51,7 +51,7 @@ async fn audited(lie: Option<Lie>) -> AuditReport {
         store.commit(Operation::Follow { follower, target, quiet: Some(quiet), cap: None }.into()).await.unwrap();
     }
     let store: Arc<dyn Store> = Recorded::new(store, lie);
-    Service::new(store, Rules::default()).audit(&Call::default()).await.unwrap()
+    Service::new(store, Rules::default()).upkeep.audit(&Call::default()).await.unwrap()
 }
 
 #[tokio::test]
