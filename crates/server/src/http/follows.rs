@@ -73,7 +73,7 @@ pub(super) fn group() -> Group {
             .optional_body::<FollowBody>()
             .answers::<FollowJson>(StatusCode::CREATED, "Follows now")
             .answers::<FollowJson>(StatusCode::OK, "Followed already")
-            .answers::<FollowJson>(StatusCode::ACCEPTED, "ApiRequest; the account is private")
+            .answers::<FollowJson>(StatusCode::ACCEPTED, "Asked; the account is private")
             .refuses(REFUSALS)
     };
     let unfollow = |operation: Operation| {

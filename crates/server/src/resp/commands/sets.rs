@@ -19,7 +19,7 @@ use crate::resp::{
 
 commands! {
     SADD "SADD" -3 Write First Sets "following:{a} b …"
-        "Follows each: how many were added to the list; a request to a private account is made, but added only when it is accepted; if one is refused an error that says how many were applied, and those guard"
+        "Follows each: how many were added to the list; a request to a private account is made, but added only when it is accepted; if one is refused an error that says how many were applied, and those stay"
         Run::Write { collect: collect_follows, alone: refuse_write };
     SCARD "SCARD" 2 Read First Sets "key"
         "How many, as far as the viewer may know; members of `mutual:` and `common_following:` are counted one by one"

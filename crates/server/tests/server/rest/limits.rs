@@ -38,7 +38,7 @@ fn bodies_and_addresses_have_a_limit_on_every_route() {
     let server = Server::start();
     let padded = |bytes: usize| format!("{{{}}}", " ".repeat(bytes - 2));
     for route in
-        ["PUT /users/a", "POST /users/a/follow", "PUT /users/a/following/b", "PUT /users/a/blocks/b", "PUT /nope"]
+        ["PUT /users/a", "@b POST /users/a/follow", "PUT /users/a/following/b", "PUT /users/a/blocks/b", "PUT /nope"]
     {
         let reply = server.check(&format!("{route} {}", padded(64 * 1024 + 1)), "413 payload_too_large");
         assert!(reply.body["detail"].as_str().unwrap().contains("65536"));
