@@ -155,6 +155,8 @@ fn walks(markdown: &str) -> Vec<Walk<'_>> {
     for line in markdown.lines() {
         if let Some(name) = line.strip_prefix("### A ") {
             walks.push(Walk { name, steps: Vec::new() });
+        } else if line.starts_with("## ") && !walks.is_empty() {
+            break;
         } else if let (Some(walk), true) = (walks.last_mut(), line.starts_with(|first: char| first.is_ascii_digit())) {
             let mut spans = line.split('`').skip(1).step_by(2);
             walk.steps.extend(spans.next().zip(spans.next()));
@@ -448,7 +450,7 @@ mod planted {
 
     #[test]
     fn steps_that_lead_nowhere_are_found() {
-        let page = "### A follow\n\n1. `a.rs` `begin`: it begins\n2. `b.rs` `end`\n\n### Other\n\ntext";
+        let page = "### A follow\n\n1. `a.rs` `begin`: it begins\n2. `b.rs` `end`\n\n## Other\n\n1. `c.rs` `no_step`";
         let [walk] = &walks(page)[..] else { panic!("one walk") };
         assert_eq!((walk.name, &walk.steps[..]), ("follow", &[("a.rs", "begin"), ("b.rs", "end")][..]));
         let files = |a: &'static str, b: Option<&'static str>| {

@@ -2,14 +2,13 @@
 
 use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use async_trait::async_trait;
 use entourage_embedded as embedded;
 use entourage_memory as memory;
-use entourage_model::{Code, Outcome, Result, Secret, UserId, UserPatch, Write};
+use entourage_model::{Code, Secret, UserId, UserPatch};
 use entourage_service::{BatchDone, BatchOperation, Call, Limit, Limits, Rules, Service};
-use entourage_store::{Identity, Store, StoreExt as _, SystemClock};
+use entourage_store::{Identity, Store, SystemClock};
 use entourage_testkit::{
-    conformance::hooked::{Hooked, Hooks},
+    conformance::hooked::{Hooked, Unhurried},
     crash_disk::CrashDisk,
 };
 use tokio::sync::Barrier;
@@ -174,18 +173,6 @@ async fn list_and_leaderboard(service: &Service) -> (u64, u64) {
     let list = service.graph.followers(&call, &id("idol"), None, Limit::DEFAULT).await.unwrap();
     let board = service.graph.leaderboard(&call, None, Limit::DEFAULT).await.unwrap();
     (list.total.unwrap(), board.rows.first().map_or(0, |row| row.followers))
-}
-
-/// Answers a commit with the second poll, and not with the first.
-struct Unhurried;
-
-#[async_trait]
-impl Hooks for Unhurried {
-    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
-        let outcome = inner.commit(write).await;
-        tokio::task::yield_now().await;
-        outcome
-    }
 }
 
 #[tokio::test]

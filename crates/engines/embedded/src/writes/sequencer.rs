@@ -353,7 +353,7 @@ impl Sequencer {
                 | Operation::GroupMember { present: true, .. }
         );
         if grows && self.over_budget {
-            let detail = "memory.budget is used up; raise it, or move to a cluster";
+            let detail = "memory.budget is used up; raise it, or give the server more memory";
             return Err(Error::new(Code::MemoryFull, detail).retry_after(self.engine.memory_comes_back_in()));
         }
         let look = Look::new(&self.engine, &self.overlay, parties);

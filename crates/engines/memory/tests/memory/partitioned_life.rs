@@ -79,7 +79,7 @@ fn health_says_when_a_relay_or_an_applier_has_ended() {
     }
     for place in ["relay", "applier"] {
         let mut test = Command::new(std::env::current_exe().unwrap());
-        test.args(["--exact", "health_says_when_a_relay_or_an_applier_has_ended", "--nocapture"]);
+        test.args(["--exact", "partitioned_life::health_says_when_a_relay_or_an_applier_has_ended", "--nocapture"]);
         let output = test.env(PANIC, place).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{place}: {said}{}", String::from_utf8_lossy(&output.stderr));

@@ -7,9 +7,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod alone;
 mod cached;
 mod conformance;
-mod postgres;
 mod postgres_kit;
-mod races;
 mod retention;
