@@ -26,11 +26,17 @@ const LONGER: usize = 8;
 const LINE: usize = 16;
 
 /// One answer a pair, in their order. An edge of somebody who is erased is `Unknown`.
+#[inline]
 pub(crate) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
-    if let ([(follower, target)], [answer]) = (pairs, &mut *answers) {
-        *answer = peek_one(state, plane, *follower, *target);
-        return;
+    match (pairs, answers) {
+        ([(follower, target)], [answer]) => *answer = peek_one(state, plane, *follower, *target),
+        (pairs, answers) => peek_many(state, plane, pairs, answers),
     }
+}
+
+/// Apart: a check alone does not pay for the room that many need.
+#[inline(never)]
+fn peek_many(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     answers.fill(Answer::No);
     let mut runs = Runs::default();
     let (mut scattered, mut at) = (0, 0);
@@ -60,16 +66,22 @@ pub(crate) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], 
 
 /// A pair alone waits for nobody: both ordinals, then the row. Nothing branches on what is found, so that a processor
 /// begins with the next check while this one waits for its row.
+#[inline]
 fn peek_one(state: &State, plane: StoredPlane, follower: Key, target: Key) -> Answer {
     // Asked first: an edge of somebody who is erased from here on was there during the call.
-    let nobody_is_gone = state.erased().is_empty();
-    let found = answer(state.has_active(plane, follower, target));
-    if nobody_is_gone {
-        return found;
+    if state.erased().is_empty() {
+        return answer(state.has_active(plane, follower, target));
     }
-    match (found, state.ordinal(follower), state.ordinal(target)) {
-        (Answer::Yes, None, _) | (Answer::Yes, _, None) => Answer::Unknown,
-        _ => found,
+    peek_beside_erased(state, plane, follower, target)
+}
+
+#[cold]
+#[inline(never)]
+fn peek_beside_erased(state: &State, plane: StoredPlane, follower: Key, target: Key) -> Answer {
+    match (state.has_active(plane, follower, target), state.ordinal(follower), state.ordinal(target)) {
+        (false, _, _) => Answer::No,
+        (true, Some(_), Some(_)) => Answer::Yes,
+        (true, _, _) => Answer::Unknown,
     }
 }
 
