@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use entourage_model::{ExternalId, Kind, Millis, Post, Result, UserId, Version};
+use entourage_model::{ExternalId, Key, Kind, Millis, Post, Result, User, UserId, Version};
 
 use super::{Entry, post::post_not_found, read::Verdict};
 use crate::{Call, Feeds};
@@ -102,16 +102,22 @@ impl Feeds {
         };
         // What they may not see is not there for them.
         let viewer = self.context.viewer(call).await?.filter(|viewer| *viewer == reader.key);
-        let is_own_block = async || self.context.are_active(Kind::Block, &[(reader.key, author.key)]).await;
-        let may_be_hidden = match because {
-            Because::NotFollowed => true,
-            Because::Blocked => !is_own_block().await?.contains(&true),
-            _ => false,
-        };
-        if may_be_hidden && viewer.is_some() && !self.shows_posts(viewer, &author).await? {
+        if viewer.is_some()
+            && matches!(because, Because::NotFollowed | Because::Blocked)
+            && self.hides_posts(&author, reader.key).await?
+        {
             return Err(post_not_found());
         }
         let pushed_at = self.feed.queue.finished_at(post);
         Ok(Explained { post, external_id, author: author.id, because, pushed_at, queued_behind, floor })
+    }
+
+    /// Whether the author keeps their posts from the reader, whatever the reader did: their own block explains only
+    /// posts that they would see without it.
+    async fn hides_posts(&self, author: &User, reader: Key) -> Result<bool> {
+        if self.context.are_active(Kind::Block, &[(author.key, reader)]).await?.contains(&true) {
+            return Ok(true);
+        }
+        Ok(author.private && self.context.are_let_in(&[(reader, author.key)]).await?.contains(&false))
     }
 }

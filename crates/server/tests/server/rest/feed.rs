@@ -178,7 +178,7 @@ fn every_line_of_a_feed_is_explained() {
     }
     server.check("@me GET /users/me/feed", "200");
     let posts: Vec<String> = (0..8).map(|_| post(&server, "a")).collect();
-    let [star, own, x, pam, foe] = ["star", "me", "x", "pam", "foe"].map(|author| post(&server, author));
+    let [star, own, x, y, pam, foe] = ["star", "me", "x", "y", "pam", "foe"].map(|author| post(&server, author));
     because(&server, "me", &posts[7], "pushed");
     because(&server, "me", &posts[0], "below_floor");
     because(&server, "me", &star, "pulled");
@@ -198,9 +198,13 @@ fn every_line_of_a_feed_is_explained() {
         (&format!("@me GET /users/me/feed/explain/{foe}"), "404 post_not_found"),
         (&format!("GET /users/me/feed/explain/{foe}"), r#"200 {"because": "blocked", "shown": false}"#),
     ]);
-    server.check("@me PUT /users/me/blocks/foe", "201");
-    because(&server, "me", &foe, "blocked");
+    // Their own block explains what they would see without it, and nothing else.
+    ["foe", "pam", "y"].map(|author| server.check(&format!("@me PUT /users/me/blocks/{author}"), "201"));
+    because(&server, "me", &y, "blocked");
     server.check_all(&[
+        (&format!("@me GET /users/me/feed/explain/{foe}"), "404 post_not_found"),
+        (&format!("@me GET /users/me/feed/explain/{pam}"), "404 post_not_found"),
+        ("@me DELETE /users/me/blocks/pam", "200"),
         // What they may not see is not there for them; a service hears why.
         (&format!("@me GET /users/me/feed/explain/{pam}"), "404 post_not_found"),
         (&format!("GET /users/me/feed/explain/{pam}"), r#"200 {"because": "not_followed", "author": "pam"}"#),
