@@ -88,7 +88,7 @@ impl Pair {
             planted::told(&self.worlds[index], &mut messages);
             last.push(messages.last().map(|message| message.id.clone()).unwrap_or_default());
             let sealed = &mut self.sealed[index];
-            let line = |Message { id, name, data }: &Message| format!("{name} {} {data}", sealed.hide("event", id));
+            let line = |Message { id, name, data }: &Message| sealed.hide("event", &format!("{name} {id} {data}"));
             shown.push(messages.iter().map(line).collect::<Vec<_>>().join("\n"));
         }
         let (second, first) = (shown.pop().unwrap_or_default(), shown.pop().unwrap_or_default());
