@@ -37,10 +37,22 @@ pub enum Space {
     /// Which post of an author has an external id. Ids are those of [`crate::ExternalId::record_id`], values those of
     /// [`crate::external_post_value`]; created and removed with the post, and all at once with the author.
     PostExternal = 11,
+    /// Whom a user does not want suggested. Ids are those of [`RecordId::of_key`].
+    Dismissed = 12,
+    /// Suggestions that a file brought for a user.
+    Suggested = 13,
+    /// The server's: cases of suspected abuse. Ids are those of [`RecordId::of_version`].
+    Case = 14,
+    /// The server's: when each periodic task ran last, and how it ended.
+    Schedule = 15,
+    /// The server's: decaying counters of signals, as they were saved last.
+    Signal = 16,
+    /// The server's: the follow quota of one target. Ids are those of [`RecordId::of_key`].
+    TargetQuota = 17,
 }
 
 impl Space {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 18] = [
         Self::Group,
         Self::GroupMember,
         Self::Seen,
@@ -53,6 +65,12 @@ impl Space {
         Self::FanoutQueue,
         Self::Erased,
         Self::PostExternal,
+        Self::Dismissed,
+        Self::Suggested,
+        Self::Case,
+        Self::Schedule,
+        Self::Signal,
+        Self::TargetQuota,
     ];
 
     pub fn from_number(number: u8) -> Option<Self> {
