@@ -301,9 +301,8 @@ pub(crate) fn sweep(state: &State, from: &mut u32, until: u32, limit: usize, use
         }
         let ordinal = *from;
         *from += 1;
-        if state.ordinal(key) == Some(ordinal) {
-            users.extend(state.user(key));
-        }
+        // Their keys are not looked up: in a large store that is where the time goes.
+        users.extend(state.user_at(ordinal, key));
     }
     *from >= count
 }

@@ -27,12 +27,13 @@ use crate::{
     },
 };
 
-/// Groups of users that are decoded together. Their users are as many in each shard.
-const GROUPS: usize = 1_024;
+/// Groups of users that are decoded together: their records fit into the second-level cache while they are dealt out to the
+/// shards, and are as many in each.
+const GROUPS: usize = 256;
 const PART: usize = GROUPS * USERS_PER_GROUP as usize;
 const _: () = assert!(PART.is_multiple_of(SHARDS));
 /// Tables that are filled together: each time all keys are looked at, and those of so many tables are held twice.
-const TABLES_AT_ONCE: usize = 8;
+const TABLES_AT_ONCE: usize = 16;
 
 /// Who was erased: ordinals ascending.
 pub(crate) type ErasedUsers = Vec<(u32, Version)>;

@@ -244,7 +244,11 @@ impl State {
     }
 
     pub(crate) fn user(&self, key: Key) -> Option<User> {
-        let ordinal = self.ordinal(key)?;
+        self.user_at(self.ordinal(key)?, key)
+    }
+
+    /// Whoever has this place, whose key it is; nobody if they were erased.
+    pub(crate) fn user_at(&self, ordinal: u32, key: Key) -> Option<User> {
         let shard = self.shard(ordinal).read();
         profile::decode(key, shard.long.bytes(shard.profile(ordinal)?)).ok()
     }
