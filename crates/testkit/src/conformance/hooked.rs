@@ -15,6 +15,11 @@ use entourage_store::{
 /// Interception points; methods left out are passed through.
 #[async_trait]
 pub trait Hooks: Send + Sync + 'static {
+    /// What is intercepted need not be in memory.
+    fn guarantees(&self, inner: &dyn Store) -> Guarantees {
+        Guarantees { peeks: false, ..inner.guarantees() }
+    }
+
     fn peek_all(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)], answers: &mut [Answer]) {
         inner.peek_all(kind, pairs, answers);
     }
@@ -31,6 +36,15 @@ pub trait Hooks: Send + Sync + 'static {
         inner.peek_id(key, id)
     }
 
+    /// One after the other, each through [`Self::commit`].
+    async fn commit_all(&self, inner: &dyn Store, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in writes {
+            outcomes.push(self.commit(inner, write).await);
+        }
+        outcomes
+    }
+
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         inner.commit(write).await
     }
@@ -43,12 +57,28 @@ pub trait Hooks: Send + Sync + 'static {
         inner.get_users(keys).await
     }
 
+    async fn get_all_counts(&self, inner: &dyn Store, users: &[Key]) -> Result<Vec<Option<Counts>>> {
+        inner.get_all_counts(users).await
+    }
+
     async fn scan(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         inner.scan(list, after, limit).await
     }
 
+    async fn scan_up(&self, inner: &dyn Store, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
+        inner.scan_up(list, after, limit).await
+    }
+
     async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         inner.events(after, limit).await
+    }
+
+    fn lineage(&self, inner: &dyn Store) -> Lineage {
+        inner.lineage()
+    }
+
+    async fn last_event(&self, inner: &dyn Store, partition: u16) -> Result<Sequence> {
+        inner.last_event(partition).await
     }
 
     async fn progress(&self, inner: &dyn Store, partition: u16) -> Result<Progress> {
@@ -57,6 +87,14 @@ pub trait Hooks: Send + Sync + 'static {
 
     async fn covers(&self, inner: &dyn Store, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
         inner.covers(watermark, whose).await
+    }
+
+    async fn health(&self, inner: &dyn Store) -> Health {
+        inner.health().await
+    }
+
+    async fn close(&self, inner: &dyn Store) -> Result<()> {
+        inner.close().await
     }
 }
 
@@ -74,7 +112,7 @@ impl<H> Hooked<H> {
 #[async_trait]
 impl<H: Hooks> Store for Hooked<H> {
     fn guarantees(&self) -> Guarantees {
-        Guarantees { peeks: false, ..self.inner.guarantees() }
+        self.hooks.guarantees(&*self.inner)
     }
 
     fn identity(&self) -> &Identity {
@@ -82,11 +120,7 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        let mut outcomes = Vec::with_capacity(writes.len());
-        for write in writes {
-            outcomes.push(self.hooks.commit(&*self.inner, write).await);
-        }
-        outcomes
+        self.hooks.commit_all(&*self.inner, writes).await
     }
 
     async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
@@ -118,7 +152,7 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
-        self.inner.get_all_counts(users).await
+        self.hooks.get_all_counts(&*self.inner, users).await
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
@@ -126,7 +160,7 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        self.inner.scan_up(list, after, limit).await
+        self.hooks.scan_up(&*self.inner, list, after, limit).await
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
@@ -164,11 +198,11 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     fn lineage(&self) -> Lineage {
-        self.inner.lineage()
+        self.hooks.lineage(&*self.inner)
     }
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {
-        self.inner.last_event(partition).await
+        self.hooks.last_event(&*self.inner, partition).await
     }
 
     async fn progress(&self, partition: u16) -> Result<Progress> {
@@ -184,11 +218,11 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     async fn health(&self) -> Health {
-        self.inner.health().await
+        self.hooks.health(&*self.inner).await
     }
 
     async fn close(&self) -> Result<()> {
-        self.inner.close().await
+        self.hooks.close(&*self.inner).await
     }
 }
 

@@ -9,15 +9,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_model::{
-    Code, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
-    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
-};
-use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept,
-    Unhealthy, Whose,
-};
+use entourage_model::{Code, Error, Event, EventPosition, Key, Kind, Outcome, Result, Watermark, Write};
+use entourage_store::{Answer, Covered, Guarantees, Health, Store, StoreExt as _, Unhealthy, Whose};
+use entourage_testkit::conformance::hooked::{Hooked, Hooks};
 use tokio::sync::Semaphore;
+
+use super::server::{Server, memory_store};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
@@ -32,7 +29,6 @@ pub(crate) enum Fault {
 }
 
 pub(crate) struct Faulty {
-    inner: Arc<dyn Store>,
     fault: Mutex<Fault>,
     gate: Semaphore,
     waiting: AtomicUsize,
@@ -40,14 +36,14 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self {
-            inner,
+    pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Hooked<Self>> {
+        let hooks = Self {
             fault: Mutex::new(Fault::None),
             gate: Semaphore::new(0),
             waiting: AtomicUsize::new(0),
             closed: Mutex::new(false),
-        })
+        };
+        Arc::new(Hooked::new(inner, hooks))
     }
 
     pub(crate) fn set(&self, fault: Fault) {
@@ -75,8 +71,23 @@ impl Faulty {
     }
 }
 
-impl Faulty {
-    async fn commit_one(&self, write: Write) -> Result<Outcome> {
+/// A server over such a store, with the users `a` and `b`.
+pub(crate) fn faulty() -> (Arc<Hooked<Faulty>>, Server) {
+    let store = Faulty::over(memory_store(1));
+    let server = Server::with(Arc::clone(&store) as _, Default::default());
+    for id in ["a", "b"] {
+        server.check(&format!("PUT /users/{id}"), "201");
+    }
+    (store, server)
+}
+
+#[async_trait]
+impl Hooks for Faulty {
+    fn guarantees(&self, inner: &dyn Store) -> Guarantees {
+        inner.guarantees()
+    }
+
+    async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         match self.fault() {
             Fault::Hang => {
                 self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -86,140 +97,51 @@ impl Faulty {
             Fault::Panic => panic!("told to panic"),
             _ => {}
         }
-        self.inner.commit(write).await
-    }
-}
-
-#[async_trait]
-impl Store for Faulty {
-    fn guarantees(&self) -> Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn identity(&self) -> &Identity {
-        self.inner.identity()
-    }
-
-    async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        let mut outcomes = Vec::with_capacity(writes.len());
-        for write in writes {
-            outcomes.push(self.commit_one(write).await);
-        }
-        outcomes
-    }
-
-    async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
-        self.inner.replay_all(keys).await
+        inner.commit(write).await
     }
 
     /// Memory that knows nothing: every check must end at the store.
-    fn peek_all(&self, _: Kind, _: &[(Key, Key)], answers: &mut [Answer]) {
+    fn peek_all(&self, _: &dyn Store, _: Kind, _: &[(Key, Key)], answers: &mut [Answer]) {
         answers.fill(Answer::Unknown);
     }
 
-    fn peek_open(&self, _: &[(Key, Key)], answers: &mut [Answer]) {
+    fn peek_open(&self, _: &dyn Store, _: &[(Key, Key)], answers: &mut [Answer]) {
         answers.fill(Answer::Unknown);
     }
 
-    fn peek_common(&self, _: Key, _: Key, _: usize, _: &mut Vec<Key>) -> bool {
+    fn peek_common(&self, _: &dyn Store, _: Key, _: Key, _: usize, _: &mut Vec<Key>) -> bool {
         false
     }
 
-    fn peek_id(&self, _: Key, _: &[u8]) -> bool {
+    fn peek_id(&self, _: &dyn Store, _: Key, _: &[u8]) -> bool {
         false
     }
 
-    async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        self.inner.get_edges(kind, pairs).await
-    }
-
-    async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        self.inner.get_users(keys).await
-    }
-
-    async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
-        self.inner.get_all_counts(users).await
-    }
-
-    async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        self.inner.scan(list, after, limit).await
-    }
-
-    async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        self.inner.scan_up(list, after, limit).await
-    }
-
-    async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
-        self.inner.sweep(range, after, limit).await
-    }
-
-    async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
-        self.inner.count_each(space, owners).await
-    }
-
-    async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
-        self.inner.get_records(space, ids).await
-    }
-
-    async fn scan_each(
-        &self,
-        space: Space,
-        owners: &[Key],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<Vec<Record>>> {
-        self.inner.scan_each(space, owners, after, limit).await
-    }
-
-    async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
-        self.inner.scan_history(follower, before, limit).await
-    }
-
-    async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
-        self.inner.get_quotas(actors).await
-    }
-
-    async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
+    async fn events(&self, inner: &dyn Store, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         match self.fault() {
             Fault::Expired(first) if after.offset.0 < first => {
                 Err(Error::new(Code::EventsExpired, "told to").resume_from(first.to_string()))
             }
-            _ => self.inner.events(after, limit).await,
+            _ => inner.events(after, limit).await,
         }
     }
 
-    fn lineage(&self) -> Lineage {
-        self.inner.lineage()
-    }
-
-    async fn last_event(&self, partition: u16) -> Result<Sequence> {
-        self.inner.last_event(partition).await
-    }
-
-    async fn progress(&self, partition: u16) -> Result<Progress> {
-        self.inner.progress(partition).await
-    }
-
-    async fn covers(&self, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+    async fn covers(&self, inner: &dyn Store, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
         match self.fault() {
             Fault::Behind => Ok(Covered::NotYet),
-            _ => self.inner.covers(watermark, whose).await,
+            _ => inner.covers(watermark, whose).await,
         }
     }
 
-    async fn verify(&self) -> Result<Report> {
-        self.inner.verify().await
-    }
-
-    async fn health(&self) -> Health {
+    async fn health(&self, inner: &dyn Store) -> Health {
         match self.fault() {
             Fault::Degraded(reason) => Health::Degraded(reason),
-            _ => self.inner.health().await,
+            _ => inner.health().await,
         }
     }
 
-    async fn close(&self) -> Result<()> {
+    async fn close(&self, inner: &dyn Store) -> Result<()> {
         *self.closed.lock().unwrap() = true;
-        self.inner.close().await
+        inner.close().await
     }
 }

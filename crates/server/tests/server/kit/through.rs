@@ -17,7 +17,7 @@ use entourage_service::{Limits, Rules};
 use entourage_store::{
     Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept, Whose,
 };
-use entourage_testkit::conformance::Fixture;
+use entourage_testkit::conformance::{Fixture, hooked::Hooked};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -52,7 +52,7 @@ const CHECKS_COMPARED: usize = 200;
 pub(crate) struct RestStore {
     server: Mutex<Server>,
     /// What the server was given.
-    served: Arc<Recorded>,
+    served: Arc<Hooked<Recorded>>,
     /// What is behind that.
     store: Arc<dyn Store>,
     hasher: KeyHasher,
@@ -66,7 +66,7 @@ impl RestStore {
     }
 
     fn serve(store: Arc<dyn Store>, lie: Option<Lie>, ids: Ids) -> Self {
-        let served = Recorded::new(Arc::clone(&store), lie);
+        let served = Recorded::over(Arc::clone(&store), lie);
         let rules = Rules { following_max: None, limits: Limits::NONE, ..Rules::default() };
         let server = Mutex::new(Server::with(Arc::clone(&served) as _, rules));
         let hasher = KeyHasher::new(&store.identity().secret);
@@ -417,7 +417,8 @@ impl RestStore {
     async fn commit_as(&self, write: &Write) -> Result<Outcome> {
         let Some(request) = self.request(write) else { return self.store.commit(write.clone()).await };
         let reply = self.server.lock().unwrap().ask(&request);
-        let (committed, result) = self.served.take().unwrap_or_else(|| panic!("{request}: nothing was committed"));
+        let (committed, result) =
+            self.served.hooks.take().unwrap_or_else(|| panic!("{request}: nothing was committed"));
         assert_eq!(committed, *write, "{request}");
         match &result {
             Ok(outcome) => assert_said(&request, &reply, outcome),

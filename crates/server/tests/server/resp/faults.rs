@@ -1,38 +1,26 @@
 //! A store that refuses, lags, hangs or panics, and a server that is told to stop.
 
-use std::sync::Arc;
-
 use entourage_model::Code;
 use entourage_server::Stopped;
 
 use crate::kit::{
-    faulty::{Fault, Faulty},
-    server::{Server, memory_store},
+    faulty::{Fault, faulty},
     wire::{Wire, encoded},
 };
-
-fn faulty() -> (Arc<Faulty>, Server) {
-    let store = Faulty::new(memory_store(1));
-    let server = Server::with(Arc::clone(&store) as _, Default::default());
-    for id in ["a", "b"] {
-        server.check(&format!("PUT /users/{id}"), "201");
-    }
-    (store, server)
-}
 
 #[test]
 fn what_the_store_refuses_is_said_and_never_a_success() {
     let (store, server) = faulty();
     let mut wire = Wire::connect(server.resp);
     for code in [Code::Unavailable, Code::StorageFull, Code::MemoryFull, Code::Overloaded] {
-        store.set(Fault::Refuse(code));
+        store.hooks.set(Fault::Refuse(code));
         let said = wire.ask("SADD following:a b");
         assert!(said.starts_with(&format!("-{} ", code.resp_prefix())) && said.contains("retry after 1 s"), "{said}");
         wire.check("SISMEMBER following:a b", "0");
     }
-    store.set(Fault::Refuse(Code::Internal));
+    store.hooks.set(Fault::Refuse(Code::Internal));
     wire.check("EG.FOLLOW a b", "-INTERNAL the server's log has more");
-    store.set(Fault::None);
+    store.hooks.set(Fault::None);
     wire.check("SADD following:a b", "1");
 }
 
@@ -40,10 +28,10 @@ fn what_the_store_refuses_is_said_and_never_a_success() {
 fn a_panic_ends_one_connection_and_the_server_goes_on() {
     let (store, server) = faulty();
     let (mut wire, mut other) = (Wire::connect(server.resp), Wire::connect(server.resp));
-    store.set(Fault::Panic);
+    store.hooks.set(Fault::Panic);
     wire.send(&encoded(&["EG.FOLLOW", "a", "b"]));
     assert_eq!(wire.reply(), None);
-    store.set(Fault::None);
+    store.hooks.set(Fault::None);
     other.check("EG.FOLLOW a b", "[…");
 }
 
@@ -53,14 +41,14 @@ fn a_read_behind_its_token_is_stale_never_old() {
     let mut wire = Wire::connect(server.resp);
     wire.check("SADD following:a b", "1");
     let token = wire.ask("EG.TOKEN").trim_matches('"').to_owned();
-    store.set(Fault::Behind);
+    store.hooks.set(Fault::Behind);
     let mut reader = Wire::connect(server.resp);
     reader.check("SISMEMBER following:a b", "1");
     reader.check(&format!("EG.TOKEN {token}"), "OK");
     for line in ["SISMEMBER following:a b", "GET is_following:a:b", "SMEMBERS following:a", "GET follower_count:b"] {
         reader.check(line, "-STALE …");
     }
-    store.set(Fault::None);
+    store.hooks.set(Fault::None);
     reader.check("SISMEMBER following:a b", "1");
 }
 
@@ -69,14 +57,14 @@ fn stopping_finishes_what_has_begun() {
     let (store, mut server) = faulty();
     let (mut wire, mut idle) = (Wire::connect(server.resp), Wire::connect(server.resp));
     idle.check("PING", "PONG");
-    store.set(Fault::Hang);
+    store.hooks.set(Fault::Hang);
     wire.send(&encoded(&["SADD", "following:a", "b"]));
-    store.wait_for_a_commit();
+    store.hooks.wait_for_a_commit();
     server.ask_to_stop();
     assert_eq!(idle.reply(), None);
-    store.let_go();
+    store.hooks.let_go();
     assert_eq!(wire.reply().unwrap(), "1");
     assert_eq!(wire.reply(), None);
     assert!(matches!(server.wait(), Stopped::AsAsked));
-    assert!(*store.closed.lock().unwrap());
+    assert!(*store.hooks.closed.lock().unwrap());
 }

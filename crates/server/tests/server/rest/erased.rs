@@ -22,7 +22,7 @@ fn nothing_shows_who_was_erased() {
         commit(Operation::Follow { follower: Key(a), target: Key(b), quiet: Some(false), cap: None });
     }
     commit(Operation::Mute { actor: Key(3), target: Key(7), expires_at: None });
-    let server = Server::with(Recorded::new(store, Some(Lie::Erased(Key(7)))), Rules::default());
+    let server = Server::with(Recorded::over(store, Some(Lie::Erased(Key(7)))), Rules::default());
     for viewer in ["", "@1 ", "@2 ", "@3 "] {
         for (request, expected) in [
             ("GET /users/7", "404 user_not_found"),

@@ -95,7 +95,7 @@ fn a_reader_that_connects_again_gets_what_was_missed_once_and_in_order() {
 #[test]
 fn what_is_too_long_ago_is_a_resync() {
     let inner = memory_store(1);
-    let store = Faulty::new(Arc::clone(&inner));
+    let store = Faulty::over(Arc::clone(&inner));
     let rules = Rules { limits: Limits::NONE, ..Rules::default() };
     let server = Server::with(Arc::clone(&store) as _, rules);
     users(&server, &["me", "a"]);
@@ -122,9 +122,9 @@ fn what_is_too_long_ago_is_a_resync() {
         assert_eq!(&next_post(&mut stream).0, id);
     }
     // Between the first post and the last of them.
-    store.set(Fault::Expired(6));
+    store.hooks.set(Fault::Expired(6));
     resynced(&server);
-    store.set(Fault::None);
+    store.hooks.set(Fault::None);
     let put = |number: i64| {
         let (patch, overwrite) = (UserPatch::default(), Overwrite::Keep);
         Write::from(Operation::PutUser { key: Key(number), id: UserId::from(number), patch, overwrite })

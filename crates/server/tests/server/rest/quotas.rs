@@ -139,40 +139,40 @@ fn a_challenge_is_proved_by_a_short_token_for_the_actor() {
 /// Hanging up before the answer does not make a follow free.
 #[test]
 fn a_follow_whose_client_hung_up_counts() {
-    let store = Faulty::new(memory_store(1));
+    let store = Faulty::over(memory_store(1));
     let limits = Limits { follow_burst: 1, ..Limits::default() };
     let server = Server::with(Arc::clone(&store) as _, rules(limits));
     server.check_all(&[("PUT /users/a", "201"), ("PUT /users/b", "201"), ("PUT /users/c", "201")]);
-    store.set(Fault::Hang);
+    store.hooks.set(Fault::Hang);
     let mut stream = TcpStream::connect(server.address).unwrap();
     let request =
         "POST /api/v1/users/b/follow HTTP/1.1\r\nhost: localhost\r\nentourage-actor: a\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request.as_bytes()).unwrap();
-    store.wait_for_a_commit();
+    store.hooks.wait_for_a_commit();
     drop(stream);
     std::thread::sleep(Duration::from_millis(500));
-    store.let_go();
+    store.hooks.let_go();
     server.check("@a POST /users/c/follow", "429 rate_limited");
 }
 
 /// All of them are in their commit at the same time, so none can know how the others end.
 #[test]
 fn sixty_four_follows_at_once_stay_within_the_quota() {
-    let store = Faulty::new(memory_store(1));
+    let store = Faulty::over(memory_store(1));
     let limits = Limits { follow_burst: 10, ..Limits::default() };
     let server = Server::with(Arc::clone(&store) as _, rules(limits));
     server.check("PUT /users/a", "201");
     for target in 0..64 {
         server.check(&format!("PUT /users/{target}"), "201");
     }
-    store.set(Fault::Hang);
+    store.hooks.set(Fault::Hang);
     let made = std::thread::scope(|scope| {
         let server = &server;
         let asking: Vec<_> = (0..64)
             .map(|target| scope.spawn(move || server.ask(&format!("@a POST /users/{target}/follow")).status))
             .collect();
-        store.wait_for_commits(64);
-        store.let_go();
+        store.hooks.wait_for_commits(64);
+        store.hooks.let_go();
         let statuses: Vec<u16> = asking.into_iter().map(|asking| asking.join().unwrap()).collect();
         assert!(statuses.iter().all(|status| matches!(status, 201 | 429)), "{statuses:?}");
         statuses.iter().filter(|status| **status == 201).count()

@@ -16,33 +16,33 @@ use super::{
 
 #[test]
 fn stopping_answers_what_has_begun_and_closes_the_store() {
-    let store = Faulty::new(memory_store(1));
+    let store = Faulty::over(memory_store(1));
     let mut server = Server::with(Arc::clone(&store) as _, Default::default());
     server.check("PUT /users/a", "201");
-    store.set(Fault::Hang);
+    store.hooks.set(Fault::Hang);
     let (agent, address) = (server.agent.clone(), server.address);
     let begun = std::thread::spawn(move || {
         agent.put(format!("http://{address}/api/v1/users/b")).send_empty().unwrap().status().as_u16()
     });
-    store.wait_for_a_commit();
+    store.hooks.wait_for_a_commit();
     server.ask_to_stop();
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!*store.closed.lock().unwrap(), "closed while a request was running");
+    assert!(!*store.hooks.closed.lock().unwrap(), "closed while a request was running");
     assert!(TcpStream::connect(address).is_err(), "still accepting");
-    store.let_go();
+    store.hooks.let_go();
     assert_eq!(begun.join().unwrap(), 201);
     assert!(matches!(server.wait(), Stopped::AsAsked));
-    assert!(*store.closed.lock().unwrap());
+    assert!(*store.hooks.closed.lock().unwrap());
 }
 
 #[test]
 fn a_poisoned_store_ends_the_server_and_a_degraded_one_does_not() {
-    let store = Faulty::new(memory_store(1));
+    let store = Faulty::over(memory_store(1));
     let mut server = Server::with(Arc::clone(&store) as _, Default::default());
-    store.set(Fault::Degraded(Unhealthy::StorageFull("no room".to_owned())));
+    store.hooks.set(Fault::Degraded(Unhealthy::StorageFull("no room".to_owned())));
     std::thread::sleep(Duration::from_millis(700));
     server.check("GET //healthz", "200");
-    store.set(Fault::Degraded(Unhealthy::Poisoned("fsync failed".to_owned())));
+    store.hooks.set(Fault::Degraded(Unhealthy::Poisoned("fsync failed".to_owned())));
     match server.wait() {
         Stopped::Poisoned(reason) => assert_eq!(reason, "poisoned: fsync failed"),
         other => panic!("{other:?}"),

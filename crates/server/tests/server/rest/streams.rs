@@ -150,13 +150,13 @@ fn without_a_cursor_a_stream_begins_with_what_comes_next() {
 
 #[test]
 fn events_that_are_gone_are_said_to_be() {
-    let store = Faulty::new(memory_store(1));
+    let store = Faulty::over(memory_store(1));
     let server = Server::with(Arc::clone(&store) as _, Rules::default());
     for number in 0..9 {
         server.check(&format!("PUT /users/{number}"), "201");
     }
     let first = server.check("GET /events?limit=1", "200").body["next_cursor"].as_str().unwrap().to_owned();
-    store.set(Fault::Expired(5));
+    store.hooks.set(Fault::Expired(5));
     let refused = server.stream(&format!("/events/stream?after={first}"));
     assert_eq!((refused.status, &refused.problem["code"]), (410, &"events_expired".into()));
     let resume = refused.problem["resume_cursor"].as_str().unwrap();

@@ -50,7 +50,7 @@ async fn audited(lie: Option<Lie>) -> AuditReport {
         let (follower, target, quiet) = (Key(follower), Key(4), follower == 3);
         store.commit(Operation::Follow { follower, target, quiet: Some(quiet), cap: None }.into()).await.unwrap();
     }
-    let store: Arc<dyn Store> = Recorded::new(store, lie);
+    let store: Arc<dyn Store> = Recorded::over(store, lie);
     Service::new(store, Rules::default()).upkeep.audit(&Call::default()).await.unwrap()
 }
 
