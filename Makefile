@@ -2,7 +2,7 @@
 
 ARGS ?=
 
-.PHONY: help run test check bench soak
+.PHONY: help run test check bench soak release
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,3 +25,6 @@ bench: ## figures, with machine and commit; ARGS="…" go to the bench
 
 soak: ## the long versions of the suites
 	ENTOURAGE_SOAK=1 scripts/test
+
+release: ## target/dist: the binary that is shipped, and its symbols in a file beside it
+	scripts/release
