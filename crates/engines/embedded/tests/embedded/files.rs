@@ -16,6 +16,7 @@ use entourage_store::{
 use entourage_testkit::{
     conformance::block_on,
     crash_disk::{CrashDisk, Image},
+    hooked_disk::{DiskHooks, HookedDisk},
 };
 use parking_lot::Mutex;
 
@@ -100,48 +101,19 @@ fn history_that_is_past_takes_no_memory() {
     });
 }
 
-/// Says that somebody is there, and waits to go on.
-type Hold = Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>;
+/// Holds a checkpoint up where it makes its file of users: says that it is there, and waits to go on.
+#[derive(Default)]
+struct Hold(Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
 
-/// Holds a checkpoint up where it makes its file of users.
-struct Held {
-    disk: CrashDisk,
-    hold: Arc<Hold>,
-}
-
-impl Disk for Held {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+impl DiskHooks for Hold {
+    fn create(&self, inner: &dyn Disk, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         if name.starts_with("users-")
-            && let Some((there, go_on)) = self.hold.lock().take()
+            && let Some((there, go_on)) = self.0.lock().take()
         {
             there.send(()).unwrap();
             go_on.recv().unwrap();
         }
-        self.disk.create(name)
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock()
+        inner.create(name)
     }
 }
 
@@ -151,8 +123,8 @@ fn whoever_is_erased_while_a_checkpoint_runs_leaves_no_name() {
     const NAME: &str = "Wilhelmina Unforgettable";
     let disk = CrashDisk::new();
     let hold = Arc::new(Hold::default());
-    let held = Held { disk: disk.clone(), hold: Arc::clone(&hold) };
-    let store = Store::open_as(Arc::new(held), "the test disk", Options::tiny(), still_clock(), identity).unwrap();
+    let held = HookedDisk::over(disk.clone(), &hold);
+    let store = Store::open_as(held, "the test disk", Options::tiny(), still_clock(), identity).unwrap();
     let has_name = |disk: &CrashDisk| {
         let live = disk.image(Image::Everything);
         let has = |name: &String| live.contents(name).unwrap().windows(NAME.len()).any(|part| part == NAME.as_bytes());
@@ -167,7 +139,7 @@ fn whoever_is_erased_while_a_checkpoint_runs_leaves_no_name() {
         commit(&store, user(101, "somebody else")).await;
     });
     let ((there, is_there), (go_on, wait)) = (mpsc::channel(), mpsc::channel());
-    *hold.lock() = Some((there, wait));
+    *hold.0.lock() = Some((there, wait));
     std::thread::scope(|scope| {
         let running = scope.spawn(|| block_on(store.checkpoint()));
         is_there.recv().unwrap();

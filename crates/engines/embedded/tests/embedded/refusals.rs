@@ -16,7 +16,11 @@ use entourage_store::{
     Health, Store as _, StoreExt as _, Unhealthy,
     disk::{Disk, DiskFile},
 };
-use entourage_testkit::{conformance::block_on, crash_disk::CrashDisk};
+use entourage_testkit::{
+    conformance::block_on,
+    crash_disk::CrashDisk,
+    hooked_disk::{DiskHooks, HookedDisk},
+};
 
 fn user(number: i64) -> Write {
     let patch = UserPatch::default();
@@ -124,57 +128,34 @@ enum Hindrance {
     NoRename,
 }
 
-/// A disk that goes wrong in the ways that leave the log whole.
-struct Hindered {
-    disk: CrashDisk,
-    by: AtomicU8,
-}
+/// Goes wrong in the ways that leave the log whole.
+struct Hindered(AtomicU8);
 
 impl Hindered {
     fn set(&self, by: Hindrance) {
-        self.by.store(by as u8, Ordering::SeqCst);
+        self.0.store(by as u8, Ordering::SeqCst);
     }
 
     fn is(&self, by: Hindrance) -> bool {
-        self.by.load(Ordering::SeqCst) == by as u8
+        self.0.load(Ordering::SeqCst) == by as u8
     }
 }
 
-impl Disk for Hindered {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+impl DiskHooks for Hindered {
+    fn create(&self, inner: &dyn Disk, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         const TOO_MANY_OPEN_FILES: i32 = 24;
         match () {
             () if self.is(Hindrance::NoRights) => Err(io::ErrorKind::PermissionDenied.into()),
             () if self.is(Hindrance::NoDescriptors) => Err(io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES)),
-            () => self.disk.create(name),
+            () => inner.create(name),
         }
     }
 
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(name)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    fn rename(&self, inner: &dyn Disk, from: &str, to: &str) -> io::Result<()> {
         if self.is(Hindrance::NoRename) {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock()
+        inner.rename(from, to)
     }
 }
 
@@ -182,12 +163,13 @@ impl Disk for Hindered {
 fn a_store_that_refuses_writes_is_not_ready_until_it_takes_them_again() {
     for by in [Hindrance::NoRights, Hindrance::NoDescriptors, Hindrance::NoRename] {
         for prepare_ahead in [false, true] {
-            let disk = Arc::new(Hindered { disk: CrashDisk::new(), by: AtomicU8::new(0) });
+            let hindered = Arc::new(Hindered(AtomicU8::new(Hindrance::None as u8)));
+            let disk = HookedDisk::over(CrashDisk::new(), &hindered);
             let options = Options { prepare_ahead, ..Options::tiny() };
             let clock: Arc<dyn Clock> = still_clock();
-            let store = Store::open_as(Arc::clone(&disk) as _, "the test disk", options, clock, identity).unwrap();
+            let store = Store::open_as(disk, "the test disk", options, clock, identity).unwrap();
             block_on(async {
-                disk.set(by);
+                hindered.set(by);
                 let (mut made, mut refused) = (0, None);
                 while refused.is_none() && made < 10_000 {
                     refused = store.commit(user(made)).await.err();
@@ -200,7 +182,7 @@ fn a_store_that_refuses_writes_is_not_ready_until_it_takes_them_again() {
                     matches!(&health, Health::Degraded(Unhealthy::NoLogFile(_))),
                     "{by:?}: writes are refused, and it is {health:?}"
                 );
-                disk.set(Hindrance::None);
+                hindered.set(Hindrance::None);
                 // Made ahead it heals by itself, otherwise with the next write.
                 let began = Instant::now();
                 while store.commit(user(made)).await.is_err() {

@@ -8,11 +8,11 @@ use entourage_model::{
     Condition, IdempotencyKey, Key, Kind, List, Operation, Overwrite, Plane, RecordId, Sequence, Side, Space, UserId,
     UserPatch, Write,
 };
-use entourage_store::{
-    Answer, Store as _, StoreExt as _,
-    disk::{Disk, DiskFile},
+use entourage_store::{Answer, Store as _, StoreExt as _, disk::DiskFile};
+use entourage_testkit::{
+    crash_disk::CrashDisk,
+    hooked_disk::{DiskHooks, HookedDisk},
 };
-use entourage_testkit::crash_disk::CrashDisk;
 use parking_lot::{Condvar, Mutex};
 
 /// So long a read waits before it fails: a test that waits for itself ends.
@@ -54,80 +54,17 @@ impl Gate {
     }
 }
 
-/// A disk behind a gate.
-struct GatedDisk {
-    disk: CrashDisk,
-    gate: Arc<Gate>,
-}
-
-struct GatedFile {
-    file: Arc<dyn DiskFile>,
-    gate: Arc<Gate>,
-}
-
-impl GatedDisk {
-    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(GatedFile { file, gate: Arc::clone(&self.gate) })
-    }
-}
-
-impl Disk for GatedDisk {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(self.disk.create(name)?))
+impl DiskHooks for Gate {
+    fn read_at(&self, inner: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.pass()?;
+        inner.read_at(buffer, offset)
     }
 
-    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(self.disk.open(name)?))
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_folder(&self) -> io::Result<()> {
-        self.disk.sync_folder()
-    }
-
-    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock()
-    }
-}
-
-impl DiskFile for GatedFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.gate.pass()?;
-        self.file.read_at(buffer, offset)
-    }
-
-    fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if self.gate.state.lock().closed {
+    fn try_read_at(&self, inner: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if self.state.lock().closed {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.file.try_read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-
-    fn set_size(&self, size: u64) -> io::Result<()> {
-        self.file.set_size(size)
+        inner.try_read_at(buffer, offset)
     }
 }
 
@@ -160,8 +97,8 @@ async fn fill(store: &Store) {
 /// One thread for everything but what waits.
 fn on_one_thread(test: impl AsyncFnOnce(Arc<Store>, Arc<Gate>)) {
     let gate = Arc::new(Gate::default());
-    let disk = GatedDisk { disk: CrashDisk::new(), gate: Arc::clone(&gate) };
-    let store = Store::open_as(Arc::new(disk), "the test disk", Options::tiny(), still_clock(), identity).unwrap();
+    let disk = HookedDisk::over(CrashDisk::new(), &gate);
+    let store = Store::open_as(disk, "the test disk", Options::tiny(), still_clock(), identity).unwrap();
     let store = Arc::new(store);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
