@@ -1,6 +1,6 @@
-//! Bytes: variable-length integers and a reader that never trusts its input.
+//! Encoding: variable-length integers, and a reader that never trusts its input.
 
-/// The bytes are not what they should be.
+/// The bytes do not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
@@ -12,7 +12,7 @@ pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// Small numbers of either sign stay short.
+/// Zigzag: small numbers of either sign stay short.
 pub(crate) fn put_signed(bytes: &mut Vec<u8>, value: i64) {
     put_varint(bytes, ((value << 1) ^ (value >> 63)) as u64);
 }
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// How many bytes have not been taken.
+    /// Bytes left to read.
     pub(crate) const fn left(&self) -> usize {
         self.rest.len()
     }

@@ -34,29 +34,29 @@ pub(crate) struct Engine {
     pub(crate) next_segment: NextSegment,
     pub(crate) checkpoint: Mutex<CheckpointState>,
     pub(crate) checkpoint_changed: Condvar,
-    /// The number of the last finished checkpoint.
+    /// Number of the last finished checkpoint.
     pub(crate) checkpoint_number: AtomicU64,
     /// Why writes are refused, if they are.
     pub(crate) trouble: Mutex<Option<Trouble>>,
     pub(crate) stopping: AtomicBool,
-    /// While a backup copies files, none may be removed.
+    /// Running backups. While there are any, no file is removed.
     pub(crate) holds: AtomicUsize,
     /// Held while files are removed.
     pub(crate) removing: Mutex<()>,
-    /// Held over each batch: who has it sees a state that stands still.
+    /// Held over each batch: its holder sees a state that does not change.
     pub(crate) gate: Mutex<()>,
     pub(crate) metrics: Metrics,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// A write of the log or a sync failed, or a thread ended: nothing is known of the disk or of memory any more.
+    /// A log write or a sync failed, or a thread ended: the state of disk and memory is unknown.
     Poisoned(Fault),
-    /// The next segment cannot be made, for want of room, of files, of rights; tried again with every batch.
+    /// The next segment cannot be created (space, file handles, permissions); retried with every batch.
     NoSegment(Fault),
 }
 
-/// What was set aside for a checkpoint: the state at one sequence.
+/// The state at one sequence, frozen for a checkpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct Frozen {
     pub(crate) sequence: Sequence,
@@ -64,18 +64,18 @@ pub(crate) struct Frozen {
     pub(crate) segment: u64,
     pub(crate) users: u32,
     pub(crate) groups: HashSet<u32>,
-    /// Somebody was erased: files that may still hold something of them are written anew.
+    /// A user was erased: files that may still hold their data are rewritten.
     pub(crate) scrub: bool,
-    /// Every segment of the log that the checkpoint covers goes, however young.
+    /// Drops every log segment that the checkpoint covers, however young.
     pub(crate) drop_log: bool,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointState {
     pub(crate) frozen: Option<Frozen>,
-    /// The sequence the last finished checkpoint covers.
+    /// The sequence covered by the last finished checkpoint.
     pub(crate) covered: Sequence,
-    /// How many checkpoints were finished or given up, for those who wait for one.
+    /// Checkpoints finished or failed, for callers that wait for one.
     pub(crate) attempts: u64,
     pub(crate) last_error: Option<Fault>,
     pub(crate) pace: Pace,
@@ -114,7 +114,7 @@ impl Engine {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The first reason stays: what comes later follows from it.
+    /// The first fault is kept: later ones follow from it.
     pub(crate) fn poison(&self, fault: &Fault) {
         tracing::error!(%fault, "no write is taken until the store is opened again");
         let mut trouble = self.trouble.lock();
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Why nothing is written any more.
+    /// The fault that ended all writes, if there is one.
     pub(crate) fn poisoned(&self) -> Result<(), Fault> {
         match &*self.trouble.lock() {
             Some(Trouble::Poisoned(fault)) => Err(fault.clone()),
@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// What is poisoned stays so: a segment that can be made again changes nothing.
+    /// A poisoned engine stays so: a new segment changes nothing.
     pub(crate) fn has_no_segment(&self, fault: &Fault) {
         let mut trouble = self.trouble.lock();
         if !matches!(*trouble, Some(Trouble::Poisoned(_))) {

@@ -1,4 +1,4 @@
-//! What can go wrong below the rules, and how callers hear of it.
+//! Failures below the rules, and how callers see them.
 
 use std::{io, sync::Arc};
 
@@ -17,15 +17,15 @@ pub enum Fault {
     Format { file: String, found: u16, known: u16 },
     #[error("{0} is in use by another process; stop it first, or choose another --data folder")]
     InUse(String),
-    /// Nobody knows what is on the disk of what was written before.
+    /// What earlier writes left on disk is unknown.
     #[error("a sync failed: {0}")]
     NotDurable(#[source] Arc<io::Error>),
     #[error("the thread {0} ended; start again to recover")]
     ThreadEnded(&'static str),
-    /// A block moved between looking it up and reading it; look again.
+    /// A block moved between lookup and read; retry.
     #[error("a block was moved while it was read")]
     Moved,
-    /// A read that must not wait would have to; it is done again where it may.
+    /// A read that must not wait would have to; retried on a thread that may.
     #[error("a read would have to wait for the disk")]
     WouldBlock,
     #[error("the store is closed")]
@@ -37,7 +37,7 @@ impl Fault {
         Self::Damaged { file: file.into(), offset, what: what.into() }
     }
 
-    /// A file that must be there could not be opened.
+    /// A file that must exist could not be opened.
     pub(crate) fn opening(name: &str, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::damaged(name, 0, "the file is missing"),
@@ -45,7 +45,7 @@ impl Fault {
         }
     }
 
-    /// A sync failed, and what it was for may be on the disk or not, whatever a later one says.
+    /// After a failed sync the data may be on disk or not, whatever a later sync says.
     pub(crate) fn not_durable(error: io::Error) -> Self {
         Self::NotDurable(Arc::new(error))
     }
@@ -54,7 +54,7 @@ impl Fault {
         Self::damaged(file, offset, corrupt.0)
     }
 
-    /// Names the whole path where a file was named alone. Errors of the file layer name theirs already.
+    /// Puts the folder before a bare file name. Errors of the file layer have the whole path already.
     #[must_use]
     pub fn in_folder(mut self, folder: &str) -> Self {
         if let Self::Damaged { file, .. } | Self::Format { file, .. } = &mut self {

@@ -1,5 +1,5 @@
-//! Idempotency records: recent ones in a map, older ones in files, found by sorted arrays of hash prefixes in memory and
-//! read from disk only on a hit. Each checkpoint writes one file, and takes the smaller ones before it into it.
+//! Idempotency records: recent ones in a map, older ones in files (runs), indexed by sorted hash prefixes in memory and
+//! read only on a hit. Each checkpoint writes one run, merged with smaller ones before it.
 
 use std::{io, sync::Arc};
 
@@ -18,10 +18,10 @@ use crate::{
 };
 use entourage_store::disk::{Disk, DiskFile, read_all, read_exact_at, try_read_exact_at};
 
-/// Every record is padded to this, so that the nth one needs no index.
+/// Records are padded to this size, so that the nth one needs no index.
 const RECORD_BYTES: usize = 96;
 const HOUR_MILLIS: u64 = 60 * 60 * 1000;
-/// Runs of so many records are not merged any more: a checkpoint holds what it merges in memory.
+/// Larger runs are not merged: a checkpoint holds what it merges in memory.
 const MERGED_MAX: usize = 1 << 18;
 const PREFIX: &str = "idempotency-";
 const SUFFIX: &str = ".records";
@@ -40,13 +40,13 @@ pub(crate) fn is_record_file(name: &str) -> bool {
 }
 
 struct Run {
-    /// That of its newest record.
+    /// Hour of the newest record.
     hour: u64,
     epoch: u64,
     name: String,
     file: Arc<dyn DiskFile>,
     sum: u64,
-    /// The first eight bytes of each scope, ascending, as the records stand in the file.
+    /// The first eight bytes of each scope, ascending, in file order.
     prefixes: Vec<u64>,
 }
 
@@ -95,13 +95,13 @@ pub(crate) struct Idempotency {
 struct Inner {
     recent: HashMap<[u8; 16], IdempotencyRecord>,
     frozen: HashMap<[u8; 16], IdempotencyRecord>,
-    /// From the oldest to the newest: of two records with one scope the later one counts.
+    /// Oldest first: of two records with one scope the later counts.
     runs: Vec<Arc<Run>>,
-    /// No name is given twice, whatever became of the checkpoint that it was for.
+    /// Names are never reused, whether their checkpoint succeeded or not.
     last_number: u64,
 }
 
-/// What a checkpoint refers to, and the names of files that it no longer does.
+/// The runs of a checkpoint, and files it no longer refers to.
 pub(crate) struct Written {
     pub(crate) runs: Vec<RunEntry>,
     pub(crate) obsolete: Vec<String>,
@@ -112,7 +112,7 @@ impl Idempotency {
         self.find(scope, now, ttl, true)
     }
 
-    /// As [`Self::get`], for those who must not wait for the disk: [`Fault::WouldBlock`] where they would.
+    /// [`Self::get`] for callers that must not wait for the disk: fails with [`Fault::WouldBlock`] instead.
     pub(crate) fn get_in_memory(
         &self,
         scope: &[u8; 16],
@@ -130,7 +130,7 @@ impl Idempotency {
         may_wait: bool,
     ) -> Result<Option<IdempotencyRecord>, Fault> {
         let fresh = |record: &IdempotencyRecord| is_fresh(record, now.millis(), ttl);
-        // Read when the lock is released: new records must not wait for the disk.
+        // Read after the lock is released: new records must not wait for the disk.
         let mut candidates: SmallVec<[(Arc<Run>, usize); 1]> = SmallVec::new();
         {
             let inner = self.inner.read();
@@ -162,8 +162,8 @@ impl Idempotency {
         inner.frozen = std::mem::take(&mut inner.recent);
     }
 
-    /// Writes what was set aside together with the last runs that are no larger, so that there are few runs and nothing
-    /// is written often; and forgets runs past the time to live.
+    /// Writes the frozen records, merged with the last runs that are no larger, so that runs are few and a record is
+    /// seldom rewritten. Drops runs past the time to live.
     pub(crate) fn checkpoint(
         &self,
         disk: &dyn Disk,
@@ -183,7 +183,7 @@ impl Idempotency {
             while let Some(run) = runs.pop_if(|run| run.prefixes.len() <= records.len().min(MERGED_MAX)) {
                 match run.read_all() {
                     Ok(older) => records.extend(older),
-                    // Reads of its records say so, too. The checkpoint has nothing to do with it.
+                    // Reads of these records report the damage. A checkpoint does not need them.
                     Err(fault) => {
                         tracing::error!(%fault, "idempotency records cannot be read");
                         runs.push(run);
@@ -234,25 +234,25 @@ impl Idempotency {
         Ok(())
     }
 
-    /// Looks at every byte of every file again.
+    /// Reads and checks every file again.
     pub(crate) fn verify(&self) -> Result<(), Fault> {
         let runs = self.inner.read().runs.clone();
         runs.iter().try_for_each(|run| run.read_all().map(drop))
     }
 
-    /// Records in memory whole, those on disk by their prefix.
+    /// Full records in memory, prefixes of those on disk.
     pub(crate) fn memory_estimate(&self) -> u64 {
         let prefixes: usize = self.inner.read().runs.iter().map(|run| run.prefixes.len()).sum();
         self.whole_estimate() + prefixes as u64 * 8
     }
 
-    /// The part of it that checkpoints give back.
+    /// The part that a checkpoint frees.
     pub(crate) fn whole_estimate(&self) -> u64 {
         let inner = self.inner.read();
         (inner.recent.len() + inner.frozen.len()) as u64 * 140
     }
 
-    /// How many records memory and disk hold.
+    /// Records in memory and on disk.
     pub(crate) fn len(&self) -> usize {
         let inner = self.inner.read();
         inner.recent.len() + inner.frozen.len() + inner.runs.iter().map(|run| run.prefixes.len()).sum::<usize>()
@@ -267,7 +267,7 @@ const fn prefix(scope: &[u8; 16]) -> u64 {
     u64::from_be_bytes([scope[0], scope[1], scope[2], scope[3], scope[4], scope[5], scope[6], scope[7]])
 }
 
-/// `records` are in the order of their scopes.
+/// `records` are sorted by scope.
 fn write_run(disk: &dyn Disk, epoch: u64, number: u64, records: &[IdempotencyRecord]) -> Result<Run, Fault> {
     let mut bytes = Vec::with_capacity(records.len() * RECORD_BYTES);
     let mut newest = Millis::default();

@@ -1,4 +1,4 @@
-//! The store's identity: made once, kept in a file of its own.
+//! The store's identity: created once, in a file of its own.
 
 use std::io;
 
@@ -25,8 +25,8 @@ pub fn random() -> Identity {
     Identity { epoch: random.next_u64(), secret: Secret::from_bytes(secret) }
 }
 
-/// A number that nobody can tell without the store's secret: what checksums begin with. The epoch stands in tokens, and
-/// whoever could tell a checksum beforehand could write bytes that pass for the store's own.
+/// A checksum seed that nobody can predict without the store's secret. The epoch is visible in tokens, and with
+/// predictable checksums a client could write bytes that pass for the store's own.
 pub(crate) fn seed(identity: &Identity, purpose: &[u8; 4], numbers: &[u64]) -> u64 {
     let mut hash = Xxh3::with_seed(identity.epoch);
     hash.update(identity.secret.bytes());
@@ -35,8 +35,8 @@ pub(crate) fn seed(identity: &Identity, purpose: &[u8; 4], numbers: &[u64]) -> u
     hash.digest()
 }
 
-/// Reads the identity, or makes it in an empty folder. A folder with data and without identity is refused: making
-/// a new one would make everything in it unreadable.
+/// Reads the identity, or creates it in an empty folder. A folder with data and no identity is refused: a new one would
+/// make all data unreadable.
 pub(crate) fn open(disk: &dyn Disk, fresh: impl FnOnce() -> Identity) -> Result<Identity, Fault> {
     match disk.open(NAME) {
         Ok(file) => decode(&read_all(&*file)?),

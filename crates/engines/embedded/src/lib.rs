@@ -1,31 +1,31 @@
-//! The embedded store: the log is the truth, memory answers, blocks keep what memory need not.
+//! The embedded store: the log is the source of truth, the state is in memory, most of the lists are in blocks.
 //!
-//! A write goes through [`writes`] into the [`log`] and, once it is durable, into the [`state`]. A read goes through
-//! [`reads`] to the state and the [`blocks`] below it. A [`checkpoint`] moves deltas from memory into blocks beside all
-//! that; [`recovery`] opens the last checkpoint and replays the log after it.
+//! A write goes through [`writes`] into the [`log`] and, once durable, into the [`state`]. A read goes through
+//! [`reads`] to the state and the [`blocks`] below it. In the background a [`checkpoint`] moves deltas from memory into
+//! blocks; [`recovery`] loads the last checkpoint and replays the log after it.
 
-// The store itself: opening, closing, and the calls of the trait.
+// Opening, closing, and the trait's methods.
 mod store;
 
-// What a write passes through, and what a read asks.
+// The read and write paths.
 mod reads;
 mod writes;
 
-// What is in memory.
+// In memory.
 mod documents;
 mod idempotency;
 mod state;
 
-// What is on the disk, how it gets there and back.
+// On disk, and the way there and back.
 mod blocks;
 mod checkpoint;
 mod log;
 mod recovery;
 
-// What operators ask for.
+// For operators.
 mod upkeep;
 
-// What the threads share.
+// Shared by all.
 mod codec;
 mod engine;
 mod fault;

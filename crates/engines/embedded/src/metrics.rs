@@ -1,4 +1,4 @@
-//! What the store measures of itself. Handles are made when it opens, so that a batch only uses them.
+//! The store's metrics. Handles are created when it opens, so that a batch only uses them.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use crate::engine::Engine;
 
-/// The sizes are looked at once in so many batches, and by the checkpoint thread while it has nothing to do.
+/// Sizes are sampled once in this many batches, and by the idle checkpoint thread.
 const BATCHES_BETWEEN_SAMPLES: u64 = 64;
 
 pub(crate) struct Metrics {

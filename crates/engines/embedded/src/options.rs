@@ -1,4 +1,4 @@
-//! How an embedded store is set up.
+//! Options of an embedded store.
 
 use std::time::Duration;
 
@@ -9,25 +9,24 @@ use entourage_store::retention;
 /// Sizes and times. The defaults are those of the settings with the same names.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Size of a log segment, allocated ahead.
+    /// Preallocated size of a log segment.
     pub segment_bytes: u64,
-    /// A batch larger than this is cut: what is decided should still be near when it is applied.
+    /// Larger batches are split, so that what is decided is still in cache when it is applied.
     pub frame_bytes: usize,
-    /// From this many writes on a job is a batch of its own, and worth a second thread when as many wait behind it.
+    /// A job with this many writes is a batch of its own, and worth a second thread when as many wait behind it.
     pub large_batch: usize,
-    /// Writes waiting at most; more are refused as `overloaded`.
+    /// Maximum number of waiting writes; more are refused as `overloaded`.
     pub queue_limit: usize,
-    /// A checkpoint begins when the delta has this many entries, or a fraction of all edges if that is more.
+    /// A checkpoint starts when the delta has this many entries, or a fraction of all edges if that is more.
     pub checkpoint_entries: u64,
-    /// A checkpoint begins, too, when the log has grown by this much, whatever it was that was written;
-    /// `u64::MAX`: never.
+    /// A checkpoint also starts when the log has grown by this much; `u64::MAX`: never.
     pub checkpoint_bytes: u64,
-    /// Whether the next segment is made by a thread of its own. Off, every file operation has its fixed place in
-    /// the order of writes: what crash tests want.
+    /// Whether a background thread prepares the next segment. If not, every file operation has a fixed place in the
+    /// order of writes, as crash tests need.
     pub prepare_ahead: bool,
-    /// Proves the last batch durable when nothing follows it for this long.
+    /// Seals the last batch when no other follows for this long.
     pub seal_after: Option<Duration>,
-    /// `memory.budget` in bytes; 0 is none.
+    /// `memory.budget` in bytes; 0: none.
     pub memory_budget: u64,
     /// `log.retention`.
     pub log_retention: Duration,
@@ -60,7 +59,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Everything small and nothing in the background but what is asked for: a store for crash images.
+    /// Small sizes and no background work unless requested, for crash tests.
     pub fn tiny() -> Self {
         Self {
             segment_bytes: 16 << 10,
@@ -73,7 +72,7 @@ impl Options {
         }
     }
 
-    /// Retention drops only what a checkpoint covers, so one comes at the latest at half of what may be retained.
+    /// Retention drops only what a checkpoint covers, so one is due at half of the retained size at the latest.
     pub(crate) fn checkpoint_after_bytes(&self) -> u64 {
         match self.checkpoint_bytes {
             u64::MAX => u64::MAX,
@@ -89,7 +88,7 @@ impl Options {
         u64::try_from(self.log_retention.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What ended below this version is no history any more.
+    /// Follows that ended before this version are past retention.
     pub(crate) fn history_begins(&self, now: Millis) -> Version {
         retention::history_begins(now, self.history_retention)
     }

@@ -1,4 +1,4 @@
-//! A store in a folder: its threads, and the calls of the trait.
+//! A store in a folder: its threads, and the trait's methods.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -32,9 +32,9 @@ use entourage_store::{
     share,
 };
 
-/// Edges that are looked up before others get their turn: each may be in a block of its own.
+/// Edges looked up before other tasks get a turn: each may be in a block of its own.
 const EDGES_AT_ONCE: usize = 16;
-/// Documents, which are longer than rows, that cost one unit of a task's share.
+/// Documents, which are longer than rows, per unit of a task's share.
 const DOCUMENTS_A_UNIT: usize = 4;
 
 /// A store in one folder of one machine.
@@ -47,12 +47,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `disk`, making it when the folder is empty. `place` names the folder in messages.
+    /// Opens the store in `disk`, creating it in an empty folder. `place` names the folder in messages.
     pub fn open(disk: Arc<dyn Disk>, place: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
         Self::open_as(disk, place, options, clock, identity::random)
     }
 
-    /// As `open`, with the identity a new store gets: what makes a test repeatable.
+    /// [`Store::open`] with a given identity for a new store, to make tests repeatable.
     pub fn open_as(
         disk: Arc<dyn Disk>,
         place: &str,
@@ -91,17 +91,17 @@ impl Store {
         })
     }
 
-    /// Folds everything so far into blocks, and lets go of log segments past retention.
+    /// Folds everything so far into blocks, and removes log segments past retention.
     pub async fn checkpoint(&self) -> Result<()> {
         self.checkpoint_and(false).await
     }
 
-    /// Leaves nothing of erased users on the disk: blocks that held them are written anew, and the log begins anew.
+    /// Leaves nothing of erased users on disk: blocks that held their data are rewritten, and the log begins anew.
     pub async fn erase_now(&self) -> Result<()> {
         let last = self.engine.segments.lock().all.back().map(|segment| segment.number);
         self.checkpoint_and(true).await?;
         let first = self.engine.segments.lock().all.front().map(|segment| segment.number);
-        // Nothing is removed under a backup's hands.
+        // No file is removed during a backup.
         if first <= last {
             return Err(Error::unavailable(
                 "a backup is being made, and nothing is removed meanwhile; try again after it",
@@ -124,14 +124,14 @@ impl Store {
         }
     }
 
-    /// Copies the store into an empty folder while it goes on serving.
+    /// Copies the store into an empty folder while it keeps serving.
     pub async fn backup(&self, to: Arc<dyn Disk>, progress: impl FnMut(u64, u64) + Send + 'static) -> Result<u64> {
         let engine = Arc::clone(&self.engine);
         let copied = tokio::task::spawn_blocking(move || backup::backup(&engine, &*to, progress)).await;
         Ok(copied.map_err(|error| Error::internal(error.to_string()))??)
     }
 
-    /// Bytes of the state in memory, by the estimate that `memory.budget` is compared with.
+    /// Estimated bytes of the state in memory, as compared with `memory.budget`.
     pub fn memory_estimate(&self) -> u64 {
         self.engine.memory_estimate()
     }
@@ -161,20 +161,20 @@ impl Store {
         self.queue.push(job, limit)
     }
 
-    /// Why nobody answers any more.
+    /// Why no reply will come.
     fn gone(&self) -> Error {
         self.engine.poisoned().err().unwrap_or(Fault::Closed).into()
     }
 
-    /// On a thread that nobody else waits for.
+    /// Runs `work` on a blocking thread.
     async fn beside<T: Send + 'static>(&self, work: impl FnOnce(&Engine) -> Result<T> + Send + 'static) -> Result<T> {
         let engine = Arc::clone(&self.engine);
         let done = tokio::task::spawn_blocking(move || work(&engine)).await;
         done.map_err(|error| Error::internal(error.to_string()))?
     }
 
-    /// What a read came to that did not wait for the disk. If it would have had to, it is done again on a thread that
-    /// may: most blocks are in the system's memory, and going there and back costs more than reading one.
+    /// Returns a result that did not need to wait for the disk, or repeats the read on a thread that may. Most blocks
+    /// are in the page cache, where reading one costs less than going to another thread and back.
     async fn or_beside<T, R>(&self, tried: Result<T, Fault>, again: impl FnOnce() -> R + Send) -> Result<T>
     where
         T: Send + 'static,
@@ -205,7 +205,7 @@ impl Store {
         self.engine.next_segment.stop();
         let sequencer = self.sequencer.lock().take();
         for thread in sequencer.into_iter().chain(self.helpers.lock().drain(..)) {
-            // Whatever became of it is known by now.
+            // A thread that panicked has poisoned the engine already.
             let _ = thread.join();
         }
         self.lock.lock().take();
@@ -226,8 +226,7 @@ fn spawn(name: &str, watch: Watch, run: Box<dyn FnOnce() + Send>) -> Result<Join
     Ok(std::thread::Builder::new().name(format!("entourage-{name}")).spawn(run)?)
 }
 
-/// Sees to it that a thread that panics is missed: nobody waits for what it will not do, and no write is taken on top of
-/// what it may have left half done.
+/// Reports a thread that panics: nobody waits for it any more, and no write builds on what it may have left half done.
 struct Watch {
     name: &'static str,
     engine: Arc<Engine>,
@@ -248,7 +247,7 @@ impl Drop for Watch {
 fn wait_for_checkpoint(engine: &Engine) -> Result<(), Fault> {
     let mut state = engine.checkpoint.lock();
     let attempts = state.attempts;
-    // Wakes a writer that waits before trying again.
+    // Wakes a checkpoint writer that waits before a retry.
     engine.checkpoint_changed.notify_all();
     loop {
         if state.frozen.is_none() {
@@ -375,7 +374,7 @@ impl entourage_store::Store for Store {
             None => 0,
         };
         let mut users = Vec::new();
-        // Where many were erased a page ends before it is full.
+        // Where many users were erased, a page ends before it is full.
         let until = from.saturating_add(u32::try_from(limit).unwrap_or(u32::MAX).max(edges::SWEPT_AT_ONCE));
         while users.len() < limit && from < until {
             let before = from;
@@ -489,7 +488,7 @@ impl entourage_store::Store for Store {
         match &*self.engine.trouble.lock() {
             None if self.engine.is_over_budget() => Health::Degraded(Unhealthy::MemoryFull),
             None => match failed {
-                // Writes go on, and memory and log grow until it is seen to.
+                // Writes continue, but memory and log grow until this is repaired.
                 Some(fault @ Fault::Damaged { .. }) => Health::Degraded(Unhealthy::NoCheckpoint(fault.to_string())),
                 _ => Health::Ready,
             },
@@ -502,7 +501,7 @@ impl entourage_store::Store for Store {
     }
 
     async fn close(&self) -> Result<()> {
-        // A checkpoint needs room, and files.
+        // A checkpoint needs disk space and file handles.
         let in_trouble = self.engine.trouble.lock().is_some();
         let checkpointed = if in_trouble { Ok(()) } else { self.checkpoint().await };
         self.stop();

@@ -1,10 +1,10 @@
-//! Blocks: a few hundred edges of one list, newest first, delta-coded, checksummed.
+//! Blocks of edges: part of one list, newest first, delta-coded, checksummed.
 //!
 //! ```text
 //! checksum u32 │ for each edge: other ordinal and mode │ milliseconds down from the one before │ rest by mode
 //! ```
-//! A version's 63 bits are milliseconds and 22 low bits (server, counter), which are often zero. An edge's
-//! version is mostly its position, or that of the edge before (one import); the mode says which.
+//! A version's 63 bits are milliseconds and 22 low bits (server, counter), which are often zero. Most versions equal
+//! the edge's position or the last explicit version (one import); the mode says which.
 
 use entourage_model::{Expiry, Millis, Version};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -14,12 +14,12 @@ use crate::{
     upkeep::left_out::Check,
 };
 
-/// Blocks are cut at this many edges.
+/// Maximum number of edges in a block.
 pub(crate) const BLOCK_EDGES: usize = 256;
 const LOW_BITS: u32 = 22;
 const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
 
-/// An edge as one list sees it.
+/// An edge as seen from one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) position: Version,
@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// Which list a block belongs to: part of its checksum, so that a block in a wrong place is a damaged one.
+/// The list a block belongs to. Part of the checksum, so that a misplaced block counts as damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) plane: u8,
@@ -55,7 +55,7 @@ mod mode {
     pub(crate) const SAME_AS_POSITION: u64 = 0;
     pub(crate) const SAME_AS_BEFORE: u64 = 2;
     pub(crate) const EXPLICIT: u64 = 4;
-    /// A byte of flags follows, then what they say, then the version unless they say that it is the position.
+    /// Followed by a byte of flags, the expiry if flagged, and the version unless flagged as equal to the position.
     pub(crate) const FLAGGED: u64 = 6;
     pub(crate) const BITS: u32 = 3;
 }
@@ -64,7 +64,7 @@ const FLAG_ACCEPTED: u8 = 1 << 1;
 const FLAG_EXPIRES: u8 = 1 << 2;
 const FLAG_AT_POSITION: u8 = 1 << 3;
 
-/// `entries` run from the newest to the oldest. The checksum begins with `seed`.
+/// `entries` are newest first. `seed` seeds the checksum.
 pub(crate) fn encode(seed: u64, entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(4 + entries.len() * 10);
     bytes.extend_from_slice(&[0; 4]);
@@ -102,14 +102,14 @@ pub(crate) fn encode(seed: u64, entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// Writes the checksum into its place.
+/// Fills in the checksum.
 pub(crate) fn sign(seed: u64, bytes: &mut [u8]) {
     if let Some((place, body)) = bytes.split_first_chunk_mut::<4>() {
         *place = checksum(seed, body).to_le_bytes();
     }
 }
 
-/// What the checksum is of, if it is right.
+/// The body, if its checksum is right.
 pub(crate) fn checked(seed: u64, bytes: &[u8]) -> Result<&[u8], Corrupt> {
     let (sum, body) = bytes.split_first_chunk::<4>().ok_or(Corrupt("cut short"))?;
     if u32::from_le_bytes(*sum) == checksum(seed, body) || !Check::Blocks.is_done() {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     const OWNER: Owner = Owner { plane: 0, side: 1, ordinal: 7 };
-    /// Of a list, in one file.
+    /// Seed of a list in one file.
     const SEED: u64 = OWNER.seed() ^ 0x0123_4567_89ab_cdef;
 
     fn entries() -> impl Strategy<Value = Vec<Entry>> {
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(size(Entry { quiet: true, ..plain }), size(plain) + 1);
     }
 
-    /// As the first format wrote it: flags, and the version whether it is the position or not.
+    /// Format 1 wrote the version after the flags even if it is the position.
     #[test]
     fn flags_of_the_first_format_read_back() {
         let mut bytes = vec![0; 4];

@@ -1,4 +1,4 @@
-//! Block files: append-only, each block written once and never changed; dead ones are left until the file goes.
+//! Append-only block files. A block is written once and never changed; dead blocks stay until the file is removed.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use crate::{
 };
 use entourage_store::disk::{Disk, DiskFile, read_exact_at, try_read_exact_at};
 
-/// What a file's blocks hold; following blocks stand apart because a start reads all of them.
+/// What a file's blocks hold. Following blocks have their own files because a start reads all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Family {
     Users = 0,
@@ -37,7 +37,7 @@ pub(crate) enum Family {
 impl Family {
     pub(crate) const ALL: [Self; 4] = [Self::Users, Self::Following, Self::Followers, Self::Documents];
 
-    /// Whether its blocks can say something of a person beyond whom they follow.
+    /// Whether blocks can hold personal data other than follows.
     pub(crate) const fn is_personal(self) -> bool {
         matches!(self, Self::Users | Self::Documents)
     }
@@ -55,7 +55,7 @@ impl Family {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Of blocks of edges there are many, and their checksums are shorter.
+    /// Edge blocks are many, so their checksums are shorter.
     fn sign(self, seed: u64, bytes: &mut [u8]) {
         match self {
             Self::Following | Self::Followers => block::sign(seed, bytes),
@@ -84,11 +84,11 @@ pub(crate) struct OpenFile {
     pub(crate) family: Family,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) size: u64,
-    /// Bytes of blocks that something still refers to.
+    /// Bytes of blocks that are still referenced.
     pub(crate) live: u64,
-    /// Part of the checksum of each block: those of another file do not pass. 0 in files of older formats.
+    /// Part of each block's checksum: blocks of another file do not pass. 0 in files of older formats.
     pub(crate) seed: u64,
-    /// Of all its bytes, once it is finished; files of older formats have none.
+    /// Checksum of the finished file; none in older formats.
     pub(crate) sum: Option<u64>,
 }
 
@@ -96,8 +96,7 @@ pub(crate) struct OpenFile {
 #[derive(Default)]
 pub(crate) struct BlockFiles {
     open: RwLock<HashMap<u32, OpenFile>>,
-    /// A number comes again only when all others have had their turn: a stale reference must find nothing rather than
-    /// something else.
+    /// A number is reused only after all others: a stale reference must find nothing rather than another file.
     last_number: AtomicU32,
     finders: Finders,
 }
@@ -125,7 +124,7 @@ impl BlockFiles {
         self.last_number.store(last, Ordering::Relaxed);
     }
 
-    /// Of the next file. One thread makes them.
+    /// Only one thread creates files.
     fn next_number(&self) -> io::Result<u32> {
         let open = self.open.read();
         let last = self.last_number();
@@ -142,7 +141,7 @@ impl BlockFiles {
         }
     }
 
-    /// Recovery only: how many bytes of each file are referred to.
+    /// Recovery only: sets how many bytes of each file are referenced.
     pub(crate) fn set_live(&self, live: &HashMap<u32, u64>) {
         for (number, file) in self.open.write().iter_mut() {
             file.live = live.get(number).copied().unwrap_or_default();
@@ -172,7 +171,7 @@ impl BlockFiles {
         Blocks { files: self, may_wait: false }
     }
 
-    /// A block as it would stand in a file with another seed. Only what is whole goes there.
+    /// Reads a block and signs it for a file with another seed. A damaged block is refused.
     pub(crate) fn read_for(&self, owner: u64, block: BlockRef, seed: u64) -> Result<Vec<u8>, Fault> {
         let (mut bytes, of) = Blocks::from(self).raw(block)?;
         of.family.checked(owner ^ of.seed, &bytes).map_err(|corrupt| of.damaged(block, corrupt))?;
@@ -181,7 +180,8 @@ impl BlockFiles {
     }
 }
 
-/// The blocks as one read sees them. A read that must not wait for the disk says [`Fault::WouldBlock`] where it would.
+/// The block files as one read sees them. A read that must not wait for the disk fails with [`Fault::WouldBlock`]
+/// instead.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocks<'a> {
     files: &'a BlockFiles,
@@ -200,12 +200,12 @@ impl<'a> Blocks<'a> {
         &self.files.finders
     }
 
-    /// For what takes long even with everything in memory: only a read that may wait goes on.
+    /// Guards work that takes long even if all blocks are cached: fails unless the read may wait.
     pub(crate) const fn must_wait(self) -> Result<(), Fault> {
         if self.may_wait { Ok(()) } else { Err(Fault::WouldBlock) }
     }
 
-    /// The bytes of a block, not yet looked at, with the file they stand in.
+    /// The unverified bytes of a block, and their file.
     fn raw(self, block: BlockRef) -> Result<(Vec<u8>, FileOfBlocks), Fault> {
         let of = self.files.get(block.file()).ok_or(Fault::Moved)?;
         let read = if self.may_wait { read_exact_at } else { try_read_exact_at };
@@ -219,7 +219,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// What `decode` makes of a block of this owner's.
+    /// Reads and decodes a block of this owner.
     fn read_with<T>(
         self,
         owner: u64,
@@ -241,7 +241,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Where blocks stand.
+/// The file of a block.
 pub(crate) struct FileOfBlocks {
     pub(crate) family: Family,
     pub(crate) file: Arc<dyn DiskFile>,
@@ -254,7 +254,7 @@ impl FileOfBlocks {
     }
 }
 
-/// Appends blocks to a new file; what it wrote is readable at once and durable after `finish`.
+/// Appends blocks to a new file: readable after `flush`, durable after `finish`.
 pub(crate) struct BlockWriter {
     number: u32,
     file: Arc<dyn DiskFile>,
@@ -273,7 +273,7 @@ impl BlockWriter {
         Ok(Self { number, file, written: 0, buffer: Vec::new(), sum: Xxh3::new() })
     }
 
-    /// The reference is good for readers only after the next `flush`.
+    /// Readers may use the reference only after the next `flush`.
     pub(crate) fn append(&mut self, files: &BlockFiles, bytes: &[u8], count: u32) -> io::Result<BlockRef> {
         let length = u32::try_from(bytes.len()).ok().and_then(NonZeroU32::new);
         let length = length.ok_or_else(|| io::Error::other("a block has no bytes, or too many"))?;
@@ -298,7 +298,7 @@ impl BlockWriter {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if !self.buffer.is_empty() {
             self.file.write_at(&self.buffer, self.written)?;
-            // A sync of everything at the end would hold up the log, whose writes share the disk.
+            // One sync of everything at the end would stall the log, which shares the disk.
             self.file.begin_sync(self.written, self.buffer.len() as u64);
             self.written += self.buffer.len() as u64;
             self.sum.update(&self.buffer);

@@ -1,5 +1,5 @@
-//! In which block of a long following list an edge stands: whoever asks for one edge of such a list reads one block. Made
-//! for lists that are asked for again, and forgotten for others.
+//! Index of long following lists: a lookup of one edge reads one block. Built for lists that are looked up repeatedly
+//! and kept in a bounded cache.
 
 use std::sync::Arc;
 
@@ -17,22 +17,21 @@ use crate::{
     },
 };
 
-/// Of so many edges it is known where they stand: 16 bytes each.
+/// Cache capacity in edges, 16 bytes each.
 const EDGES_MAX: u64 = 1_000_000;
-/// A list that is longer would push all others out.
+/// A longer list would evict all others.
 const LIST_EDGES_MAX: usize = 250_000;
 const LISTS_EXPECTED: usize = 1_000;
 
-/// By whom each edge points at, the place of its block in the list.
+/// For each target, the index of its edge's block in the list.
 struct Finder {
     blocks: Arc<Vec<Bounded>>,
     places: HashMap<u32, u32>,
 }
 
-/// What is known of a list.
 #[derive(Clone)]
 enum Known {
-    /// It was asked for once: reading through it costs less than finding out about all of it.
+    /// Looked up once: scanning the list costs less than indexing it.
     Asked,
     Found(Arc<Finder>),
 }
@@ -58,7 +57,7 @@ impl Default for Finders {
 }
 
 impl Finders {
-    /// The blocks that may have the edge to this one, likely ones first. None if none has.
+    /// The blocks that may have the edge to `target`, likely ones first. Empty if none has it.
     pub(crate) fn holding<const N: usize>(
         &self,
         files: Blocks<'_>,
@@ -73,7 +72,7 @@ impl Finders {
         let finder = match known {
             Some(Known::Found(finder)) if Arc::ptr_eq(&finder.blocks, blocks) => finder,
             Some(_) if edges(blocks) <= LIST_EDGES_MAX => {
-                // All of the list is decoded.
+                // Building the index decodes the whole list.
                 files.must_wait()?;
                 let finder = Arc::new(Finder::new(files, list, blocks)?);
                 self.0.insert(list, Known::Found(Arc::clone(&finder)));

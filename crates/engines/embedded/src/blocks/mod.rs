@@ -1,4 +1,4 @@
-//! What is on the disk besides the log: blocks of edges and of users in append-only files.
+//! What is on disk besides the log: blocks of edges and users in append-only files.
 
 pub(crate) mod block;
 pub(crate) mod files;

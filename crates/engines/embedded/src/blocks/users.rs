@@ -1,4 +1,4 @@
-//! Blocks of users: one for each group of 64 ordinals.
+//! Blocks of users, one per group of 64 ordinals.
 
 use entourage_model::{Key, Version};
 
@@ -8,8 +8,8 @@ use crate::{
     state::{State, USERS_PER_GROUP, profile::NewProfile},
 };
 
-/// The users of a group below `end`, as they are now. A record newer than the checkpoint does no harm: replay
-/// writes the same record again. The checksum begins with `seed`.
+/// The users of a group below `end`, as they are now. A record newer than the checkpoint is harmless: replay writes it
+/// again. `seed` seeds the checksum.
 pub(crate) fn encode_group(state: &State, group: u32, end: u32, seed: u64) -> (Vec<u8>, u32) {
     let mut bytes = vec![0; 8];
     let first = group * USERS_PER_GROUP;
@@ -32,7 +32,7 @@ pub(crate) fn encode_group(state: &State, group: u32, end: u32, seed: u64) -> (V
     (bytes, ordinals.len() as u32)
 }
 
-/// Gives each of the `count` users to `each`, in order.
+/// Passes the `count` users to `each`, in order.
 pub(crate) fn decode_group(
     bytes: &[u8],
     seed: u64,

@@ -1,5 +1,4 @@
-//! Keeps dead space small and files few: live blocks are moved out of files that are mostly dead, and out of small ones
-//! when there are many.
+//! Compaction: moves live blocks out of files that are mostly dead, and out of small files when there are many.
 
 use std::sync::Arc;
 
@@ -18,16 +17,16 @@ use crate::{
     },
 };
 
-/// So many files of a family may be of any size.
+/// This many files of a family may have any size.
 const FILES_OF_ANY_SIZE: usize = 8;
-/// Files below this are merged whatever the others have.
+/// Smaller files are merged whatever the size of the new one.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Files do not become larger than this by being merged.
+/// Merging makes no file larger than this.
 const LARGE_BYTES: u64 = 64 << 30;
 
 impl Checkpointer {
-    /// Until there is a dead byte for four live ones at most, and each file of a family is larger than all smaller ones
-    /// together. After an erasure no dead byte is left that could be of a person.
+    /// Compacts until there is at most one dead byte for four live ones, and each file of a family is larger than all
+    /// smaller ones together. After an erasure (`scrub`), no dead bytes are left in files that can hold personal data.
     pub(crate) fn compact(&mut self, scrub: bool, writers: &mut Writers) -> Result<(), Fault> {
         let engine = Arc::clone(&self.engine);
         let victims = victims(&engine.files.all(), scrub, writers);
@@ -42,7 +41,7 @@ impl Checkpointer {
         mover.lists()?;
         mover.documents()?;
         match mover.damage {
-            // What is dead stays where it is, and what is live of it, too.
+            // A damaged block keeps its file, and with it the dead bytes that must go.
             Some(fault) if scrub => Err(fault),
             Some(fault) => {
                 tracing::error!(%fault, "a block cannot be moved; it stays where it is");
@@ -53,14 +52,14 @@ impl Checkpointer {
     }
 }
 
-/// The files that live blocks are moved out of.
+/// The files to move live blocks out of.
 fn victims(all: &[(u32, OpenFile)], scrub: bool, writers: &Writers) -> HashSet<u32> {
     let mut files: Vec<&(u32, OpenFile)> = all.iter().filter(|(_, file)| file.live > 0).collect();
     let mut dead: u64 = files.iter().map(|(_, file)| file.size - file.live).sum();
     let live: u64 = files.iter().map(|(_, file)| file.live).sum();
-    // What was written just now is not moved again.
+    // Files that are being written are not compacted.
     files.retain(|(number, _)| !writers.are_at(*number));
-    // Their product does not fit into 64 bits for files of some gigabytes.
+    // The product overflows 64 bits for files of some gigabytes.
     let share = |live: u64, size: u64| u128::from(live) * u128::from(size);
     files.sort_by(|(_, a), (_, b)| share(a.live, b.size).cmp(&share(b.live, a.size)));
     let mut victims = HashSet::new();
@@ -81,9 +80,8 @@ fn victims(all: &[(u32, OpenFile)], scrub: bool, writers: &Writers) -> HashSet<u
     victims
 }
 
-/// Each checkpoint makes a file, and each file is open: when there are many, the new one takes in those that are no larger
-/// than it has become by then. What is left grows by twice from file to file, so that there are few, and a block is
-/// seldom moved.
+/// Each checkpoint creates a file, and all files are open. When there are many, the new file absorbs those no larger
+/// than it has become. Sizes then double from file to file: files are few, and a block is seldom moved.
 fn merged(files: &[&(u32, OpenFile)], family: Family, written: Option<u64>, victims: &mut HashSet<u32>) {
     let mut sizes: Vec<(u64, u32)> = Vec::new();
     let mut total = written.unwrap_or_default().max(SMALL_BYTES);
@@ -110,12 +108,12 @@ struct Mover<'a> {
     engine: &'a Engine,
     victims: HashSet<u32>,
     writers: &'a mut Writers,
-    /// Found on the way.
+    /// The first damage found.
     damage: Option<Fault>,
 }
 
 impl Mover<'_> {
-    /// Where a block is afterwards. One that is damaged stays: only what is whole is signed anew.
+    /// Where a block is afterwards. A damaged block stays: only intact ones are signed again.
     fn moved(&mut self, block: BlockRef, owner: u64, family: Family) -> Result<BlockRef, Fault> {
         if !self.victims.contains(&block.file()) {
             return Ok(block);
@@ -179,7 +177,7 @@ impl Mover<'_> {
             self.writers.flush()?;
             for (key, old, new) in swaps {
                 let mut shard = shard.write();
-                // Erased meanwhile, or not: one of the two blocks is dead.
+                // If the owner was erased meanwhile, the new blocks are dead instead of the old ones.
                 let swapped = match shard.lists.get_mut(&key) {
                     Some(list) if list.blocks == old => {
                         list.blocks.clone_from(&new);
@@ -238,7 +236,7 @@ mod tests {
         ];
         assert_eq!(victims(&all, false, &Writers::default()), HashSet::from([2]));
         assert_eq!(victims(&all[..1], false, &Writers::default()), HashSet::new());
-        // The smallest whose product does not fit into 64 bits.
+        // The smallest size whose product overflows 64 bits.
         let all = [4, 5].map(|number| file(&disk, number, Family::Following, 1 << 32, 1 << 32));
         assert_eq!(victims(&all, false, &Writers::default()), HashSet::new());
     }

@@ -1,4 +1,4 @@
-//! Folds a frozen delta into a list's blocks: only blocks that change are written again.
+//! Folds a frozen delta into a list's blocks. Only blocks that change are rewritten.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// What a delta says of a place.
+/// A delta entry; `None` is a tombstone.
 type Change = (Place, Option<DeltaValue>);
 
 pub(crate) struct Folded {
@@ -30,7 +30,7 @@ pub(crate) fn owner(key: ListKey) -> Owner {
     Owner { plane: key.plane() as u8, side: key.side() as u8, ordinal: key.ordinal() }
 }
 
-/// `seed` is that of the file that `append` writes to.
+/// `seed` is that of the file `append` writes to.
 pub(crate) fn fold(
     key: ListKey,
     old: &Refs,
@@ -51,7 +51,7 @@ pub(crate) fn fold(
     for (index, bounded) in blocks.iter().enumerate() {
         let last = index + 1 == blocks.len();
         let own = rest.partition_point(|(place, _)| *place <= bounded.newest);
-        // What is newer than everything joins the last block unless that one is full.
+        // Edges newer than all others join the last block unless it is full.
         let joins = last && (own > 0 || (bounded.block.count as usize) < BLOCK_EDGES);
         let own = if joins { rest.len() } else { own };
         let (mine, others) = rest.split_at(own);
@@ -69,7 +69,7 @@ pub(crate) fn fold(
 
 struct Work {
     key: ListKey,
-    /// Of the file that blocks go to.
+    /// Seed of the file that blocks go to.
     seed: u64,
     bounded: Vec<Bounded>,
     retired: Vec<BlockRef>,
@@ -87,7 +87,7 @@ impl Work {
         let mut entries = Vec::with_capacity(old.count as usize);
         Blocks::from(files).read(owner(self.key), old, &mut entries)?;
         self.retired.push(old);
-        // Held for one block only: new users wait for it.
+        // Held for one block only: new users wait for this lock.
         let keys = state.keys();
         let mut merged: Vec<(Place, Entry)> = Vec::with_capacity(entries.len() + changes.len());
         let mut changes = changes.iter().peekable();
@@ -106,7 +106,7 @@ impl Work {
         self.write(merged, append)
     }
 
-    /// Full blocks from the oldest on; the newest one takes what is left.
+    /// Fills blocks from the oldest edge on; the newest block takes the rest.
     fn write(
         &mut self,
         entries: Vec<(Place, Entry)>,

@@ -1,5 +1,5 @@
-//! The checkpoint file: which sequence it covers, where every block lies, what every file must be. Written whole under
-//! another name, made durable, then renamed: it is either there and complete, or not there.
+//! The checkpoint file: the sequence it covers, where every block is, the size and checksum of every file. Written
+//! under a temporary name, synced, then renamed: it is complete or absent.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -21,14 +21,13 @@ use crate::{
 };
 use entourage_store::disk::{Disk, DiskFile, read_all};
 
-/// 2: documents; users may be erased; blocks of edges have more flags. 3: quiet follows lie apart; documents with the ids
-/// of the erased. 4: sizes and checksums of all files; where the log begins; checksums of blocks depend on their file.
-/// 5: quotas.
+/// 2: documents; erased users; more flags in edge blocks. 3: quiet follows in separate lists; ids of erased users as
+/// documents. 4: sizes and checksums of all files; where the log begins; block checksums depend on the file. 5: quotas.
 pub(crate) const FORMAT: u16 = 5;
 const MAGIC: &[u8; 4] = b"EGCP";
 const PREFIX: &str = "checkpoint-";
 const UNFINISHED: &str = "unfinished-checkpoint";
-/// So many bytes are written at a time.
+/// Bytes per write.
 const PIECE: usize = 1 << 20;
 
 pub(crate) fn name(number: u64) -> String {
@@ -51,12 +50,12 @@ pub(crate) struct FileEntry {
     pub(crate) proof: Option<Proof>,
 }
 
-/// What a file of blocks is checked by; those of older formats have none.
+/// What a block file is verified by; none in older formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// Part of the checksum of each block.
+    /// Part of each block's checksum.
     pub(crate) seed: u64,
-    /// Of all bytes.
+    /// Checksum of the whole file.
     pub(crate) sum: u64,
 }
 
@@ -64,7 +63,7 @@ pub(crate) struct Proof {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunEntry {
     pub(crate) name: String,
-    /// Size and checksum of the file; not known before format 4.
+    /// Size and checksum of the file; unknown before format 4.
     pub(crate) whole: Option<(u64, u64)>,
 }
 
@@ -75,7 +74,7 @@ pub(crate) struct ListEntry {
     pub(crate) ordinal: u32,
     pub(crate) following: Refs,
     pub(crate) followers: Refs,
-    /// The sides that have quiet follows among the others, as older formats do.
+    /// The sides that include quiet follows, as in older formats.
     pub(crate) mixed: [bool; 2],
 }
 
@@ -84,9 +83,9 @@ pub(crate) struct Head {
     pub(crate) number: u64,
     pub(crate) sequence: Sequence,
     pub(crate) version: Version,
-    /// The log segment that was written to when the state was set aside; 0 when there was none yet.
+    /// The log segment that took the writes when the state was frozen; 0 if there was none.
     pub(crate) segment: u64,
-    /// The first segment of the log that is kept; not known before format 4.
+    /// The first log segment that is kept; unknown before format 4.
     pub(crate) first_segment: Option<u64>,
     pub(crate) users: u32,
     pub(crate) last_file: u32,
@@ -95,7 +94,7 @@ pub(crate) struct Head {
 }
 
 impl Default for Head {
-    /// That of a store without a checkpoint: nothing is covered, and the log begins with its first segment.
+    /// A store without a checkpoint: nothing is covered, and the log begins with its first segment.
     fn default() -> Self {
         Self {
             number: 0,
@@ -111,16 +110,15 @@ impl Default for Head {
     }
 }
 
-/// Where the documents of each collection lie.
+/// The blocks of each collection.
 pub(crate) type Collections = Vec<(CollectionKey, Vec<DocumentBlock>)>;
 
-/// Writes a checkpoint from its beginning to its end: there are as many lists as users, and never are all of them in
-/// memory once more.
+/// Streams a checkpoint to disk: there are as many lists as users, too many for a second copy in memory.
 pub(crate) struct Writer<'a> {
     disk: &'a dyn Disk,
     file: Arc<dyn DiskFile>,
     number: u64,
-    /// How many lists are still to come.
+    /// Lists still to be written.
     lists: u64,
     cursors: [Cursor; 2],
     before: i64,
@@ -155,7 +153,7 @@ impl<'a> Writer<'a> {
         if self.buffer.len() >= PIECE { self.flush() } else { Ok(()) }
     }
 
-    /// `quotas` are bytes that only they know.
+    /// `quotas` is opaque here.
     pub(crate) fn finish(mut self, documents: &Collections, quotas: &[u8]) -> Result<(), Fault> {
         if self.lists > 0 {
             return Err(self.miscounted());
@@ -184,11 +182,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A checkpoint as it was read: its sum is right, and its lists are still bytes.
+/// A checkpoint as read: its checksum is right, its lists are not decoded yet.
 #[derive(Default)]
 pub(crate) struct Manifest {
     pub(crate) head: Head,
-    /// One block of users for each group.
+    /// One block of users per group.
     pub(crate) groups: Vec<BlockRef>,
     pub(crate) format: u16,
     body: Vec<u8>,
@@ -232,7 +230,7 @@ impl Manifest {
         Ok(Self { head, groups, format, body: bytes, lists_at })
     }
 
-    /// Gives every list to `each`, and returns the documents and the quotas.
+    /// Passes every list to `each`; returns the documents and the quotas.
     pub(crate) fn lists(
         &self,
         each: impl FnMut(ListEntry) -> Result<(), Corrupt>,
@@ -243,7 +241,7 @@ impl Manifest {
         self.decode_lists(each).map_err(|corrupt| Fault::corrupt(name(self.head.number), 0, corrupt))
     }
 
-    /// What is left when every list has its place.
+    /// What is still needed when all lists are loaded.
     pub(crate) fn into_parts(self) -> (Head, Vec<BlockRef>) {
         (self.head, self.groups)
     }
@@ -337,7 +335,7 @@ fn take_head(reader: &mut Reader<'_>, format: u16) -> Result<Head, Corrupt> {
     Ok(head)
 }
 
-/// Blocks mostly lie one after the other, so each is written as its distance from the end of the one before.
+/// Blocks are mostly adjacent, so each is written as its distance from the end of the previous one.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
     file: u32,
@@ -389,12 +387,12 @@ fn put_blocks(bytes: &mut Vec<u8>, refs: &Refs, cursor: &mut Cursor) {
     }
 }
 
-/// Older formats have no sizes and checksums of files.
+/// First format with sizes and checksums of files.
 const PROVED: u16 = 4;
-/// Older formats tell how many of the edges are quiet.
+/// Lists of older formats include quiet follows and count them.
 const QUIET_APART: u16 = 3;
 
-/// The blocks, and whether quiet follows are among their edges.
+/// The blocks, and whether they include quiet follows.
 fn take_blocks(reader: &mut Reader<'_>, cursor: &mut Cursor, format: u16) -> Result<(Refs, bool), Corrupt> {
     let count = reader.length()?;
     if count == 0 {

@@ -1,5 +1,5 @@
-//! The checkpoint writer: folds frozen deltas into blocks, keeps dead space small, writes the manifest, and lets go of
-//! what it no longer refers to. A failed attempt leaves everything readable and is taken up again.
+//! The checkpoint writer: folds frozen deltas into blocks, compacts, writes the manifest, and removes files it no
+//! longer refers to. A failed attempt leaves everything readable and is resumed.
 
 pub(crate) mod compact;
 pub(crate) mod fold;
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// Readers wait for no more than this many lists to be swapped at a time.
+/// Lists swapped under one lock, to keep readers' waits short.
 const SWAP_LISTS: usize = 16;
 const LOWEST_PRIORITY: i32 = 19;
 const RETRY: Duration = Duration::from_secs(1);
@@ -43,30 +43,30 @@ const RETRY_DAMAGED: Duration = Duration::from_secs(60);
 pub(crate) struct Checkpointer {
     pub(crate) engine: Arc<Engine>,
     number: u64,
-    /// Where each group of users lies.
+    /// The block of each group of users.
     pub(crate) groups: Vec<BlockRef>,
-    /// Blocks already referred to may stand in the files of a failed attempt: they go on with the next one.
+    /// Files of a failed attempt, continued by the next: blocks in them may already be referenced.
     writers: Option<Writers>,
-    /// Files that a manifest may still refer to, to be removed after the next one.
+    /// Files to remove after the next manifest; the current one may refer to them.
     obsolete: Vec<String>,
-    /// Where the log begins by the last checkpoint: what stands before goes.
+    /// Where the log begins by the last checkpoint; earlier segments are removed.
     first_segment: Option<u64>,
-    /// The users of this checkpoint are written: an attempt after a failed one does not do it again.
+    /// The users of this checkpoint are written; a retry does not repeat that.
     has_users: bool,
-    /// Lists that could not be folded, because something of them is damaged. They are tried without writing first: what
-    /// fails again and again must not fill the disk.
+    /// Lists that could not be folded because of damage. A retry starts with a dry run: repeated failures must not fill
+    /// the disk.
     damaged_lists: HashSet<ListKey>,
     damaged_collections: HashSet<CollectionKey>,
 }
 
-/// Puts a block of so many entries into a file.
+/// Appends a block with this number of entries.
 type Append<'a> = dyn FnMut(&[u8], u32) -> std::io::Result<BlockRef> + 'a;
 
-/// The files of one attempt, made when first needed.
+/// The files of one attempt, created when first needed.
 #[derive(Default)]
 pub(crate) struct Writers {
     writers: [Option<BlockWriter>; Family::ALL.len()],
-    /// What the files' seeds are made of: two checkpoints never write the same.
+    /// Input of the files' seeds, never the same for two checkpoints.
     salt: [u64; 3],
 }
 
@@ -75,7 +75,7 @@ impl Writers {
         Self { salt: [number, frozen.sequence.0, frozen.version.bits()], ..Self::default() }
     }
 
-    /// Part of the checksum of every block that goes to this attempt's file of a family.
+    /// Part of the checksum of every block in this attempt's file of a family.
     pub(crate) fn seed(&self, engine: &Engine, family: Family) -> u64 {
         let [number, sequence, version] = self.salt;
         identity::seed(&engine.identity, b"EGBL", &[family as u64, number, sequence, version])
@@ -99,8 +99,8 @@ impl Writers {
         }
     }
 
-    /// What `work` makes of blocks that it appends. If it fails they are dead, and with `is_tried` first nothing is
-    /// written before it is known to go well.
+    /// Runs `work`, whose blocks are dead if it fails. With `is_tried`, a dry run comes first, so that a failure writes
+    /// nothing.
     fn all_or_nothing<T>(
         &mut self,
         engine: &Engine,
@@ -120,7 +120,7 @@ impl Writers {
         done.inspect_err(|_| written.iter().for_each(|block| engine.files.retire(*block)))
     }
 
-    /// Bytes of the file of a family, so far.
+    /// Size of the file of a family so far.
     pub(crate) fn bytes(&self, family: Family) -> Option<u64> {
         self.writers[family as usize].as_ref().map(BlockWriter::bytes)
     }
@@ -170,8 +170,8 @@ impl Checkpointer {
                     self.engine.checkpoint_changed.wait_for(&mut state, Duration::from_millis(200));
                 }
             };
-            // Writers and readers come first; a checkpoint takes what they leave. Where that is not allowed, it competes.
-            // A thread that never has anything to do ends sooner as it is.
+            // Writers and readers come first; a checkpoint takes the CPU time they leave, or competes where that is not
+            // allowed. Not set at the start: an idle thread ends sooner at normal priority.
             if !std::mem::replace(&mut is_low, true) {
                 let thread = rustix::thread::gettid();
                 let _ = rustix::process::setpriority_process(Some(thread), LOWEST_PRIORITY);
@@ -179,7 +179,7 @@ impl Checkpointer {
             entourage_store::fail_point("checkpoint");
             let started = Instant::now();
             let result = self.attempt(&frozen).inspect_err(|fault| {
-                // What a failed sync was for may be lost, and blocks that memory refers to with it.
+                // What was to be synced may be lost, including blocks referenced from memory.
                 if matches!(fault, Fault::NotDurable(_)) {
                     self.engine.poison(fault);
                 }
@@ -199,7 +199,7 @@ impl Checkpointer {
                     state.last_error = Some(fault.clone());
                     self.engine.metrics.failed_checkpoint();
                     self.engine.checkpoint_changed.notify_all();
-                    // Nothing is tried again: whatever stands on the disk now is what a start finds.
+                    // No retry: a start recovers from what is on disk now.
                     if self.engine.poisoned().is_err() {
                         return;
                     }
@@ -231,7 +231,7 @@ impl Checkpointer {
             return Err(fault);
         }
         writers.finish(&self.engine.files)?;
-        // Another thread may have found meanwhile that nothing is sure any more.
+        // Another thread may have poisoned the engine meanwhile.
         self.engine.poisoned()?;
         self.write_manifest(frozen)?;
         self.has_users = false;
@@ -240,7 +240,7 @@ impl Checkpointer {
         self.clean(frozen)
     }
 
-    /// Everything that was set aside, into blocks. What is damaged is left until the rest is done.
+    /// Folds everything frozen into blocks. Damaged lists are skipped and reported at the end.
     fn fold(&mut self, frozen: &Frozen, writers: &mut Writers) -> Result<(), Fault> {
         if !self.has_users {
             self.write_users(frozen, writers)?;
@@ -265,13 +265,13 @@ impl Checkpointer {
                 None => self.groups.push(block),
             }
         }
-        // Groups changed by users that came after the freeze belong to the next checkpoint.
+        // Groups of users that came after the freeze belong to the next checkpoint.
         let later = frozen.groups.iter().copied().filter(|group| group * USERS_PER_GROUP >= frozen.users);
         engine.state.mark_dirty(later);
         Ok(())
     }
 
-    /// The damage that kept it from being done for all of them.
+    /// Returns the first damage that kept a list from being folded.
     fn fold_deltas(&mut self, writers: &mut Writers) -> Result<Option<Fault>, Fault> {
         let engine = Arc::clone(&self.engine);
         let mut damage = None;
@@ -305,7 +305,7 @@ impl Checkpointer {
                     Err(fault) => return Err(fault),
                 }
             }
-            // References are good only once their bytes are in the file.
+            // References are valid only once their bytes are in the file.
             writers.flush()?;
             let mut swaps = swaps.into_iter().peekable();
             while swaps.peek().is_some() {
@@ -315,7 +315,7 @@ impl Checkpointer {
                     folded.retired.iter().for_each(|block| engine.files.retire(*block));
                 }
             }
-            // Until now they said again what the blocks say. They are dropped while nobody waits.
+            // The blocks have the same edges now. The frozen deltas are freed outside the lock.
             drop(std::mem::replace(&mut shard.write().frozen, Arc::new(left)));
             drop(frozen);
         }
@@ -364,7 +364,7 @@ impl Checkpointer {
                         list.blocks = blocks;
                         retired
                     }
-                    // Erased meanwhile: the old blocks are given up already, and the new ones are nobody's.
+                    // Erased meanwhile: the old blocks are already retired, and nothing refers to the new ones.
                     None => {
                         blocks.iter().map(|new| new.block).filter(|new| old.iter().all(|o| o.block != *new)).collect()
                     }
@@ -382,7 +382,7 @@ impl Checkpointer {
         let number = self.number + 1;
         let ttl = engine.options.idempotency_millis();
         let written = engine.idempotency.checkpoint(&*engine.disk, engine.epoch(), number, engine.clock.now(), ttl)?;
-        // They go after the next checkpoint that is finished, whichever that is.
+        // Removed after the next checkpoint that completes, this one or a later one.
         self.obsolete.extend(written.obsolete);
         let mut documents = Vec::new();
         for shard in engine.state.documents.shards() {
@@ -408,9 +408,9 @@ impl Checkpointer {
             files: files.map(entry).collect(),
             idempotency: written.runs,
         };
-        // New block and record files must have their names before something refers to them.
+        // The names of new files must be durable before the manifest refers to them.
         engine.disk.sync_folder().map_err(Fault::not_durable)?;
-        // Nobody but this thread changes where blocks lie, so what is counted is what will be written.
+        // Only this thread moves blocks, so this count is what will be written.
         let shards = || engine.state.shards().iter().enumerate();
         let count = |(index, shard): (usize, &RwLock<Shard>)| {
             shard.read().all_lists(index).filter(|(.., lists)| lists.has_blocks()).count() as u64
@@ -420,7 +420,7 @@ impl Checkpointer {
         let mut some = Vec::new();
         for (index, shard) in shards() {
             some.extend(shard.read().all_lists(index).filter(|(.., lists)| lists.has_blocks()).map(list_entry));
-            // Apart: while the file is written, writers must not wait.
+            // Outside the lock: writers must not wait for the file.
             some.drain(..).try_for_each(|entry| writer.list(&entry))?;
         }
         writer.finish(&documents, &engine.state.quotas.encode(engine.clock.now()))?;
@@ -433,8 +433,8 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Removes what no manifest refers to, and log segments past retention. Whatever cannot be removed now is
-    /// removed later, or at the next start.
+    /// Removes files that no manifest refers to, and log segments past retention. What cannot be removed now is removed
+    /// later, or at the next start.
     fn clean(&mut self, frozen: &Frozen) -> Result<(), Fault> {
         let engine = Arc::clone(&self.engine);
         let _removing = engine.removing.lock();
@@ -454,14 +454,14 @@ impl Checkpointer {
         drop(segments);
         self.obsolete.retain(|name| engine.disk.remove(name).is_err());
         if frozen.scrub || frozen.drop_log {
-            // What an erased user left must not come back with the power.
+            // Data of an erased user must not reappear after a power loss.
             engine.disk.sync_folder().map_err(Fault::not_durable)?;
         }
         Ok(())
     }
 
-    /// The first segment that is not past retention. Never one behind that in which the checkpoint was taken, full as it
-    /// may be by now: recovery begins there.
+    /// The first segment not past retention. Never one after the segment the checkpoint was taken in, even if that is
+    /// full by now: recovery begins there.
     fn first_kept(&self, frozen: &Frozen) -> u64 {
         let options = &self.engine.options;
         let now = self.engine.clock.now();

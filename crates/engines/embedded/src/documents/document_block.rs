@@ -1,4 +1,4 @@
-//! Documents of one collection as blocks: a few dozen in the order of their ids, checksummed.
+//! Blocks of documents: a few dozen of one collection in id order, checksummed.
 //!
 //! ```text
 //! checksum u64, seeded with collection, owner and file │ for each document: id │ version │ value
@@ -12,10 +12,10 @@ use crate::{
     upkeep::left_out::Check,
 };
 
-/// A block that outgrows this is cut in two; one document may be larger.
+/// Larger blocks are split; a single document may be larger.
 pub(crate) const BLOCK_BYTES: usize = 16 << 10;
 
-/// Where documents stand: the records of a space, or what a follower's edges left behind.
+/// The kinds of documents: records of a space, and the history of a follower's ended edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Collection {
     Records(Space),
@@ -44,7 +44,7 @@ impl Collection {
     }
 }
 
-/// Names one list of documents.
+/// Identifies one list of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CollectionKey {
     pub(crate) owner: Key,
@@ -69,7 +69,7 @@ pub(crate) struct Document {
 
 pub(crate) type Named = (DocumentId, Document);
 
-/// The checksum begins with `seed`.
+/// `seed` seeds the checksum.
 pub(crate) fn encode(seed: u64, documents: &[Named]) -> Vec<u8> {
     let mut bytes = vec![0; 8];
     for (id, document) in documents {
@@ -81,14 +81,14 @@ pub(crate) fn encode(seed: u64, documents: &[Named]) -> Vec<u8> {
     bytes
 }
 
-/// Writes the checksum into its place.
+/// Fills in the checksum.
 pub(crate) fn sign(seed: u64, bytes: &mut [u8]) {
     if let Some((place, body)) = bytes.split_first_chunk_mut::<8>() {
         *place = xxh3_64_with_seed(body, seed).to_le_bytes();
     }
 }
 
-/// What the checksum is of, if it is right.
+/// The body, if its checksum is right.
 pub(crate) fn checked(seed: u64, bytes: &[u8]) -> Result<&[u8], Corrupt> {
     let (sum, body) = bytes.split_first_chunk::<8>().ok_or(Corrupt("cut short"))?;
     if u64::from_le_bytes(*sum) == xxh3_64_with_seed(body, seed) || !Check::Blocks.is_done() {
@@ -110,7 +110,7 @@ pub(crate) fn decode(seed: u64, bytes: &[u8], count: usize) -> Result<Vec<Named>
     Ok(documents)
 }
 
-/// Cuts documents into blocks of about equal size, none above [`BLOCK_BYTES`] unless by its only document.
+/// Splits documents into blocks of about equal size, none above [`BLOCK_BYTES`] unless it has a single document.
 pub(crate) fn cut(documents: &[Named]) -> Vec<&[Named]> {
     let size = |(id, document): &Named| id.len() + document.value.len() + 12;
     let total: usize = documents.iter().map(size).sum();

@@ -1,4 +1,4 @@
-//! Ended follows as documents: the newest has the least id, so that a scan begins with it.
+//! Ended follows as documents. The newest has the smallest id, so that a scan starts with it.
 
 use entourage_model::{Cause, Ended, Key, State, Version};
 
@@ -12,7 +12,7 @@ pub(crate) const fn id(ended: Version) -> [u8; 8] {
     (!ended.bits()).to_be_bytes()
 }
 
-/// When the document with this id ended.
+/// When the follow of this document ended.
 pub(crate) fn ended(id: &[u8]) -> Option<Version> {
     Some(Version::from_bits(!u64::from_be_bytes(id.try_into().ok()?)))
 }

@@ -1,5 +1,5 @@
-//! Records and history: changed ones in a delta in memory, the rest in blocks, each list found by its owner. The same
-//! layers as edges have, and the newest word for each id counts.
+//! Records and history, in lists by owner: changes in an in-memory delta, the rest in blocks. The same layers as edges;
+//! for each id the newest layer wins.
 
 pub(crate) mod document_block;
 pub(crate) mod history;
@@ -25,11 +25,11 @@ use crate::{
 };
 
 const SHARDS: usize = 64;
-/// How often a read looks again when blocks moved under it.
+/// Attempts of a read whose blocks are moved meanwhile.
 const RETRIES: usize = 16;
 const REMOVALS_LIMIT: u32 = 8_192;
 
-/// A block with the least id in it.
+/// A block and the smallest id in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DocumentBlock {
     pub(crate) first: DocumentId,
@@ -39,21 +39,21 @@ pub(crate) struct DocumentBlock {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentList {
     pub(crate) count: u64,
-    /// By their first ids.
+    /// Ordered by first id.
     pub(crate) blocks: Vec<DocumentBlock>,
-    /// The owner was erased while a checkpoint runs: what was set aside for it counts for nothing.
+    /// The owner was erased during a checkpoint: the frozen delta no longer counts.
     pub(crate) forgotten: bool,
-    /// How many removals the delta has: scans have to look past them.
+    /// Tombstones in the delta, which scans have to skip.
     removals: u32,
 }
 
 impl DocumentList {
     /// The blocks from the one that may hold the first id above `after`, until they have more than `wanted` documents
-    /// above it, and one more to say where that ends.
+    /// above it, and one more that marks the end.
     fn blocks_above(&self, after: &[u8], wanted: usize) -> &[DocumentBlock] {
         let first = self.blocks.partition_point(|bounded| *bounded.first <= *after).saturating_sub(1);
         let mut found = 0;
-        // How many of the first block are above is not known without a look.
+        // How many documents of the first block are above `after` is known only once it is read.
         let enough = self.blocks.iter().skip(first + 1).position(|bounded| {
             found += bounded.block.count as usize;
             found > wanted
@@ -63,8 +63,8 @@ impl DocumentList {
     }
 }
 
-/// What changed in a list, by id; `None`: the document is gone. New documents come at either end: those that are to be
-/// shown newest first have ever lesser ids.
+/// Changes of a list by id; `None` is a tombstone. New documents come at either end: lists shown newest first have
+/// descending ids.
 pub(crate) type DocumentDelta = BTreeMap<DocumentId, Option<Document>>;
 
 #[derive(Default)]
@@ -76,8 +76,8 @@ pub(crate) struct DocumentShard {
 
 pub(crate) struct Documents {
     shards: Vec<RwLock<DocumentShard>>,
-    /// Blocks of erased owners. The checkpoint writer counts them as dead, so that no manifest loses a file between
-    /// two looks at it.
+    /// Blocks of erased owners. Only the checkpoint writer counts them as dead: no file may die while a manifest is
+    /// written.
     retired: Mutex<Vec<BlockRef>>,
     delta_bytes: AtomicU64,
     frozen_bytes: AtomicU64,
@@ -97,7 +97,7 @@ impl Default for Documents {
 }
 
 impl DocumentShard {
-    /// The newest delta's word for an id, if one has a word.
+    /// The newest delta entry for an id, if any.
     fn in_deltas(&self, key: CollectionKey, id: &[u8]) -> Option<&Option<Document>> {
         let newer = self.delta.get(&key).and_then(|delta| delta.get(id));
         newer.or_else(|| self.frozen_of(key)?.get(id))
@@ -108,8 +108,8 @@ impl DocumentShard {
         self.frozen.get(&key).filter(|_| !forgotten)
     }
 
-    /// What the deltas say of ids above `after`, until `enough` of it is there; and up to which id that is all they
-    /// say, `None` for the end.
+    /// The delta entries above `after` with up to `enough` documents, and the id up to which they are complete, `None`
+    /// for the end.
     fn above(&self, key: CollectionKey, after: &[u8], enough: usize) -> (DocumentDelta, Option<DocumentId>) {
         let (mut words, older) = begin(self.frozen_of(key), after, enough);
         let (newest, newer) = begin(self.delta.get(&key), after, enough);
@@ -118,7 +118,7 @@ impl DocumentShard {
     }
 }
 
-/// The words of one delta above `after`, `enough` documents of them, and up to which id those are all.
+/// [`DocumentShard::above`] for one delta.
 fn begin(delta: Option<&DocumentDelta>, after: &[u8], enough: usize) -> (DocumentDelta, Option<DocumentId>) {
     let (mut words, mut live) = (DocumentDelta::new(), 0);
     let rest = delta.map(|delta| delta.range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded)));
@@ -142,8 +142,8 @@ impl Documents {
         &self.shards[key.hash() as usize % SHARDS]
     }
 
-    /// Writes a document, or removes it. `grows` is what that does to the number of documents. Says whether scans of the
-    /// list have so many removals in their way that a checkpoint is due.
+    /// Writes or removes a document. `grows` is the change in the number of documents. Returns whether scans have so
+    /// many tombstones to skip that a checkpoint is due.
     pub(crate) fn set(&self, key: CollectionKey, id: &[u8], document: Option<Document>, grows: i64) -> bool {
         let bytes = 96 + id.len() + document.as_ref().map_or(0, |document| document.value.len());
         self.delta_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Documents {
         self.set(key, &history::id(ended.ended), Some(document), 1);
     }
 
-    /// Drops everything of an owner at once, but for the posts: those go one by one.
+    /// Drops everything of an owner at once, except posts, which are removed one by one.
     pub(crate) fn forget(&self, owner: Key) {
         for collection in Collection::all().filter(|collection| *collection != Collection::Records(Space::Post)) {
             let key = CollectionKey { owner, collection };
@@ -212,7 +212,7 @@ impl Documents {
         })
     }
 
-    /// Documents with ids above `after`, in the order of their ids, at most `limit`.
+    /// Up to `limit` documents with ids above `after`, in id order.
     pub(crate) fn scan<'a>(
         &self,
         files: impl Into<Blocks<'a>>,
@@ -237,12 +237,12 @@ impl Documents {
             if found.len() >= limit || whole {
                 return Ok(found);
             }
-            // What a newer layer removed stood in the way.
+            // Tombstones of a newer layer hid too many.
             reach = reach.saturating_mul(16).saturating_add(64);
         }
     }
 
-    /// As far as `reach` documents of each delta tell, and whether that is all there is.
+    /// Scans up to `reach` documents of each delta. Also returns whether that was everything.
     fn scan_deltas(
         &self,
         files: Blocks<'_>,
@@ -275,7 +275,7 @@ impl Documents {
         Ok((found, horizon.is_none()))
     }
 
-    /// Sets the deltas aside for a checkpoint.
+    /// Freezes the deltas for a checkpoint.
     pub(crate) fn freeze(&self) {
         for shard in &self.shards {
             let DocumentShard { lists, delta, frozen } = &mut *shard.write();
@@ -289,7 +289,7 @@ impl Documents {
         self.frozen_bytes.store(self.delta_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// What one shard set aside is in blocks now, but for what is `left`.
+    /// Drops a shard's frozen deltas, which are in blocks now, except those in `left`.
     pub(crate) fn thaw(&self, shard: &RwLock<DocumentShard>, left: HashMap<CollectionKey, DocumentDelta>) {
         let mut shard = shard.write();
         let frozen = std::mem::replace(&mut shard.frozen, Arc::new(left));
@@ -307,7 +307,7 @@ impl Documents {
         drop(frozen);
     }
 
-    /// Blocks of history whose newest document is past retention hold nothing else. A list without any is forgotten.
+    /// Drops history blocks whose newest document is past retention, and lists that become empty.
     pub(crate) fn drop_old_history(&self, shard: &RwLock<DocumentShard>, files: &BlockFiles, begins: Version) {
         let mut shard = shard.write();
         let DocumentShard { lists, delta, frozen } = &mut *shard;
@@ -337,7 +337,7 @@ impl Documents {
         std::mem::take(&mut *self.retired.lock())
     }
 
-    /// Recovery only: a list as a checkpoint left it.
+    /// Recovery only: opens a list of a checkpoint.
     pub(crate) fn open(&self, key: CollectionKey, blocks: Vec<DocumentBlock>) {
         let count = blocks.iter().map(|bounded| u64::from(bounded.block.count)).sum();
         self.lists.fetch_add(1, Ordering::Relaxed);
@@ -345,7 +345,7 @@ impl Documents {
         self.shard(key).write().lists.insert(key, list);
     }
 
-    /// What every list takes, wherever its documents are.
+    /// Memory for the lists themselves, without documents.
     pub(crate) fn lists_estimate(&self) -> u64 {
         self.lists.load(Ordering::Relaxed) * 160
     }
@@ -361,7 +361,7 @@ impl Documents {
         keys
     }
 
-    /// What a follower's edges left behind since `oldest`, newest first.
+    /// A follower's ended follows since `oldest`, newest first.
     pub(crate) fn history<'a>(
         &self,
         files: impl Into<Blocks<'a>>,
@@ -393,7 +393,7 @@ fn retry<T>(mut read: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
 
 type Word<'a> = (&'a DocumentId, &'a Option<Document>);
 
-/// Merges changes into the documents of one block or of none.
+/// Merges changes into the documents of a block, if there is one.
 pub(crate) fn merge(old: Vec<Named>, changes: &[Word<'_>]) -> Vec<Named> {
     let mut merged: BTreeMap<DocumentId, Document> = old.into_iter().collect();
     for &(id, document) in changes {
@@ -405,8 +405,8 @@ pub(crate) fn merge(old: Vec<Named>, changes: &[Word<'_>]) -> Vec<Named> {
     merged.into_iter().collect()
 }
 
-/// The blocks a list has after a delta was folded into it, and those that are dead then. `seed` is that of the file that
-/// `append` writes to.
+/// Folds a delta into a list. Returns its new blocks and those that are dead now. `seed` is that of the file `append`
+/// writes to.
 pub(crate) fn fold(
     key: CollectionKey,
     old: &[DocumentBlock],

@@ -12,7 +12,7 @@ fn at(millis: u64) -> Version {
 
 fn scope(number: u64) -> [u8; 16] {
     let mut scope = [0; 16];
-    // As hashes do they differ from the first byte on; some share their prefix.
+    // Like hashes, scopes differ from the first byte on; some share a prefix.
     scope[..8].copy_from_slice(&(number / 2).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
     scope[8..].copy_from_slice(&number.to_be_bytes());
     scope
@@ -28,7 +28,7 @@ fn open(disk: &CrashDisk, runs: &[RunEntry]) -> Result<Idempotency, Fault> {
     opened.open(disk, EPOCH, runs).map(|()| opened)
 }
 
-/// So many checkpoints with some records each, a minute apart; what the last one refers to.
+/// Makes checkpoints with some records each, a minute apart. Returns the runs of the last.
 fn write(disk: &CrashDisk, idempotency: &Idempotency, checkpoints: u64, each: u64) -> Vec<RunEntry> {
     let mut runs = Vec::new();
     for number in 1..=checkpoints {
@@ -68,7 +68,7 @@ fn a_key_that_is_used_again_has_its_newest_record() {
     let (disk, idempotency) = (CrashDisk::new(), Idempotency::default());
     let mut runs = Vec::new();
     for number in 1..=20 {
-        // Both of the same scope, days apart, among others that make runs merge.
+        // The same scope, days apart, among others that make runs merge.
         idempotency.insert(record(0, number * 3 * DAY));
         idempotency.insert(record(number, number * 3 * DAY));
         idempotency.freeze();
@@ -86,13 +86,13 @@ fn old_records_go_with_merges_and_old_runs_whole() {
     let (disk, idempotency) = (CrashDisk::new(), Idempotency::default());
     let runs = write(&disk, &idempotency, 8, 4);
     assert_eq!((runs.len(), idempotency.len()), (1, 32));
-    // Two days later everything before is past its time.
+    // Two days later everything older has expired.
     let now = Millis::from_since_2000(2 * DAY);
     idempotency.insert(record(900, 2 * DAY));
     idempotency.freeze();
     let written = idempotency.checkpoint(&disk, EPOCH, 9, now, DAY).unwrap();
     assert_eq!((written.runs.len(), written.obsolete.len(), idempotency.len()), (1, 1, 1));
-    // The longest time to live there is never overflows.
+    // The longest time to live does not overflow.
     assert_eq!(idempotency.checkpoint(&disk, EPOCH, 10, now, u64::MAX).unwrap().runs.len(), 1);
 }
 
@@ -127,13 +127,13 @@ fn files_that_are_cut_swapped_or_gone_are_refused_by_name() {
     let gone = disk.deep_clone();
     gone.remove(&small).unwrap();
     refused(&gone, &small);
-    // What rots while it is open is noticed as well.
+    // Damage to an open file is noticed as well.
     let open = open(&disk, &runs).unwrap();
     disk.flip_bit(&small, 96 * 8 + 3).unwrap();
     assert!(open.verify().unwrap_err().to_string().contains(&small));
 }
 
-/// A run that cannot be read is left alone: its own reads fail, and no others.
+/// A run that cannot be read is left alone: only reads of its records fail.
 #[test]
 fn a_rotten_run_stops_no_checkpoint() {
     let (disk, idempotency) = (CrashDisk::new(), Idempotency::default());

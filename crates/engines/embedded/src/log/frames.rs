@@ -1,5 +1,5 @@
-//! The frames of a segment in order, each looked at for following the one before: bytes that turned to zeros look like
-//! the end of a segment, and only what should come tells the two apart.
+//! The frames of a segment in order, with a continuity check: zeroed bytes look like the end of a segment, and only the
+//! expected sequence tells the two apart.
 
 use entourage_model::Sequence;
 
@@ -13,14 +13,14 @@ use crate::{
     upkeep::left_out::Check,
 };
 
-/// So much is read at a time.
+/// Bytes per disk read.
 const WINDOW_BYTES: usize = 64 << 10;
 
 pub(crate) struct Frames {
     reading: Reading,
-    /// Where the frame that was read last begins.
+    /// Offset of the last frame read.
     at: u64,
-    /// Bytes of the file from `window_at` on.
+    /// Bytes of the file, from `window_at`.
     window: Vec<u8>,
     window_at: u64,
     passed: Vec<Point>,
@@ -35,13 +35,13 @@ impl Frames {
         self.reading.file.number
     }
 
-    /// Where frames began that were come by.
+    /// Index points collected on the way.
     pub(crate) fn passed(&self) -> &[Point] {
         &self.passed
     }
 
-    /// The next frame that goes beyond `after`; of those before it only the headers are read.
-    /// `None` at the end of the segment, when everything that it should have was there.
+    /// The next frame that ends after `after`; earlier frames have only their headers read. `None` at the end of the
+    /// segment, if no frame was missing.
     pub(crate) fn next_above(&mut self, after: Sequence) -> Result<Option<Frame>, Fault> {
         while let Some(header) = self.header()? {
             let offset = self.reading.offset;
@@ -62,7 +62,7 @@ impl Frames {
         Ok(None)
     }
 
-    /// The frame that was read last does not hold what it should.
+    /// The contents of the last frame read do not decode.
     pub(crate) fn corrupt(&self, Corrupt(what): Corrupt) -> Fault {
         self.reading.file.damaged(self.at, what)
     }
@@ -87,11 +87,11 @@ impl Frames {
         Ok(Some(header))
     }
 
-    /// Fewer at the end of the file.
+    /// Returns fewer bytes at the end of the file.
     fn bytes(&mut self, offset: u64, length: usize) -> Result<&[u8], Fault> {
         let known = self.window_at..self.window_at + self.window.len() as u64;
         if offset < known.start || offset + length as u64 > known.end {
-            // Behind the end another thread may be writing: those bytes are read again when they are wanted.
+            // The window stops at `end`: another thread may be writing the bytes after it.
             let left = usize::try_from(self.reading.end.saturating_sub(offset)).unwrap_or(usize::MAX);
             self.window.resize(WINDOW_BYTES.min(left).max(length), 0);
             let read = self.reading.file.file.read_at(&mut self.window, offset)?;

@@ -1,5 +1,5 @@
-//! The log: the truth. Preallocated segments of checksummed frames; a frame is one batch, written and made durable in
-//! one step, and never begun before the one before it was durable.
+//! The write-ahead log, the source of truth: preallocated segments of checksummed frames. A frame is one batch, written
+//! and made durable in one step, and begun only when the previous frame is durable.
 //!
 //! ```text
 //! segment:  magic "EGSG" │ format u16 │ 0 u16 │ epoch u64 │ number u64 │ size u64 │ checksum u64 │ frames … │ zeros
@@ -7,8 +7,7 @@
 //!           │ payload checksum u64 │ header checksum u64 │ payload
 //! payload:  base version u64 │ records
 //! ```
-//! A frame without records only says that what stands before it was durable. How far the log reached is told by
-//! [`seals`].
+//! A frame without records only proves that everything before it was durable. [`seals`] says how far the log reached.
 
 pub(crate) mod frames;
 pub(crate) mod next_segment;
@@ -31,9 +30,9 @@ use entourage_store::{
     disk::{Disk, DiskFile, read_exact_at},
 };
 
-/// 2: users, replies and records have tags of their own. 3: changes of users say whether they are a suspension, and an
-/// erasure whose it is. 4: checksums of frames begin with a number out of the store's secret; seals stand in a file of
-/// their own. 5: what a follow takes of its actor's quota.
+/// 2: separate tags for users, replies and records. 3: a user change says whether it is a suspension, an erasure has
+/// the user's id. 4: frame checksums are seeded from the store's secret; seals have their own file. 5: the actor's
+/// quota after a follow.
 pub(crate) const FORMAT: u16 = 5;
 const SEGMENT_MAGIC: &[u8; 4] = b"EGSG";
 const FRAME_MAGIC: &[u8; 4] = b"EGFR";
@@ -55,7 +54,7 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
     name.strip_prefix("log-")?.strip_suffix(".segment")?.parse().ok()
 }
 
-/// A segment with its header and zeros to its full size, durable under its name: later writes need no new space.
+/// Creates a segment: header and zeros to full size, durable under its name, so that later writes need no new space.
 pub(crate) fn prepare(disk: &dyn Disk, identity: &Identity, number: u64, bytes: u64) -> io::Result<SegmentFile> {
     let file = disk.create(UNFINISHED)?;
     let fill = || -> io::Result<()> {
@@ -77,7 +76,7 @@ pub(crate) fn prepare(disk: &dyn Disk, identity: &Identity, number: u64, bytes: 
             Ok(SegmentFile { number, file, size: bytes, format: FORMAT, seed })
         }
         Err(error) => {
-            // Half a segment helps nobody and holds space that others may need.
+            // A partial segment is useless and takes space that others may need.
             let _ = disk.remove(UNFINISHED);
             Err(error)
         }
@@ -126,7 +125,6 @@ impl Frame {
     }
 }
 
-/// Builds a frame in place.
 pub(crate) struct FrameBuilder {
     bytes: Vec<u8>,
     last: Sequence,
@@ -180,7 +178,7 @@ impl FrameBuilder {
     }
 }
 
-/// What stands at an offset.
+/// What is at an offset.
 pub(crate) enum Found {
     Frame {
         frame: Frame,
@@ -188,7 +186,7 @@ pub(crate) enum Found {
     },
     /// Zeros, or the end of the file.
     End,
-    /// Something that is neither: a torn write, or damage.
+    /// A torn write, or damage.
     Broken(&'static str),
 }
 
@@ -197,7 +195,7 @@ pub(crate) struct Header {
     pub(crate) last: Sequence,
     pub(crate) changes: u32,
     pub(crate) records: u32,
-    /// Its checksum.
+    /// Checksum of the payload.
     payload: u64,
 }
 
@@ -226,8 +224,8 @@ pub(crate) fn parse_header(bytes: &[u8], seed: u64) -> Option<Header> {
     (sum == xxh3_64_with_seed(&bytes[..32], seed)).then_some(Header { length, last, changes, records, payload })
 }
 
-/// A frame's checksums depend on the store and the segment: bytes of another one do not pass, nor does what somebody
-/// made up. Before format 4 the epoch was all they depended on.
+/// Frame checksums depend on the store's secret and the segment: bytes of another store or segment do not pass, nor do
+/// forged ones. Before format 4 the epoch took the secret's place.
 pub(crate) fn frame_seed(identity: &Identity, format: u16, number: u64) -> u64 {
     match format {
         ..4 => identity.epoch ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -248,8 +246,7 @@ pub(crate) fn read_frame(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Res
     Ok(Found::Frame { frame, end: offset + (FRAME_HEADER + parsed.length) as u64 })
 }
 
-/// Where the next whole frame header after `offset` stands, if there is one: proof that what stands at `offset` had
-/// been durable.
+/// Offset of the next valid frame header after `offset`, if any: proof that the bytes at `offset` had been durable.
 pub(crate) fn frame_after(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Result<Option<u64>> {
     let size = file.size()?;
     let mut at = offset;
@@ -272,8 +269,7 @@ pub(crate) fn frame_after(file: &dyn DiskFile, seed: u64, offset: u64) -> io::Re
     Ok(None)
 }
 
-/// The file of a segment of this store, with what its header says; anything else is refused. A segment has its name
-/// only once it is whole.
+/// Opens a segment of this store; any other file is refused. A segment gets its name only once it is complete.
 pub(crate) fn open_segment(disk: &dyn Disk, identity: &Identity, number: u64) -> Result<SegmentFile, Fault> {
     let name = segment_name(number);
     let file = disk.open(&name).map_err(|error| Fault::opening(&name, error))?;
@@ -297,7 +293,7 @@ pub(crate) fn open_segment(disk: &dyn Disk, identity: &Identity, number: u64) ->
     Ok(SegmentFile { number, file, size, format, seed: frame_seed(identity, format, number) })
 }
 
-/// What does not change about a segment.
+/// The part of a segment that never changes.
 #[derive(Clone)]
 pub(crate) struct SegmentFile {
     pub(crate) number: u64,
@@ -313,7 +309,7 @@ impl SegmentFile {
     }
 }
 
-/// Writes a frame at `offset`, where the log ends, and says where it ends then.
+/// Writes a frame durably at `offset`, the end of the log. Returns the new end.
 pub(crate) fn write_frame(to: &SegmentFile, offset: u64, frame: &mut FrameBuilder) -> io::Result<u64> {
     let bytes = frame.finish(to.seed);
     to.file.write_durable_at(bytes, offset)?;
@@ -327,8 +323,8 @@ mod tests {
     use super::*;
     use entourage_testkit::crash_disk::CrashDisk;
 
-    /// Bytes of a frame as somebody who knows the epoch can post them, in a frame that the power cut off: they prove
-    /// nothing.
+    /// A client who knows the epoch posts bytes that look like a frame, and the power fails while they are written:
+    /// they prove nothing.
     #[test]
     fn a_frame_in_what_somebody_posted_is_none() {
         let identity = Identity { epoch: 99, secret: Secret::from_bytes([5; 32]) };

@@ -1,5 +1,5 @@
-//! The next log segment, made before it is needed: zeroing it must not hold up a batch, and a full disk shows
-//! before anything was half written.
+//! Creates the next log segment ahead of need: zeroing must not stall a batch, and a full disk shows before anything is
+//! half written.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ struct NextSegmentState {
 }
 
 impl NextSegment {
-    /// Asks for segment `number` to be made.
+    /// Requests segment `number`.
     pub(crate) fn want(&self, number: u64) {
         let mut state = self.state.lock();
         state.wanted = Some(number);
@@ -35,7 +35,7 @@ impl NextSegment {
         self.changed.notify_all();
     }
 
-    /// Segment `number`, as soon as it is there.
+    /// Waits for segment `number`.
     pub(crate) fn take(&self, engine: &Engine, number: u64) -> Result<SegmentFile, Fault> {
         if !engine.options.prepare_ahead {
             return make(engine, number);
@@ -69,7 +69,7 @@ fn make(engine: &Engine, number: u64) -> Result<SegmentFile, Fault> {
     Ok(log::prepare(&*engine.disk, &engine.identity, number, engine.options.segment_bytes)?)
 }
 
-/// The thread that makes segments.
+/// The thread that creates segments.
 pub(crate) fn run(engine: &Engine) {
     loop {
         let number = {
@@ -94,7 +94,7 @@ pub(crate) fn run(engine: &Engine) {
                 state.ready = Some(file);
                 engine.has_segment();
             }
-            // Tried again soon: space comes back without anybody saying so.
+            // Retried soon: nothing announces that space is free again.
             Err(fault) => {
                 state.error = Some(fault);
                 engine.next_segment.changed.notify_all();

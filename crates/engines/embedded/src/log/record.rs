@@ -1,4 +1,4 @@
-//! One outcome as bytes: what the log keeps and what recovery applies.
+//! Encoding of one outcome: what the log stores and recovery applies.
 
 use entourage_model::{
     Cause, Change, EdgeChange, EdgeValue, Expiry, IdempotencyKey, IdempotencyRecord, Key, Kind, Millis, Outcome, Quota,
@@ -13,12 +13,12 @@ use crate::{
 };
 
 const TAG_EDGE: u8 = 0;
-/// A user as the first format wrote them.
+/// A user in format 1; only read.
 const TAG_USER_1: u8 = 1;
 const TAG_IDEMPOTENCY: u8 = 2;
 const TAG_USER: u8 = 3;
 const TAG_RECORD: u8 = 4;
-/// The quota of the follower of the edge before it, since format 5.
+/// Quota of the edge's follower, since format 5.
 const TAG_QUOTA: u8 = 5;
 
 /// Appends the changes, the idempotency record and the quota. `base` is the batch's first version.
@@ -71,7 +71,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>, base: Version, last: Sequence) -> 
         }
     }
     let watermark = Watermark::at(last.plus(changes.len() as u64));
-    // Nobody is told the reply of a recovered outcome; a retry reads it from the idempotency record.
+    // Nobody waits for the reply of a recovered outcome; a retry reads the idempotency record.
     let reply =
         idempotency.as_deref().map_or(Reply::Gone { changed: false }, |record: &IdempotencyRecord| record.reply);
     Ok(Outcome { watermark, version, reply, changes, idempotency, quota, replayed: false })
@@ -117,7 +117,7 @@ const OTHER_POSITION: u8 = 1 << 4;
 const ACCEPTED: u8 = 1 << 5;
 const EXPIRES: u8 = 1 << 6;
 
-/// Versions are kept as their distance from the outcome's own, which most are equal to.
+/// Versions are stored as the distance from the outcome's own, which most equal.
 fn encode_value(bytes: &mut Vec<u8>, value: &EdgeValue, version: Version) {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     let other_version = value.version != version;
@@ -174,7 +174,7 @@ fn encode_user(bytes: &mut Vec<u8>, user: &UserChange) {
 
 const BEFORE: u8 = 1;
 const AFTER: u8 = 1 << 1;
-/// Of users, since format 3.
+/// Flags of users, since format 3.
 const SUSPENSION: u8 = 1 << 2;
 const ERASED_ID: u8 = 1 << 3;
 
@@ -278,7 +278,7 @@ pub(crate) fn decode_idempotency(reader: &mut Reader<'_>) -> Result<IdempotencyR
 
 mod reply {
     pub(crate) const USER: u8 = 0;
-    /// As the first format wrote it.
+    /// Format 1; only read.
     pub(crate) const EDGE_1: u8 = 1;
     pub(crate) const GONE: u8 = 2;
     pub(crate) const EDGE: u8 = 3;

@@ -1,5 +1,6 @@
-//! How far the log is known to be durable, in a file of its own: what is proved and its proof share no page, and an older
-//! copy of a segment cannot pass for the newest. Two slots, a page each, written in turn: one of them is always whole.
+//! How far the log is known to be durable, in a file of its own: the proof shares no page with what it proves, and an
+//! older copy of a segment cannot pass for the newest. Two slots, a page each, are written in turn: one is always
+//! intact.
 //!
 //! ```text
 //! slot:  magic "EGSL" │ format u16 │ 0 u16 │ turn u64 │ segment u64 │ end u64 │ sequence u64 │ checkpoint u64
@@ -31,26 +32,26 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
     name == UNFINISHED
 }
 
-/// Everything up to here was durable.
+/// The log was durable up to this point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// The log reached byte `end` of this segment.
+    /// `end` is an offset in this segment.
     pub(crate) segment: u64,
     pub(crate) end: u64,
-    /// The last change before that place.
+    /// The last change before `end`.
     pub(crate) sequence: Sequence,
     /// The newest checkpoint.
     pub(crate) checkpoint: u64,
 }
 
 impl Seal {
-    /// Whether it says that the log goes on behind a place.
+    /// Whether the log was durable beyond this position.
     pub(crate) fn reaches_beyond(&self, segment: u64, end: u64) -> bool {
         (self.segment, self.end) > (segment, end)
     }
 }
 
-/// The file, once it is open.
+/// The file; `None` until opened.
 #[derive(Default)]
 pub(crate) struct Seals {
     open: Mutex<Option<Open>>,
@@ -60,12 +61,12 @@ struct Open {
     file: Arc<dyn DiskFile>,
     seed: u64,
     turn: u64,
-    /// That the newest seal names.
+    /// Named by the newest seal.
     checkpoint: u64,
 }
 
 impl Seals {
-    /// Reads the newest seal. A store that has never written one may lack the file, which is made then.
+    /// Reads the newest seal. A store that never wrote one may lack the file, which is then created.
     pub(crate) fn open(&self, disk: &dyn Disk, identity: &Identity, must_be_there: bool) -> Result<Seal, Fault> {
         let seed = identity::seed(identity, MAGIC, &[]);
         let file = match disk.open(NAME) {
@@ -82,13 +83,13 @@ impl Seals {
             let found = decode(&bytes, seed, slot)?;
             newest = newest.into_iter().chain(found).max_by_key(|(turn, _)| *turn);
         }
-        // One slot is written at a time, and a write that was cut off leaves the other one.
+        // Slots are written one at a time: a torn write leaves the other intact.
         let (turn, seal) = newest.ok_or_else(|| Fault::damaged(NAME, 0, "both seals are damaged"))?;
         *self.open.lock() = Some(Open { file, seed, turn, checkpoint: seal.checkpoint });
         Ok(seal)
     }
 
-    /// The checkpoint that the newest seal names.
+    /// The checkpoint named by the newest seal.
     pub(crate) fn checkpoint(&self) -> u64 {
         self.open.lock().as_ref().map_or(0, |open| open.checkpoint)
     }
@@ -101,7 +102,7 @@ impl Seals {
     }
 }
 
-/// The whole file with one seal, for a store that begins with it.
+/// A complete file with one seal, for a backup.
 pub(crate) fn file_with(identity: &Identity, seal: &Seal) -> Vec<u8> {
     whole(identity::seed(identity, MAGIC, &[]), seal)
 }
@@ -115,7 +116,7 @@ fn whole(seed: u64, seal: &Seal) -> Vec<u8> {
     bytes
 }
 
-/// A file that says nothing yet.
+/// Creates a file whose seals prove nothing yet.
 fn make(disk: &dyn Disk, seed: u64) -> io::Result<Arc<dyn DiskFile>> {
     let file = disk.create(UNFINISHED)?;
     file.write_at(&whole(seed, &Seal::default()), 0)?;
@@ -138,7 +139,7 @@ fn encode(seal: &Seal, seed: u64, turn: u64) -> [u8; SLOT_BYTES] {
     slot
 }
 
-/// `None` for a slot that was torn or is damaged.
+/// `None` if the slot is torn or damaged.
 fn decode(bytes: &[u8], seed: u64, slot: u64) -> Result<Option<(u64, Seal)>, Fault> {
     let format = bytes.get(4..6).map_or(0, |format| u16::from_le_bytes([format[0], format[1]]));
     let mut numbers = [0; 6];
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(open(&begun).unwrap(), seal(5));
     }
 
-    /// The power goes in every write: the seal before or the one that was being written.
+    /// A power loss in any write leaves the previous seal or the new one.
     #[test]
     fn a_torn_seal_leaves_the_one_before() {
         for number in 1..5 {

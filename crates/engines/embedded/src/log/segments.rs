@@ -1,4 +1,4 @@
-//! The segments of the log that are kept, and what is known of each without reading it.
+//! In-memory index of the log segments that are kept.
 
 use std::{collections::VecDeque, ops::Deref};
 
@@ -6,10 +6,10 @@ use entourage_model::{Millis, Sequence};
 
 use crate::log::{FORMAT, SEGMENT_HEADER, SegmentFile};
 
-/// One index point for about this many bytes of frames, for readers of events.
+/// Minimum distance between index points, for event readers.
 pub(crate) const INDEX_BYTES: u64 = 64 << 10;
 
-/// Where a frame begins, and the sequence before it.
+/// The sequence before a frame, and the frame's offset.
 pub(crate) type Point = (Sequence, u64);
 
 #[derive(Clone)]
@@ -19,9 +19,9 @@ pub(crate) struct Segment {
     pub(crate) before: Sequence,
     pub(crate) last: Sequence,
     pub(crate) newest: Millis,
-    /// Where its frames end; at the latest, for a segment that this process has not gone through.
+    /// Where the frames end; an upper bound if this process has not read the segment.
     pub(crate) end: u64,
-    /// Ascending, and apart by [`INDEX_BYTES`] or more.
+    /// Ascending, at least [`INDEX_BYTES`] apart.
     points: Vec<Point>,
 }
 
@@ -39,13 +39,13 @@ impl Segment {
         Self { base: file, before, last: before, newest, end, points: Vec::new() }
     }
 
-    /// Whether a frame of so many bytes goes into it. An older version would not understand what this one writes, so
-    /// that its segments are left as they are.
+    /// Whether a frame of this size fits. Segments of older formats get no new frames: an older version could not read
+    /// them.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.format == FORMAT && self.end.checked_add(bytes).is_some_and(|end| end <= self.size)
     }
 
-    /// Takes note of a frame that ends at `end`.
+    /// Records a frame that ends at `end`.
     pub(crate) fn note(&mut self, before: Sequence, changes: u32, newest: Millis, end: u64) {
         self.learn((before, self.end));
         self.last = before.plus(u64::from(changes));
@@ -61,13 +61,13 @@ impl Segment {
         }
     }
 
-    /// All of it, from its first frame on.
+    /// The whole segment, from its first frame.
     pub(crate) fn whole(&self) -> Reading {
         let Self { before, last, end, .. } = *self;
         Reading { file: self.base.clone(), last, end, expected: before, offset: SEGMENT_HEADER }
     }
 
-    /// All that is needed to read on behind `after`.
+    /// Where to start reading the changes after `after`.
     pub(crate) fn reading(&self, after: Sequence) -> Reading {
         let point = self.points.partition_point(|(before, _)| *before <= after);
         let known = point.checked_sub(1).and_then(|at| self.points.get(at)).copied();
@@ -76,7 +76,7 @@ impl Segment {
     }
 }
 
-/// A segment as it was at one moment, and where to begin.
+/// Snapshot of a segment, and where to start reading.
 #[derive(Clone)]
 pub(crate) struct Reading {
     pub(crate) file: SegmentFile,
@@ -87,7 +87,7 @@ pub(crate) struct Reading {
     pub(crate) offset: u64,
 }
 
-/// The segments in order; the last one takes the writes.
+/// All segments in order; the last takes the writes.
 #[derive(Default)]
 pub(crate) struct Segments {
     pub(crate) all: VecDeque<Segment>,
@@ -102,18 +102,18 @@ impl Segments {
         self.all.iter().map(|segment| segment.size).sum()
     }
 
-    /// The segment with the change after `after`.
+    /// The segment that has the change after `after`.
     pub(crate) fn reading(&self, after: Sequence) -> Option<Reading> {
         let at = self.all.partition_point(|segment| segment.before <= after).checked_sub(1)?;
         self.all.get(at).map(|segment| segment.reading(after))
     }
 
-    /// The segment after this one, from its beginning.
+    /// The next segment, from its first frame.
     pub(crate) fn following(&self, number: u64) -> Option<Reading> {
         self.all.iter().find(|segment| segment.number > number).map(Segment::whole)
     }
 
-    /// What a reader came by, so that the next one need not begin at the beginning.
+    /// Adds the index points a reader passed, so that the next reader starts closer.
     pub(crate) fn learn(&mut self, number: u64, points: &[Point]) {
         if let Some(segment) = self.all.iter_mut().find(|segment| segment.number == number) {
             points.iter().for_each(|point| segment.learn(*point));

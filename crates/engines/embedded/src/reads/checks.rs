@@ -1,5 +1,5 @@
-//! Many checks at once. A check alone is a chain of waits for memory: ordinals, slot, row. The chains of a handful of
-//! pairs go side by side, step by step, so that they wait together; many pairs of one follower need one row.
+//! Batched checks. A single check is a chain of cache misses: ordinals, slot, row. A handful of pairs goes through the
+//! steps together, so that their misses overlap; many pairs of one follower need one row.
 
 use std::{array, hint::black_box, ops::Range};
 
@@ -18,14 +18,14 @@ use entourage_store::{
 };
 
 const A_FEW: usize = 4;
-/// From so many pairs of one follower on, their row is taken by itself.
+/// With this many pairs of one follower, its row is read once for all.
 const MANY: usize = 8;
-/// A row of up to so many times as many edges as are asked for is gone through faster than that many users are found.
+/// A row of up to this many times the number of pairs is scanned faster than that many users are looked up.
 const LONGER: usize = 8;
-/// So many ordinals are a cache line.
+/// Ordinals in a cache line.
 const LINE: usize = 16;
 
-/// One answer a pair, in their order. An edge of somebody who is erased is `Unknown`.
+/// One answer per pair, in order. An edge of an erased user is `Unknown`.
 #[inline]
 pub(crate) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     match (pairs, answers) {
@@ -34,7 +34,7 @@ pub(crate) fn peek_all(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], 
     }
 }
 
-/// Apart: a check alone does not pay for the room that many need.
+/// Not inlined: a single check should not pay for the stack of many.
 #[inline(never)]
 fn peek_many(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     answers.fill(Answer::No);
@@ -64,11 +64,11 @@ fn peek_many(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &
     peek_scattered(state, plane, &pairs[scattered..], &mut answers[scattered..]);
 }
 
-/// A pair alone waits for nobody: both ordinals, then the row. Nothing branches on what is found, so that a processor
-/// begins with the next check while this one waits for its row.
+/// A single pair: both ordinals, then the row. Nothing branches on the result, so that the processor starts the next
+/// check while this one waits for its row.
 #[inline]
 fn peek_one(state: &State, plane: StoredPlane, follower: Key, target: Key) -> Answer {
-    // Asked first: an edge of somebody who is erased from here on was there during the call.
+    // Tested first: an edge of a user erased after this was there during the call.
     if state.erased().is_empty() {
         return answer(state.has_active(plane, follower, target));
     }
@@ -85,18 +85,18 @@ fn peek_beside_erased(state: &State, plane: StoredPlane, follower: Key, target: 
     }
 }
 
-/// As [`peek_all`] of follows, but quiet ones are none.
+/// [`peek_all`] of follows without quiet ones.
 pub(crate) fn peek_open(state: &State, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     peek_all(state, StoredPlane::Follow, pairs, answers);
     for (slot, &(follower, target)) in answers.iter_mut().zip(pairs) {
-        // The row has quiet ones as well. Both are looked at anew: between two looks an edge may have changed.
+        // The row has quiet follows as well. Both are read again together: the edge may have changed since.
         if *slot == Answer::Yes {
             *slot = answer(state.has_open(follower, target));
         }
     }
 }
 
-/// Where pairs of one follower are, [`TARGETS_MAX`] at most in each.
+/// Ranges of pairs with one follower, [`TARGETS_MAX`] at most in each.
 #[derive(Default)]
 struct Runs {
     places: [Range<usize>; SIDE_BY_SIDE],
@@ -104,7 +104,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// True when there is no room for more.
+    /// True when full.
     fn push(&mut self, run: Range<usize>) -> bool {
         self.places[self.count] = run;
         self.count += 1;
@@ -118,7 +118,7 @@ impl Runs {
 
 fn peek_scattered(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     for (some, answers) in pairs.chunks(SIDE_BY_SIDE).zip(answers.chunks_mut(SIDE_BY_SIDE)) {
-        // Places that nobody takes cost as much as those that somebody does.
+        // Unused slots cost as much as used ones.
         match some.len() {
             1 => peek_some::<1>(state, plane, some, answers),
             ..=A_FEW => peek_some::<A_FEW>(state, plane, some, answers),
@@ -127,14 +127,14 @@ fn peek_scattered(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answe
     }
 }
 
-/// `N` pairs at most.
+/// At most `N` pairs.
 fn peek_some<const N: usize>(state: &State, plane: StoredPlane, pairs: &[(Key, Key)], answers: &mut [Answer]) {
     let ordinals: [_; N] = state.ordinal_pairs(pairs);
     search(state, plane, &ordinals, answers);
     doubt_erased(state, plane, &ordinals, pairs, answers);
 }
 
-/// `N` runs at most: all their rows are found before any is gone through.
+/// At most `N` runs: all rows are found before any is scanned.
 fn peek_rows<const N: usize>(
     state: &State,
     plane: StoredPlane,
@@ -148,16 +148,16 @@ fn peek_rows<const N: usize>(
     let is_long = |row: &[u32], run: &Range<usize>| row.len() > run.len() * LONGER;
     let mut long = [false; N];
     {
-        // Before any shard, and behind a writer that waits: many who ask must not keep new users out.
+        // Locked before any shard, and queued behind a waiting writer: many readers must not keep new users out.
         let keys = state.keys();
-        // Recursive: two may be in one shard, and a writer that waits must not come between.
+        // Recursive: two may be in one shard, where a waiting writer would block the second lock.
         let shards = followers.map(|follower| follower.map(|ordinal| state.shard(ordinal).read_recursive()));
         let rows: [&[u32]; N] = array::from_fn(|index| match (&shards[index], followers[index]) {
             (Some(shard), Some(follower)) => shard.row(plane, follower),
             _ => &[],
         });
         let rows = || rows.iter().zip(runs);
-        // A glance at every line of each lets them come side by side.
+        // Touching every line of each row lets the cache misses overlap.
         black_box(rows().fold(0, |all, (row, run)| {
             row.iter().take(run.len() * LONGER).step_by(LINE).fold(all, |all, ordinal| all ^ ordinal)
         }));
@@ -168,7 +168,7 @@ fn peek_rows<const N: usize>(
             }
         }
     }
-    // The rest looks for shards itself, and none may be held.
+    // The rest locks shards itself, so none may be held.
     for ((run, follower), long) in runs.iter().zip(followers).zip(long) {
         let (pairs, answers) = (&pairs[run.clone()], &mut answers[run.clone()]);
         match follower {
@@ -179,9 +179,9 @@ fn peek_rows<const N: usize>(
     }
 }
 
-/// Answers pairs of one follower by the keys of their row. The shard is held.
+/// Answers pairs of one follower by the keys of its row. The shard is locked.
 fn go_through(state: &State, keys: &Keys, row: &[u32], pairs: &[(Key, Key)], answers: &mut [Answer]) {
-    // Nobody comes back under a key that an edge is left of, and edges stay while the shard is held.
+    // A key with an edge left is not reused, and edges stay while the shard is locked.
     let nobody_is_gone = state.erased().is_empty();
     let is_gone = |key| !nobody_is_gone && state.erased().ordinal(key).is_some();
     let targets = TargetSet::new(pairs);
@@ -190,7 +190,7 @@ fn go_through(state: &State, keys: &Keys, row: &[u32], pairs: &[(Key, Key)], ans
     for some in row.chunks(TARGETS_MAX) {
         let mut count = 0;
         for &ordinal in some {
-            // Written in any case, kept if it may be one: a branch here would be guessed wrong too often.
+            // Always written, kept if it may be a target: a branch would be mispredicted too often.
             hits[count % TARGETS_MAX] = ordinal;
             count += usize::from(prints.get(ordinal as usize).is_some_and(|print| targets.may_have(*print)));
         }
@@ -219,8 +219,8 @@ fn peek_long_row(state: &State, plane: StoredPlane, follower: u32, pairs: &[(Key
     }
 }
 
-/// Whoever has no ordinal was not found; an edge that they left behind makes that no answer. No shard may be held: a
-/// second lock of one would wait for a writer who waits for the first.
+/// A pair without ordinals was not found; if an erased user left that edge, the answer is unknown. No shard may be
+/// held: a second lock would wait for a writer that waits for the first.
 fn doubt_erased(
     state: &State,
     plane: StoredPlane,
@@ -245,10 +245,10 @@ fn search<const N: usize>(
     ordinals: &[Option<(u32, u32)>; N],
     answers: &mut [Answer],
 ) {
-    // Recursive: two may be in one shard, and a writer that waits must not come between.
+    // Recursive: two may be in one shard, where a waiting writer would block the second lock.
     let shards: [_; N] =
         array::from_fn(|index| ordinals[index].map(|(follower, _)| state.shard(follower).read_recursive()));
-    // Whoever is not known has nothing to search in. All rows first: finding one waits for memory, too.
+    // Unknown users have an empty row. All rows first: finding one is a cache miss, too.
     let rows: [&[u32]; N] = array::from_fn(|index| match (&shards[index], ordinals[index]) {
         (Some(shard), Some((follower, _))) => shard.row(plane, follower),
         _ => &[],

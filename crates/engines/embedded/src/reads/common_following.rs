@@ -1,16 +1,16 @@
-//! Whom two users both follow: the intersection of two rows.
+//! Whom two users both follow: the intersection of their rows.
 
 use entourage_model::Key;
 
 use crate::state::{State, plane::StoredPlane};
 use entourage_store::adjacency::intersect;
 
-/// Appends the keys of whom both have active follows to, at most `limit`; users who are erased are none.
+/// Appends up to `limit` keys that both have active follows to, without erased users.
 pub(crate) fn common_following(state: &State, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) {
     let (Some(one), Some(other)) = (state.ordinal(one), state.ordinal(other)) else { return };
     let mut ordinals = Vec::new();
     {
-        // Recursive: both may be in one shard, and a writer that waits must not come between.
+        // Recursive: both may be in one shard, where a waiting writer would block the second lock.
         let (first, second) = (state.shard(one).read_recursive(), state.shard(other).read_recursive());
         let rows = (first.lists(StoredPlane::Follow, one), second.lists(StoredPlane::Follow, other));
         if let (Some(one), Some(other)) = rows {

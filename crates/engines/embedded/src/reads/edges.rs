@@ -1,4 +1,4 @@
-//! Reads of lists and single edges: deltas first, blocks below them, the newest layer winning at each place.
+//! Reads of lists and single edges: deltas first, then blocks; at each place the newest layer wins.
 
 use entourage_model::{Edge, EdgeValue, Key, Kind, List, Page, Place, Plane, Side, User};
 use smallvec::SmallVec;
@@ -16,22 +16,22 @@ use crate::{
 };
 use entourage_store::share;
 
-/// How often a read looks again when blocks moved under it.
+/// Attempts of a read whose blocks are moved meanwhile.
 const RETRIES: usize = 16;
 
-/// A following list of up to so many blocks is read to find one edge.
+/// Following lists of up to this many blocks are scanned for one edge.
 const FEW_BLOCKS: usize = 4;
 
-/// What a page of one stored list is made of, at one moment.
+/// The layers of one stored list at one moment, as needed for a page.
 struct Layers {
     key: ListKey,
     /// Edges of the deltas.
     delta: Vec<(Place, DeltaValue)>,
-    /// Blocks, with the places in them that a delta has the word over, in order.
+    /// Blocks, each with the places that a delta overrides, in order.
     blocks: Vec<(BlockRef, Vec<Place>)>,
 }
 
-/// From the greatest place below `start` down, or from the least above it up.
+/// Down from the greatest place below `start`, or up from the least above it.
 pub(crate) fn scan<'a>(
     state: &State,
     files: impl Into<Blocks<'a>>,
@@ -63,10 +63,10 @@ fn scan_once(
     limit: usize,
 ) -> Result<Page, Fault> {
     let Some(ordinal) = state.ordinal_of_edges(list.user) else { return Ok(Page::default()) };
-    // One more than is shown tells whether there is more.
+    // One more than requested tells whether there is more.
     let want = limit + 1;
     let (parts, (total, quiet)) = {
-        // All parts of the list under one lock: an edge that goes from one to the other is in one of them.
+        // All parts of the list under one lock: an edge that moves between two is in one of them.
         let shard = state.shard(ordinal).read();
         let keys = StoredPlane::of_list(list).iter().map(|&plane| ListKey::new(plane, list.side, ordinal));
         let parts: SmallVec<[Layers; 2]> = keys.filter_map(|key| layers(&shard, key, start, direction, want)).collect();
@@ -86,7 +86,7 @@ fn scan_once(
     Ok(Page { edges, more, total, quiet })
 }
 
-/// Enough of each layer for so many rows. Blocks of which nothing is left are passed by.
+/// Enough of each layer for `want` rows. Fully covered blocks are skipped.
 fn layers(shard: &Shard, key: ListKey, start: Option<Place>, direction: Direction, want: usize) -> Option<Layers> {
     let lists = shard.lists(key.plane(), key.ordinal())?;
     let (active, frozen) = (shard.delta.get(&key), shard.frozen.get(&key));
@@ -144,14 +144,14 @@ fn merge(
     if !layers.delta.is_empty() {
         rows.extend(layers.delta.iter().map(|(place, value)| (*place, value.entry(*place))));
         direction.order(&mut rows);
-        // A checkpoint puts a delta's edges into blocks a moment before it drops the delta: both have them then.
+        // A checkpoint puts edges into blocks a moment before it drops their delta: then both have them.
         rows.dedup_by_key(|(place, _)| *place);
     }
     rows.truncate(want);
     Ok(rows)
 }
 
-/// The quiet edges in the blocks of one stored list. Recovery only.
+/// Recovery only: the quiet edges in the blocks of one stored list.
 pub(crate) fn quiet_entries<'a>(
     state: &State,
     files: impl Into<Blocks<'a>>,
@@ -194,7 +194,7 @@ fn value(plane: Plane, entry: &Entry) -> EdgeValue {
     EdgeValue { state: plane.state(), quiet, accepted, expires, version, position }
 }
 
-/// What stands at one place of a list.
+/// The edge at one place of a list.
 pub(crate) fn at<'a>(
     state: &State,
     files: impl Into<Blocks<'a>>,
@@ -229,7 +229,7 @@ fn at_once(state: &State, files: Blocks<'_>, list: ListKey, wanted: Place) -> Re
     Ok(None)
 }
 
-/// The live edge of a kind, whichever plane it stands in.
+/// The live edge of a kind, in whichever plane.
 pub(crate) fn get<'a>(
     state: &State,
     files: impl Into<Blocks<'a>>,
@@ -240,7 +240,7 @@ pub(crate) fn get<'a>(
     let files = files.into();
     for _ in 0..RETRIES {
         let Some(plane) = state.plane_of(StoredPlane::of_kind(kind), follower, target) else { return Ok(None) };
-        // It may have gone to another plane since.
+        // The edge may have moved to another plane since.
         if let Some(value) = retry(|| get_in(state, files, plane, follower, target))? {
             return Ok(Some(value));
         }
@@ -282,12 +282,11 @@ fn get_in(
     Err(Fault::damaged("following blocks", 0, format!("edge {follower} → {target} is in memory and in no block")))
 }
 
-/// How many ordinals a page of a sweep looks at, however few users it wants.
+/// Ordinals that a page of a sweep scans, however few users it wants.
 pub(crate) const SWEPT_AT_ONCE: u32 = 4_096;
 
-/// Adds users by ordinal from `from` on, until there are `limit`, or as many ordinals were looked at as a task may without
-/// giving way. Says whether that was the last ordinal. Those of the erased are never given again: a key may have
-/// several, and at most one counts.
+/// Adds users by ordinal from `from` on, until there are `limit`, or a task has to yield. Returns whether that was the
+/// last ordinal. Ordinals of erased users are never reused: a key may have several, of which at most one counts.
 pub(crate) fn sweep(state: &State, from: &mut u32, until: u32, limit: usize, users: &mut Vec<User>) -> bool {
     let (keys, count): (SmallVec<[Key; share::CHUNK]>, u32) = {
         let keys = state.keys();
@@ -301,7 +300,7 @@ pub(crate) fn sweep(state: &State, from: &mut u32, until: u32, limit: usize, use
         }
         let ordinal = *from;
         *from += 1;
-        // Their keys are not looked up: in a large store that is where the time goes.
+        // Keys are not looked up: in a large store that would take most of the time.
         users.extend(state.user_at(ordinal, key));
     }
     *from >= count

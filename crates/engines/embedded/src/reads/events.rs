@@ -1,4 +1,4 @@
-//! Events are read from the log itself: there is no second place they could disagree with.
+//! Events are read from the log itself: there is no second copy that could disagree.
 
 use entourage_model::{Change, Event, Result, Sequence, Version};
 
@@ -22,7 +22,7 @@ pub(crate) fn edges(engine: &Engine, after: Sequence, limit: usize) -> Result<Ch
     Ok(ChangedEdges { read_to, edges })
 }
 
-/// Gives each change above `after` to `take`, oldest first and at most `limit` of them; the sequence of the last.
+/// Passes changes above `after` to `take`, oldest first, at most `limit`. Returns the sequence of the last.
 fn each(
     engine: &Engine,
     after: Sequence,

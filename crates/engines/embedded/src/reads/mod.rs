@@ -1,4 +1,4 @@
-//! What is asked of the store: checks, pages and single edges, events.
+//! The read path: checks, pages and single edges, events.
 
 pub(crate) mod checks;
 pub(crate) mod common_following;

@@ -1,18 +1,18 @@
-//! The targets that one question names, to be found by key: small enough to stay in the nearest cache.
+//! The targets of one request, found by key: small enough for the L1 cache.
 
 use entourage_model::Key;
 
 use crate::state::keys::print;
 
-/// How many there can be.
+/// Capacity.
 pub(crate) const TARGETS_MAX: usize = 64;
 const HEADS_BITS: u32 = 9;
 
 pub(crate) struct TargetSet<'a> {
     pairs: &'a [(Key, Key)],
-    /// For each head of a print the last target that has it, counted from 1; 0 is none.
+    /// For each head of a print, the last target that has it, counted from 1; 0 is none.
     heads: [u8; 1 << HEADS_BITS],
-    /// For each target the one before with the same head.
+    /// For each target, the previous one with the same head.
     before: [u8; TARGETS_MAX],
 }
 
@@ -26,13 +26,13 @@ impl<'a> TargetSet<'a> {
         targets
     }
 
-    /// Whether a key with this print can be asked for. One in ten that is not can, too.
+    /// Whether a key with this print may be a target. One in ten others passes, too.
     #[inline]
     pub(crate) fn may_have(&self, print: u16) -> bool {
         self.heads[head(print)] != 0
     }
 
-    /// Where this target is asked for; more than once if it is asked for twice.
+    /// The indices of all pairs with this target.
     #[inline]
     pub(crate) fn places(&self, target: Key) -> impl Iterator<Item = usize> {
         let mut number = usize::from(self.heads[head(print(target))]);
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn every_target_is_found_where_it_is_asked_for() {
-        // More than there are heads for without two of them meeting.
+        // So many that some share a head.
         let pairs: Vec<(Key, Key)> = (0..TARGETS_MAX as i64).map(|number| (Key(1), Key(number % 50 * 512))).collect();
         let targets = TargetSet::new(&pairs);
         let mut others_told_apart = 0;

@@ -1,4 +1,4 @@
-//! What a checkpoint refers to, brought into memory: users, references to blocks, and rows.
+//! Loads what a checkpoint refers to: users, block references, and rows.
 
 use std::{
     io,
@@ -34,9 +34,9 @@ use entourage_store::disk::read_exact_at;
 
 /// More would wait for each other.
 const THREADS_MAX: usize = 8;
-/// So much is read with one request at most.
+/// Largest single read.
 const WINDOW: u64 = 8 << 20;
-/// Reading so much that nobody wants takes no longer than asking again.
+/// Reading a gap of this size takes no longer than a second request.
 const GAP: u64 = 64 << 10;
 
 pub(crate) fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
@@ -56,8 +56,8 @@ pub(crate) fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Lists, keys and rows. Lists can only be read one after the other: beside that, other threads make keys known and load
-/// the rows of shards whose lists are there.
+/// Loads lists, keys and rows. Lists can only be decoded in order; meanwhile other threads fill the key tables and load
+/// the rows of shards whose lists are set.
 pub(crate) fn lists(engine: &Engine, manifest: &Manifest, erased: &ErasedUsers) -> Result<Mixed, Fault> {
     let (ready, waiting) = mpsc::channel();
     let (rows, next_table) = (Rows::new(engine, waiting), AtomicUsize::new(0));
@@ -78,13 +78,14 @@ pub(crate) fn lists(engine: &Engine, manifest: &Manifest, erased: &ErasedUsers) 
     Ok(mixed)
 }
 
-/// Sets the references, and counts how much of each file they refer to. Shards whose lists are there are `ready`.
+/// Sets the block references, and counts the referenced bytes of each file. Shards whose lists are set are sent to
+/// `ready`.
 fn references(engine: &Engine, manifest: &Manifest, ready: mpsc::Sender<usize>) -> Result<Mixed, Fault> {
     let mut mixed = Mixed::new();
     let mut live = Live::default();
     manifest.groups.iter().for_each(|block| live.count(*block));
     let mut edges = 0;
-    // Those of one shard come one after the other, as this version writes them.
+    // This version writes all lists of a shard together.
     let mut held: Option<(usize, RwLockWriteGuard<'_, Shard>)> = None;
     let mut left = Left { ready, shards: [false; SHARDS], again: [false; SHARDS] };
     let (documents, quotas) = manifest.lists(|list| {
@@ -119,8 +120,8 @@ fn references(engine: &Engine, manifest: &Manifest, ready: mpsc::Sender<usize>) 
     Ok(mixed)
 }
 
-/// Shards that were left for another. One that was returned to has more lists than when it was left: it is ready again
-/// when all lists are there.
+/// Shards whose lists were set. A manifest that returns to a shard adds lists to it: that shard is sent again at the
+/// end.
 struct Left {
     ready: mpsc::Sender<usize>,
     shards: [bool; SHARDS],
@@ -142,12 +143,12 @@ impl Left {
     }
 
     fn send(&self, index: usize) {
-        // Who receives is there for as long as this is.
+        // The receiver lives at least as long.
         let _ = self.ready.send(index);
     }
 }
 
-/// How many bytes of each file are referred to. Blocks that lie side by side are mostly named one after the other.
+/// Referenced bytes per file. Consecutive references mostly name the same file, which saves lookups.
 #[derive(Default)]
 struct Live {
     files: HashMap<u32, u64>,
@@ -174,10 +175,10 @@ impl Live {
     }
 }
 
-/// Lists that an older version wrote with quiet follows among the others.
+/// Lists of older formats that include quiet follows.
 pub(crate) type Mixed = Vec<ListKey>;
 
-/// Takes quiet follows out of such lists into lists of their own. The next checkpoint makes it last.
+/// Moves quiet follows out of such lists into lists of their own. The next checkpoint makes that permanent.
 pub(crate) fn part(engine: &Engine, mixed: &Mixed) -> Result<(), Fault> {
     for &key in mixed.iter().filter(|key| key.plane() == StoredPlane::Follow) {
         let (owner, side) = (key.ordinal(), key.side());
@@ -203,7 +204,7 @@ pub(crate) fn part(engine: &Engine, mixed: &Mixed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The rows of shards as they become ready.
+/// Loads the rows of shards as they become ready.
 struct Rows<'a> {
     engine: &'a Engine,
     waiting: Mutex<mpsc::Receiver<usize>>,
@@ -215,7 +216,7 @@ impl<'a> Rows<'a> {
         Self { engine, waiting: Mutex::new(waiting), loaded: [const { AtomicBool::new(false) }; SHARDS] }
     }
 
-    /// Until no more come.
+    /// Returns when no more shards will come.
     fn load(&self) -> Result<(), Fault> {
         loop {
             let Ok(index) = self.waiting.lock().recv() else { return Ok(()) };
@@ -231,7 +232,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Read in the order they lie on disk: rows are sorted afterwards, so the order in which they are filled is of no account.
+/// Reads blocks in disk order: rows are sorted afterwards, so the order in which they are filled does not matter.
 fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fault> {
     let mut blocks: Vec<(BlockRef, ListKey)> = Vec::new();
     for (plane, ordinal, lists) in shard.all_lists(index) {
@@ -265,7 +266,7 @@ fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fa
     Ok(())
 }
 
-/// Cuts blocks, in the order they lie on disk, into those that are read with one request.
+/// Splits blocks, in disk order, into those that are read with one request.
 pub(crate) fn windows<T>(blocks: &[(BlockRef, T)]) -> impl Iterator<Item = &[(BlockRef, T)]> {
     let mut rest = blocks;
     std::iter::from_fn(move || {
@@ -275,7 +276,7 @@ pub(crate) fn windows<T>(blocks: &[(BlockRef, T)]) -> impl Iterator<Item = &[(Bl
     })
 }
 
-/// How many of the first blocks lie near each other in one file.
+/// How many of the first blocks are close together in one file.
 fn near<T>(blocks: &[(BlockRef, T)]) -> usize {
     let Some((first, _)) = blocks.first() else { return 0 };
     let joins = |pair: &&[(BlockRef, T)]| {
@@ -289,7 +290,7 @@ const fn end(block: BlockRef) -> u64 {
     block.offset() + block.length() as u64
 }
 
-/// Bytes of one file with some blocks.
+/// A range of one file, with some blocks.
 pub(crate) struct Window {
     of: FileOfBlocks,
     start: u64,
@@ -297,9 +298,9 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The blocks are near each other, and in the order in which they lie.
+    /// The blocks are close together and in disk order.
     pub(crate) fn read<T>(engine: &Engine, blocks: &[(BlockRef, T)]) -> Result<Self, Fault> {
-        // The checkpoint names all files, so it is the checkpoint that is wrong.
+        // The checkpoint lists all files, so it is the checkpoint that is wrong.
         let missing =
             |number| Fault::damaged("checkpoint", 0, format!("block file {number} is referred to and not listed"));
         let (Some((first, _)), Some((last, _))) = (blocks.first(), blocks.last()) else { return Err(missing(0)) };
@@ -313,7 +314,7 @@ impl Window {
         Ok(Self { of, start, bytes })
     }
 
-    /// What `decode` makes of a block, given the seed of its file.
+    /// Decodes a block, given the seed of its file.
     pub(crate) fn decode<T>(
         &self,
         block: BlockRef,
@@ -325,12 +326,11 @@ impl Window {
     }
 }
 
-/// How many threads are worth having.
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX)
 }
 
-/// Runs the same work on as many threads as there are processors; it shares itself out.
+/// Runs `work` on as many threads as there are processors; they share it among themselves.
 pub(crate) fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) -> Result<(), Fault> {
     thread::scope(|scope| {
         let threads: Vec<_> = (1..processors()).map(|_| scope.spawn(&work)).collect();
@@ -340,7 +340,7 @@ pub(crate) fn on_every_processor(work: impl Fn() -> Result<(), Fault> + Sync) ->
 }
 
 fn join(threads: Vec<ScopedJoinHandle<'_, Result<(), Fault>>>, own: Result<(), Fault>) -> Result<(), Fault> {
-    // One that panicked has left its share undone, which nothing later would notice.
+    // A thread that panicked left its share undone, which nothing later would notice.
     let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Fault::ThreadEnded("that loads"))));
     joined.fold(own, Result::and)
 }
@@ -371,7 +371,7 @@ mod tests {
         rows
     }
 
-    /// As a manifest calls for that names the lists of a shard not one after the other.
+    /// For a manifest that does not keep the lists of a shard together.
     #[test]
     fn rows_of_a_shard_that_is_ready_twice_are_there_once() {
         let disk = CrashDisk::new();

@@ -1,4 +1,5 @@
-//! Opening a store: the last checkpoint, then the log after it. Recovery only applies; it decides nothing.
+//! Opening a store: loads the last checkpoint and replays the log after it. Recovery applies outcomes and decides
+//! nothing.
 
 pub(crate) mod load;
 pub(crate) mod users;
@@ -25,12 +26,12 @@ use crate::{
 };
 use entourage_store::disk::read_exact_at;
 
-/// So many outcomes are applied in one go: their memory is fetched side by side.
+/// Outcomes applied in one go, so that their cache misses overlap.
 const APPLY_TOGETHER: usize = 8_192;
-/// Stores whose newest files have this format have seals, too.
+/// Stores with files of this format or a newer one have seals.
 const SEALED_FORMAT: u16 = 4;
 
-/// Where the writers go on.
+/// Where the writers continue.
 pub(crate) struct Recovered {
     pub(crate) last: Sequence,
     pub(crate) version: Version,
@@ -56,10 +57,10 @@ pub(crate) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     load::open_files(engine, &manifest.head)?;
     let erased = users::users(engine, &manifest)?;
     let mixed = load::lists(engine, &manifest, &erased)?;
-    // It is large, and what follows needs memory as well.
+    // The manifest is large, and the next steps need memory as well.
     let (head, groups) = manifest.into_parts();
     load::part(engine, &mixed)?;
-    // Those were known to the checkpoint.
+    // The checkpoint has these erasures.
     engine.state.erased().take_fresh();
     engine.idempotency.open(&*engine.disk, engine.epoch(), &head.idempotency)?;
     engine.state.publish(head.sequence);
@@ -67,14 +68,14 @@ pub(crate) fn recover(engine: &Engine) -> Result<Recovered, Fault> {
     engine.checkpoint.lock().covered = head.sequence;
     engine.checkpoint_number.store(head.number, Ordering::Release);
     seal_recovered(engine, seal, last)?;
-    // Only now that everything is there: what is refused keeps all its files.
+    // Only now: a store that is refused keeps all its files.
     remove_leftovers(engine, &head)?;
     engine.disk.sync_folder()?;
     Ok(Recovered { last, version, manifest: head.number, groups })
 }
 
-/// What was replayed may stand in the system's memory alone, if it was a process that ended and not the machine. Frames
-/// that follow prove it durable, and so does a seal: it must be.
+/// If only the process crashed, replayed frames may be in the page cache alone. Later frames and seals imply that they
+/// are durable, so they are synced.
 fn seal_recovered(engine: &Engine, seal: Seal, last: Sequence) -> Result<(), Fault> {
     let (file, number, end) = match engine.segments.lock().all.back() {
         Some(active) => (Arc::clone(&active.file), active.number, active.end),
@@ -89,7 +90,7 @@ fn seal_recovered(engine: &Engine, seal: Seal, last: Sequence) -> Result<(), Fau
     Ok(())
 }
 
-/// Files of a checkpoint that was not finished, or that the last one no longer refers to.
+/// Removes files of an unfinished checkpoint, and those the last one no longer refers to.
 fn remove_leftovers(engine: &Engine, head: &Head) -> Result<(), Fault> {
     let mut known: HashSet<String> = head.files.iter().map(|entry| file_name(entry.family, entry.number)).collect();
     known.extend(head.idempotency.iter().map(|run| run.name.clone()));
@@ -111,7 +112,7 @@ fn remove_leftovers(engine: &Engine, head: &Head) -> Result<(), Fault> {
     Ok(())
 }
 
-/// In the order of their numbers; where each begins is not known yet.
+/// Ordered by number; the sequence each begins at is not known yet.
 fn open_segments(engine: &Engine, names: &[String]) -> Result<Vec<Segment>, Fault> {
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| log::segment_number(name)).collect();
     numbers.sort_unstable();
@@ -119,12 +120,12 @@ fn open_segments(engine: &Engine, names: &[String]) -> Result<Vec<Segment>, Faul
     numbers.into_iter().map(|number| Ok(Segment::new(open(number)?, Sequence::ZERO))).collect()
 }
 
-/// Which segments are kept, in a row and none missing. What the checkpoint let go of may be there or not: it goes in any
-/// order when the power does.
+/// The segments that are kept, without a gap. Those the checkpoint dropped may exist or not: a power loss may undo any
+/// of the removals.
 fn kept(engine: &Engine, head: &Head, mut segments: Vec<Segment>, seal: Seal) -> Result<Vec<Segment>, Fault> {
     let first = match head.first_segment {
         Some(first) => first,
-        // Before format 4 no checkpoint said where the log begins: after the last gap that it covers.
+        // Checkpoints before format 4 do not say where the log begins: after the last gap they cover.
         None => segments
             .array_windows()
             .rfind(|[one, next]| one.number + 1 != next.number && next.number <= head.segment)
@@ -151,7 +152,7 @@ struct Replay<'a> {
     covered: Sequence,
     last: Sequence,
     version: Version,
-    /// Read and in order, but not applied yet.
+    /// Decoded and in order, but not applied yet.
     pending: Vec<Outcome>,
     seal: Seal,
 }
@@ -160,14 +161,14 @@ fn replay(engine: &Engine, head: &Head, segments: Vec<Segment>, seal: Seal) -> R
     let mut segments = kept(engine, head, segments, seal)?;
     let covered = head.sequence;
     let first_frames = summarize(&mut segments)?;
-    // Records without changes count no sequence, so the place where the checkpoint was taken is told by its segment.
+    // Records without changes take no sequence, so only the segment tells where the checkpoint was taken.
     let from = segments.iter().position(|segment| segment.number >= head.segment).unwrap_or(0);
     if let (Some(segment), Some(Some(before))) = (segments.first(), first_frames.first())
         && *before > covered
     {
         return Err(segment.damaged(SEGMENT_HEADER, "the log begins after the checkpoint"));
     }
-    // A segment without a frame goes on where the checkpoint ends that was taken in it.
+    // A segment without frames continues from the checkpoint that was taken in it.
     let last = first_frames.get(from).copied().flatten().unwrap_or(covered);
     if let Some(covered) = from.checked_sub(1).and_then(|covered| segments.get_mut(covered)) {
         (covered.last, covered.end) = (last, covered.size);
@@ -192,7 +193,7 @@ fn replay(engine: &Engine, head: &Head, segments: Vec<Segment>, seal: Seal) -> R
         );
         return Err(Fault::damaged(name, segments.last().map_or(0, |segment| segment.end), what));
     }
-    // Segments made ahead and never written to; they are made again when they are needed.
+    // Segments prepared and never written to; created again when needed.
     for unused in segments.drain((used + 1).min(segments.len())..) {
         engine.disk.remove(&log::segment_name(unused.number))?;
     }
@@ -202,8 +203,8 @@ fn replay(engine: &Engine, head: &Head, segments: Vec<Segment>, seal: Seal) -> R
     Ok((last, version))
 }
 
-/// Looks at the first frame of each segment: enough to know which ones must be replayed. Says what sequence each begins
-/// after; `None` for one without a readable frame.
+/// Reads the first frame of each segment: enough to know which must be replayed. Returns the sequence each begins
+/// after, `None` without a readable frame.
 fn summarize(segments: &mut [Segment]) -> Result<Vec<Option<Sequence>>, Fault> {
     let mut first_frames: Vec<Option<Sequence>> = Vec::with_capacity(segments.len());
     for index in 0..segments.len() {
@@ -220,7 +221,7 @@ fn summarize(segments: &mut [Segment]) -> Result<Vec<Option<Sequence>>, Fault> {
                 }
                 Some(frame.last)
             }
-            // Nothing readable: it can only be the end of the log, which `Replay::segment` makes sure of.
+            // Not readable: this can only be the end of the log, which `Replay::segment` verifies.
             Found::End | Found::Broken(_) => None,
         };
         if first.is_some()
@@ -234,7 +235,7 @@ fn summarize(segments: &mut [Segment]) -> Result<Vec<Option<Sequence>>, Fault> {
 }
 
 impl Replay<'_> {
-    /// Applies a segment's frames; the segment after it begins after `next`. `Ok(false)`: there were none.
+    /// Applies a segment's frames; the next segment begins after `next`. `Ok(false)`: there were none.
     fn segment(&mut self, segment: &mut Segment, next: Option<Sequence>, later: &[Segment]) -> Result<bool, Fault> {
         segment.before = self.last;
         segment.last = self.last;
@@ -282,7 +283,7 @@ impl Replay<'_> {
                     return Err(segment.damaged(offset, what));
                 }
                 (None, None) => {
-                    // The beginning of a torn frame may be missing while the rest of it is there.
+                    // A torn frame may lack its beginning and have its rest.
                     if !elsewhere {
                         wipe(segment)?;
                     }
@@ -319,7 +320,7 @@ impl Replay<'_> {
     }
 }
 
-/// Puts zeros where a torn frame stood, so that none of it can pass for something later.
+/// Zeroes what a torn frame left, so that none of it passes for a frame later.
 fn wipe(segment: &Segment) -> Result<(), Fault> {
     let zeros = vec![0; 64 << 10];
     let mut at = segment.end;

@@ -1,5 +1,5 @@
-//! The users of a checkpoint, brought into memory on every processor: parts of them are read and decoded side by side, and
-//! every table of keys is filled at once.
+//! Loads the users of a checkpoint on all processors: they are read and decoded in parallel, and every key table is
+//! filled in one pass.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -27,18 +27,18 @@ use crate::{
     },
 };
 
-/// Groups of users that are decoded together: their records fit into the second-level cache while they are dealt out to the
-/// shards, and are as many in each.
+/// Groups of users decoded together: their records fit into the L2 cache while they are distributed, and each shard
+/// gets the same number.
 const GROUPS: usize = 256;
 const PART: usize = GROUPS * USERS_PER_GROUP as usize;
 const _: () = assert!(PART.is_multiple_of(SHARDS));
-/// Tables that are filled together: each time all keys are looked at, and those of so many tables are held twice.
+/// Tables filled together: each pass scans all keys, and holds those of this many tables twice.
 const TABLES_AT_ONCE: usize = 16;
 
-/// Who was erased: ordinals ascending.
+/// Ordinals ascending.
 pub(crate) type ErasedUsers = Vec<(u32, Version)>;
 
-/// The slots of all users and their keys. No key is found before [`fill_tables`].
+/// Loads the slots and keys of all users. No key is found before [`fill_tables`].
 pub(crate) fn users(engine: &Engine, manifest: &Manifest) -> Result<ErasedUsers, Fault> {
     check_groups(manifest)?;
     let mut keys = Keys::unset(manifest.head.users as usize);
@@ -69,7 +69,7 @@ pub(crate) fn users(engine: &Engine, manifest: &Manifest) -> Result<ErasedUsers,
     Ok(erased)
 }
 
-/// A thread that fails, or panics, leaves a part out that others would wait for.
+/// Stops the other threads if one fails or panics: they would wait for its part.
 struct StopOthers<'a>(&'a AtomicBool);
 
 impl Drop for StopOthers<'_> {
@@ -93,7 +93,7 @@ fn check_groups(manifest: &Manifest) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The users of some groups, from the ordinal `first` on.
+/// The users of some groups, from ordinal `first`.
 fn decode(engine: &Engine, first: u32, groups: &[BlockRef], keys: &mut [Key]) -> Result<Vec<NewProfile>, Fault> {
     let mut profiles = Vec::new();
     profiles.resize_with(keys.len(), NewProfile::default);
@@ -117,8 +117,8 @@ fn decode(engine: &Engine, first: u32, groups: &[BlockRef], keys: &mut [Key]) ->
     Ok(profiles)
 }
 
-/// Puts profiles into the slots from the ordinal `first` on, behind those before them: part after part goes through the
-/// shards. False if a part before will never come.
+/// Appends profiles from ordinal `first` on. In each shard a part waits for the part before it. False if that one will
+/// never come.
 fn push(state: &State, first: u32, mut profiles: Vec<NewProfile>, stopped: &AtomicBool) -> bool {
     let suspended = profiles.iter().filter(|profile| profile.is_suspended());
     suspended.for_each(|_| state.count_suspended(false, true));
@@ -140,7 +140,7 @@ fn push(state: &State, first: u32, mut profiles: Vec<NewProfile>, stopped: &Atom
     true
 }
 
-/// Takes tables from `next` on until there are none left: several threads may. No key is found before.
+/// Fills tables until none is left; threads share them through `next`.
 pub(crate) fn fill_tables(engine: &Engine, keys: &[Key], erased: &ErasedUsers, next: &AtomicUsize) {
     loop {
         let first = next.fetch_add(TABLES_AT_ONCE, Ordering::Relaxed);
@@ -152,7 +152,7 @@ pub(crate) fn fill_tables(engine: &Engine, keys: &[Key], erased: &ErasedUsers, n
     }
 }
 
-/// When all tables are filled.
+/// Call when all tables are filled.
 pub(crate) fn note_erased(engine: &Engine, erased: &ErasedUsers) {
     let keys = engine.state.keys();
     for &(ordinal, version) in erased {

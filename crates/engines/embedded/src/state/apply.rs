@@ -1,4 +1,4 @@
-//! Bringing outcomes into the state: in log order for each list, live and in recovery alike.
+//! Applies outcomes to the state, in log order for each list, both live and in recovery.
 
 use entourage_model::{
     Change, EdgeChange, EdgeValue, Ended, Key, Outcome, Place, RecordChange, Side, Space, State as EdgeState,
@@ -11,12 +11,12 @@ use crate::{
     writes::committer::Parties,
 };
 
-/// From this many edges on they are put in groups by shard: fewer locks, and memory that is fetched side by side.
+/// From this many edges on, they are grouped by shard: fewer locks, and cache misses that overlap.
 const MANY: usize = 512;
-/// Readers wait for no more than this many changes at a time.
+/// Changes under one lock: readers wait for no more.
 const STEPS_A_LOCK: usize = 16;
 
-/// What a change does to one end's lists. Both in one step: no reader sees an edge between two lists, in neither.
+/// What a change does to the lists of one end. Removal and insertion are one step: no reader misses the edge.
 #[derive(Clone, Copy)]
 struct Step {
     owner: u32,
@@ -25,7 +25,7 @@ struct Step {
     came: Option<Standing>,
 }
 
-/// Where an edge stands, or stood.
+/// Where an edge is or was.
 #[derive(Clone, Copy)]
 struct Standing {
     plane: StoredPlane,
@@ -34,7 +34,7 @@ struct Standing {
 }
 
 impl State {
-    /// Outcomes with what is known of the ordinals of those they name.
+    /// Applies outcomes, given the known ordinals of their users.
     pub(crate) fn apply<'a>(&self, outcomes: impl Iterator<Item = (&'a Outcome, &'a Parties)>) {
         let mut edges: Vec<(&EdgeChange, &Parties)> = Vec::with_capacity(outcomes.size_hint().1.unwrap_or_default());
         for (outcome, parties) in outcomes {
@@ -46,7 +46,7 @@ impl State {
                     Change::Edge(edge) => edges.push((edge, parties)),
                     Change::Record(record) => self.apply_record(record, outcome.version),
                     Change::User(user) => {
-                        // Edges of later outcomes may be this user's.
+                        // Earlier edges first: later ones may be this user's.
                         self.apply_edges(&edges);
                         edges.clear();
                         match &user.after {
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// An erased follower has no past.
+    /// Records ended follows, unless the follower is erased.
     fn apply_ends(&self, edges: &[(&EdgeChange, &Parties)]) {
         let removals = edges.iter().map(|(edge, _)| edge).filter(|edge| edge.after.state == EdgeState::Removed);
         for edge in removals {
@@ -96,10 +96,10 @@ impl State {
         }
     }
 
-    /// As `apply`, for outcomes out of the log: what they name is looked up in one go.
+    /// `apply` for outcomes of the log: their users are looked up in one go.
     pub(crate) fn apply_logged(&self, outcomes: &[Outcome]) {
         let keys: Vec<Key> = outcomes.iter().flat_map(named).collect();
-        // Among them somebody may be erased and another one created under the same key: then each has its own look.
+        // A key may be erased and created again among these outcomes: then each is looked up by itself.
         let ordinals = match outcomes.iter().any(erases) {
             true => vec![None; keys.len()],
             false => self.ordinals_of(&keys),
@@ -109,7 +109,7 @@ impl State {
         self.apply(outcomes.iter().zip(parties));
     }
 
-    /// Who had no ordinal when the write was decided may have one by now.
+    /// A user without an ordinal when the write was decided may have one by now.
     fn known_ordinal(&self, key: Key, parties: &Parties) -> Option<u32> {
         let known = parties.iter().find(|(known, _)| *known == key).and_then(|(_, ordinal)| *ordinal);
         known.or_else(|| self.ordinal_of_edges(key))
@@ -141,7 +141,7 @@ impl State {
     }
 }
 
-/// The two ends of its first edge; of other outcomes nothing that matters.
+/// The ends of its first edge; for other outcomes the keys do not matter.
 fn named(outcome: &Outcome) -> [Key; 2] {
     match outcome.changes.first() {
         Some(Change::Edge(edge)) => [edge.follower, edge.target],
@@ -173,7 +173,7 @@ fn push_steps(change: &EdgeChange, follower: Option<u32>, target: Option<u32>, s
     steps.push(step(Side::Followers, target, (follower, change.follower)));
 }
 
-/// A count never goes below zero: were it to, something was counted wrong long before, and a clamp only hides it.
+/// A count never goes below zero: if it would, something was miscounted long before, and a clamp only hides it.
 fn step(total: &mut u32, up: bool) {
     if up {
         *total += 1;
@@ -187,12 +187,12 @@ fn step(total: &mut u32, up: bool) {
 }
 
 impl Step {
-    /// What came stands where something went: the newer entry says it all.
+    /// Whether the new entry is at the place of the old one and overrides it.
     fn replaces(&self) -> bool {
         self.gone.zip(self.came).is_some_and(|(gone, came)| (gone.plane, gone.place) == (came.plane, came.place))
     }
 
-    /// How many entries of deltas it takes.
+    /// Delta entries that the step adds.
     fn entries(&self) -> u64 {
         u64::from(self.gone.is_some() && !self.replaces()) + u64::from(self.came.is_some())
     }

@@ -1,16 +1,16 @@
-//! A list that grows without moving what it holds: chunks, each about a quarter as large as all before it. What is not
-//! yet used of the last one is not touched.
+//! A list that grows without moving its items: chunks, each about a quarter of all before it. The unused part of the
+//! last chunk is not touched.
 
 use std::array;
 
 const FIRST_BITS: u32 = 4;
 const FIRST: usize = 1 << FIRST_BITS;
-/// So often a chunk is as large as the one before; then twice as large.
+/// `1 << SAME_BITS` chunks have one size, the next ones twice that.
 const SAME_BITS: u32 = 2;
 /// Enough for 2³² items.
 const CHUNKS: usize = ((u32::BITS - FIRST_BITS + 1) << SAME_BITS) as usize;
 
-/// The chunks stand in the list itself: finding something waits for memory as often as in a `Vec`.
+/// The chunks are inline: a lookup has as many cache misses as in a `Vec`.
 #[derive(Debug)]
 pub(crate) struct Chunked<T> {
     chunks: [Vec<T>; CHUNKS],
@@ -26,12 +26,12 @@ impl<T> Default for Chunked<T> {
 struct Spot {
     chunk: usize,
     place: usize,
-    /// How many the chunk takes.
+    /// Capacity of the chunk.
     size: usize,
 }
 
-/// The upper bits of a number tell the chunk, as in a floating-point number; the others the place in it. Nothing here can
-/// overflow for what a list can hold, and not looking keeps it short: every check goes through here.
+/// The upper bits of an index give the chunk, as in a floating-point number, the others the place in it. Nothing
+/// overflows for sizes that a list can have, and unchecked arithmetic is short: every check runs this.
 #[inline]
 const fn spot(index: usize) -> Spot {
     let moved = index.wrapping_add(FIRST);
@@ -61,7 +61,7 @@ impl<T> Chunked<T> {
 
     pub(crate) fn push(&mut self, item: T) {
         let Spot { chunk, place, size } = spot(self.length);
-        // Ordinals have 32 bits, and so there is a chunk for each of them.
+        // Ordinals have 32 bits, so there is a chunk for each.
         if let Some(chunk) = self.chunks.get_mut(chunk) {
             if place == 0 {
                 chunk.reserve_exact(size);

@@ -1,5 +1,5 @@
-//! The delta: what changed in a list since the last checkpoint. It has the edges that came, and it covers places at which
-//! an older layer (a frozen delta, the blocks) has an edge that does not stand there any more, or not as it was.
+//! The delta: what changed in a list since the last checkpoint. It has the edges that were added, and covers places
+//! where an edge of an older layer (a frozen delta, the blocks) is gone or replaced.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,12 +15,12 @@ use crate::{
     state::lists::{BlockId, Refs},
 };
 
-/// Above this many entries a list moves from a sorted array to a tree when one goes into the middle, which must stay
-/// cheap. At the end, where nearly all go, an array takes many more; its growing must not become a pause.
+/// Above this many entries a sorted array becomes a tree when one is inserted in the middle, to keep that cheap. At the
+/// end, where nearly all go, an array may have many more, but growing it must not become a pause.
 const FEW: usize = 64;
 const FEW_AT_THE_END: usize = 4096;
 
-/// In which direction a list is read.
+/// The direction in which a list is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the newest place below the start.
@@ -30,7 +30,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Whether a place comes behind the start.
+    /// Whether a place comes after the start.
     pub(crate) fn is_behind(self, start: Option<Place>, place: Place) -> bool {
         start.is_none_or(|start| match self {
             Self::Down => place < start,
@@ -61,7 +61,7 @@ impl DeltaValue {
         Self { version, other, expires, quiet, accepted }
     }
 
-    /// What a block says, as a delta would.
+    /// A block entry as a delta value.
     pub(crate) const fn of(entry: &Entry) -> Self {
         let Entry { version, other, expires, quiet, accepted, .. } = *entry;
         Self { version, other, expires, quiet, accepted }
@@ -76,23 +76,23 @@ impl DeltaValue {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delta {
     live: Live,
-    /// Most deltas only have edges that came, and few of them.
+    /// Most deltas have only added edges, and few of them.
     rest: Option<Box<Rest>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Rest {
-    /// Places at which an older layer has an edge that this delta has the word over.
+    /// Places where this delta overrides an edge of an older layer.
     covered: BTreeSet<Place>,
-    /// How many of those are in each block: one of which nothing is left need not be read. Never too many, but they
-    /// may be too few while a checkpoint puts new blocks in the place of old ones.
+    /// Covered places per block: a block with nothing left need not be read. Never too high, but may be too low while a
+    /// checkpoint replaces blocks.
     covered_in: HashMap<BlockId, u32>,
-    /// Where the edge to each other stands, in a long delta of which that is asked.
+    /// The place of the edge to each other user, in long deltas that are searched for it.
     places: HashMap<u32, Place>,
 }
 
 impl Delta {
-    /// An edge stands at this place. `is_found` in a long delta by whom it points at.
+    /// Adds an edge. `is_found`: a long delta indexes it by the other user.
     pub(crate) fn come(&mut self, place: Place, value: DeltaValue, is_found: bool) {
         self.live.insert(place, value);
         if !is_found {
@@ -108,7 +108,7 @@ impl Delta {
         }
     }
 
-    /// The edge that this delta has at a place goes. False if it has none.
+    /// Removes the edge that this delta has at a place. False if it has none.
     pub(crate) fn go(&mut self, place: Place) -> bool {
         let Some(value) = self.live.remove(place) else { return false };
         if let Some(rest) = &mut self.rest
@@ -119,7 +119,7 @@ impl Delta {
         true
     }
 
-    /// What an older layer has at a place counts no more. The block is the one that has it, if it is in a block.
+    /// Covers what an older layer has at a place. `block` is the block that has it, if any.
     pub(crate) fn cover(&mut self, place: Place, block: Option<BlockId>) {
         let rest = self.rest.get_or_insert_default();
         if rest.covered.insert(place)
@@ -129,7 +129,7 @@ impl Delta {
         }
     }
 
-    /// The list's blocks changed: whatever is covered is in them now.
+    /// Counts again after the list's blocks changed: all covered places are in them now.
     pub(crate) fn recount(&mut self, refs: &Refs) {
         let Some(rest) = &mut self.rest else { return };
         rest.covered_in.clear();
@@ -144,23 +144,23 @@ impl Delta {
         self.rest.as_ref().is_some_and(|rest| rest.covered.contains(&place))
     }
 
-    /// How many edges of a block are covered, as far as that was counted.
+    /// Covered edges of a block, as far as counted.
     pub(crate) fn covered_in(&self, block: BlockId) -> u32 {
         self.rest.as_ref().and_then(|rest| rest.covered_in.get(&block)).copied().unwrap_or_default()
     }
 
-    /// Covered places above the first and not above the second.
+    /// Covered places above `above`, up to and including `last`.
     pub(crate) fn covered_between(&self, above: Option<Place>, last: Option<Place>) -> impl Iterator<Item = Place> {
         let bounds = (above.map_or(Bound::Unbounded, Bound::Excluded), last.map_or(Bound::Unbounded, Bound::Included));
         self.rest.iter().flat_map(move |rest| rest.covered.range(bounds).copied())
     }
 
-    /// Whether this delta has anything to say of a place.
+    /// Whether this delta has an entry for a place.
     pub(crate) fn knows(&self, place: Place) -> bool {
         self.live.get(place).is_some() || self.covers(place)
     }
 
-    /// What it says: nothing, that no edge stands there, or which one does.
+    /// `None`: no entry. `Some(None)`: no edge is there any more.
     pub(crate) fn get(&self, place: Place) -> Option<Option<DeltaValue>> {
         match self.live.get(place) {
             Some(value) => Some(Some(value)),
@@ -168,7 +168,7 @@ impl Delta {
         }
     }
 
-    /// Edges behind the start.
+    /// Edges after the start.
     pub(crate) fn live(
         &self,
         start: Option<Place>,
@@ -188,7 +188,7 @@ impl Delta {
         self.live(None, Direction::Down).find(|(_, value)| value.other == other)
     }
 
-    /// All it says, oldest place first: the edge that stands there, or that none does.
+    /// All entries, oldest place first; `None`: no edge is there any more.
     pub(crate) fn changes(&self) -> Vec<(Place, Option<DeltaValue>)> {
         let live = self.live(None, Direction::Up).map(|(place, value)| (place, Some(value)));
         let gone = self.covered_between(None, None).filter(|place| self.live.get(*place).is_none());
@@ -309,7 +309,7 @@ mod tests {
         DeltaValue { version: Version::from_bits(1), other, expires: None, quiet: false, accepted: false }
     }
 
-    /// Who stands where, as the delta says and as a plain map does, over a layer that has every fourth place.
+    /// Steps for the delta and for a plain map, over a layer that has every fourth place.
     #[derive(Clone, Debug)]
     enum Step {
         Come(u64),

@@ -1,4 +1,4 @@
-//! Keys of users who were erased, until somebody else has them: whose edges are left, and what may not come back.
+//! Keys of erased users until they are reused: which edges are left, and what must not come back.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -9,10 +9,9 @@ use parking_lot::RwLock;
 #[derive(Default)]
 pub(crate) struct Erased {
     keys: RwLock<HashMap<Key, (u32, Version)>>,
-    /// Mostly nobody, and then nobody waits for a lock.
+    /// Mostly 0, and then no lock is taken.
     count: AtomicUsize,
-    /// How many have been erased since the store was opened, and how often something of theirs went that a checkpoint
-    /// has not yet seen.
+    /// Users erased since the store was opened, and removals of their data that no checkpoint has covered yet.
     total: AtomicU64,
     fresh: AtomicU64,
 }
@@ -51,12 +50,12 @@ impl Erased {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// More of somebody who was erased is gone now.
+    /// More data of an erased user is gone.
     pub(crate) fn left_traces(&self) {
         self.fresh.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether anything of the erased went since this was last asked.
+    /// Whether data of erased users went since the last call.
     pub(crate) fn take_fresh(&self) -> bool {
         self.fresh.swap(0, Ordering::Relaxed) > 0
     }

@@ -1,4 +1,4 @@
-//! Work put in groups without losing its order inside each: a counting sort of positions.
+//! Puts work into groups and keeps its order within each: a counting sort of positions.
 
 pub(crate) struct Grouped {
     /// Positions, group after group.
@@ -8,7 +8,7 @@ pub(crate) struct Grouped {
 }
 
 impl Grouped {
-    /// `groups` names the group, below `count`, of each position in turn.
+    /// `groups` gives the group, below `count`, of each position.
     pub(crate) fn new(count: usize, groups: impl Iterator<Item = usize> + Clone) -> Self {
         let mut next = vec![0; count];
         let mut all = 0;
@@ -30,7 +30,7 @@ impl Grouped {
         Self { order, ends: next }
     }
 
-    /// The positions of each group, in the order they came in.
+    /// The positions of each group, in their original order.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &[u32]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.order[start..end])

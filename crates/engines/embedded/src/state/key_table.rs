@@ -1,4 +1,4 @@
-//! The ordinals of keys: hash tables in shards behind short locks. Recovery fills each at once, in its final size.
+//! Ordinals by key: sharded hash tables behind short locks. Recovery fills each in one pass, in its final size.
 
 use std::{hash::BuildHasher, ops::Range};
 
@@ -9,7 +9,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use crate::state::packed_key::PackedKey;
 
 pub(crate) const TABLES: usize = 64;
-/// A table is filled in the order of its places, by parts of about so many bytes: they stay near the processor.
+/// Tables are filled in bucket order, in parts of about this size, which stay in cache.
 const PART_BYTES: usize = 16 << 10;
 
 pub(crate) type Table = HashMap<PackedKey, u32>;
@@ -25,9 +25,8 @@ impl Default for KeyTable {
 }
 
 impl KeyTable {
-    /// Which table has a key.
     pub(crate) const fn table_of(key: Key) -> usize {
-        // Upper bits of a product: sequential ids and hashed ones both spread.
+        // Upper bits of a product spread both sequential and hashed ids.
         let hash = (key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         hash as usize % TABLES
     }
@@ -41,7 +40,7 @@ impl KeyTable {
         self.tables[Self::table_of(key)].read().get(&PackedKey::of(key)).copied()
     }
 
-    /// For those who hold several: two may be one, and a writer that waits must not come between.
+    /// For callers that hold several guards: two may be of one table, where a waiting writer would block the second.
     #[inline]
     pub(crate) fn read_recursive(&self, key: Key) -> RwLockReadGuard<'_, Table> {
         self.tables[Self::table_of(key)].read_recursive()
@@ -59,8 +58,8 @@ impl KeyTable {
         self.tables.iter().map(|table| table.read().len() as u64).sum()
     }
 
-    /// Fills some empty tables with the keys at the places of their ordinals, but for those ordinals, ascending, that
-    /// are left out. The last ordinal of a key counts.
+    /// Fills empty tables from `keys`, which are indexed by ordinal, without the ordinals in `left_out` (ascending).
+    /// The last ordinal of a key counts.
     pub(crate) fn fill(&self, tables: Range<usize>, keys: &[Key], left_out: impl Iterator<Item = u32>) {
         let mut left_out = left_out.peekable();
         let share = keys.len() / TABLES;
@@ -89,7 +88,7 @@ fn fill(table: &mut Table, entries: &[(PackedKey, u32)]) {
     }
 }
 
-/// The lower bits of a hash tell the place in a table. Were that to change, filling would be slower and nothing else.
+/// The lower bits of a hash give the bucket. If that changed, filling would be slower and nothing else.
 fn in_order_of_places(table: &Table, entries: &[(PackedKey, u32)]) -> Vec<(PackedKey, u32)> {
     let places = table.capacity().next_power_of_two();
     let parts = (places * size_of::<(PackedKey, u32)>() / PART_BYTES).next_power_of_two().min(places);

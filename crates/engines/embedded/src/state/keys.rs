@@ -1,5 +1,5 @@
-//! Keys by ordinal, and two bytes of each in a table of its own: small enough to stay near the processor, they tell
-//! nearly always that a key is not the one that is looked for.
+//! Keys by ordinal, and two bytes of each (its print) in an array of their own: small enough to stay in cache, they
+//! rule out nearly every other key.
 
 use std::ops::Deref;
 
@@ -17,7 +17,7 @@ impl Keys {
         self.prints.push(print(key));
     }
 
-    /// So many that are still to be set, with room to grow as if each had been added.
+    /// `count` keys still to be set, with the capacity they would have if pushed.
     pub(crate) fn unset(count: usize) -> Self {
         let room = count.next_power_of_two();
         let mut keys = Vec::with_capacity(room);
@@ -27,12 +27,12 @@ impl Keys {
         Self { keys, prints }
     }
 
-    /// All of them in parts of this size, with [`print`] of each.
+    /// All keys with their prints, in parts of this size.
     pub(crate) fn parts_mut(&mut self, size: usize) -> impl Iterator<Item = (&mut [Key], &mut [u16])> {
         self.keys.chunks_mut(size).zip(self.prints.chunks_mut(size))
     }
 
-    /// [`print`] of the key at each ordinal.
+    /// The [`print`] of each ordinal's key.
     pub(crate) fn prints(&self) -> &[u16] {
         &self.prints
     }
@@ -46,7 +46,7 @@ impl Deref for Keys {
     }
 }
 
-/// Two bytes of a key. Upper bits of a product: sequential ids and hashed ones both spread.
+/// Two bytes of a key. Upper bits of a product spread both sequential and hashed ids.
 #[inline]
 pub(crate) const fn print(key: Key) -> u16 {
     ((key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - u16::BITS)) as u16

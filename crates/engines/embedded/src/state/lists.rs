@@ -1,5 +1,5 @@
-//! One user's lists in one plane, as memory keeps them: the following row whole, the rest as references to blocks. Every
-//! user has them: what is rare stands in a box.
+//! One user's lists in one plane, in memory: the following row in full, the rest as block references. Every user has
+//! them, so what is rare is boxed.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -8,7 +8,7 @@ use entourage_model::{Place, Side};
 use crate::state::{delta::Direction, profile::Profile, row::Row};
 use entourage_store::adjacency::row;
 
-/// Where a block lies.
+/// The location of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRef {
     /// File number in the upper 24 bits, offset in the lower 40.
@@ -44,25 +44,25 @@ impl BlockRef {
     }
 }
 
-/// Tells a block from all others there ever were: places in files are never written again.
+/// Identifies a block among all that ever were: no place in a file is written twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BlockId(u64);
 
-/// A block with the newest place in it; kept only for lists of several blocks.
+/// A block and its newest place; only in lists of several blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounded {
     pub(crate) newest: Place,
     pub(crate) block: BlockRef,
 }
 
-/// A block that can hold what is looked for.
+/// A block that may hold what is looked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) block: BlockRef,
-    /// It holds places above the first and not above the second.
+    /// It holds places above `above`, up to and including `newest`.
     pub(crate) above: Option<Place>,
     pub(crate) newest: Option<Place>,
-    /// Everything it holds is behind the start.
+    /// All its places are after the start.
     pub(crate) is_sure: bool,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct Candidate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refs {
     One(BlockRef),
-    /// Most users have one block or none. Shared: a checkpoint looks at those of a long list while others read them.
+    /// Most users have one block or none. Shared: a checkpoint reads those of a long list while others do.
     Many(Option<Arc<Vec<Bounded>>>),
 }
 
-// Every user has it twice: a length is never zero, and that tells the two apart.
+// Every user has two: the length is never zero, which tells the variants apart.
 const _: () = assert!(size_of::<Refs>() == 16);
 
 impl Default for Refs {
@@ -101,7 +101,7 @@ impl Refs {
         matches!(self, Self::Many(None))
     }
 
-    /// None unless there are several.
+    /// Empty unless there are several.
     pub(crate) fn bounded(&self) -> &[Bounded] {
         match self {
             Self::Many(Some(bounded)) => bounded,
@@ -117,7 +117,7 @@ impl Refs {
         one.into_iter().chain(self.bounded().iter().map(|bounded| bounded.block))
     }
 
-    /// The blocks that can hold places behind the start, in the direction of reading.
+    /// The blocks that may hold places after the start, in reading order.
     pub(crate) fn behind(
         &self,
         start: Option<Place>,
@@ -130,7 +130,7 @@ impl Refs {
             }
             Self::Many(_) => self.bounded(),
         };
-        // The first block may hold places on the other side of the start only.
+        // The first block may hold only places before the start.
         let candidate = move |(index, is_first): (usize, bool)| {
             let Bounded { newest, block } = *blocks.get(index)?;
             let above = index.checked_sub(1).and_then(|before| blocks.get(before)).map(|before| before.newest);
@@ -150,7 +150,7 @@ impl Refs {
         }
     }
 
-    /// The one block that can hold a place.
+    /// The one block that may hold a place.
     pub(crate) fn holding(&self, place: Place) -> Option<BlockRef> {
         match self {
             Self::One(block) => Some(*block),
@@ -166,22 +166,21 @@ impl Refs {
     }
 }
 
-/// What a user has in one plane.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Lists {
-    /// Ordinals of everyone this user's edges point at, in ascending order.
+    /// Ordinals of everyone this user's edges point at, ascending.
     pub(crate) row: Row,
     pub(crate) following: Refs,
     pub(crate) followers: Refs,
     pub(crate) followers_total: u32,
-    /// Whether the user may have lists in other planes; told in the follow plane only.
+    /// Whether the user may have lists in other planes; set in the follow plane only.
     pub(crate) has_others: bool,
-    /// The user's record, in the follow plane only: it takes the rest of the line.
+    /// The user's record, in the follow plane only: it fills the cache line.
     pub(crate) profile: Profile,
 }
 
-// Every user has one of the follow plane, and it fills a line of the cache.
+// Every user has one in the follow plane, and it fills a cache line.
 const _: () = assert!(size_of::<Lists>() == 64);
 
 impl Lists {

@@ -1,5 +1,5 @@
-//! The state in memory: ordinals, users, rows, counts and deltas, in shards behind short locks. Only the sequencer
-//! applies outcomes; only the checkpoint writer moves deltas into blocks.
+//! The state in memory: ordinals, users, rows, counts and deltas, in shards behind short locks. Only the committer and
+//! recovery apply outcomes; only the checkpoint writer moves deltas into blocks.
 
 pub(crate) mod apply;
 pub(crate) mod chunked;
@@ -42,13 +42,13 @@ use self::{
 use crate::documents::Documents;
 use entourage_store::adjacency;
 
-/// Users are kept in blocks of this many.
+/// Users per block.
 pub(crate) const USERS_PER_GROUP: u32 = 64;
 
-/// Everything readers see. Sequence numbers up to `published` are in it.
+/// Everything readers see. It has all sequences up to `published`.
 pub(crate) struct State {
     ordinals: KeyTable,
-    /// Who was erased and is nobody else yet.
+    /// Erased users whose keys are not reused yet.
     erased: Erased,
     keys: RwLock<Keys>,
     pub(crate) documents: Documents,
@@ -60,7 +60,7 @@ pub(crate) struct State {
     delta_entries: AtomicU64,
     frozen_entries: AtomicU64,
     checkpoint_due: AtomicBool,
-    /// How many users may not follow: mostly none, and then nobody is looked at.
+    /// Users who may not follow: mostly 0, and then no user is looked at.
     suspended: AtomicU64,
 }
 
@@ -90,13 +90,13 @@ impl State {
         self.ordinals.get(key)
     }
 
-    /// Also of somebody who was erased: their edges are there until they are erased, too.
+    /// Erased users included: their edges stay until those are erased, too.
     #[inline]
     pub(crate) fn ordinal_of_edges(&self, key: Key) -> Option<u32> {
         self.ordinal(key).or_else(|| self.erased.ordinal(key))
     }
 
-    /// Both at once: taking the locks first lets the two lookups wait for memory side by side.
+    /// Both at once: taking the locks first lets the cache misses of the lookups overlap.
     #[inline]
     fn ordinal_pair(&self, one: Key, other: Key) -> Option<(u32, u32)> {
         let (first, second) = (self.ordinals.read_recursive(one), self.ordinals.read_recursive(other));
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Of a few at once: all locks first, then all lookups.
+    /// A few at once: all locks first, then all lookups.
     #[inline]
     pub(crate) fn few_ordinals<const N: usize>(&self, keys: [Option<Key>; N]) -> [Option<u32>; N] {
         let shard = |key: Key| self.ordinals.read_recursive(key);
@@ -118,7 +118,7 @@ impl State {
         guards.each_ref().map(|guard| guard.as_ref().and_then(|(shard, key)| shard.get(&PackedKey::of(*key)).copied()))
     }
 
-    /// Of a few pairs at once: all locks first, then all lookups. `None` where either is not known.
+    /// A few pairs at once: all locks first, then all lookups. `None` if either is unknown.
     #[inline]
     pub(crate) fn ordinal_pairs<const N: usize>(&self, pairs: &[(Key, Key)]) -> [Option<(u32, u32)>; N] {
         let shard = |key: Key| self.ordinals.read_recursive(key);
@@ -134,7 +134,7 @@ impl State {
         })
     }
 
-    /// As [`Self::ordinal_pairs`], of a follower whose ordinal is known.
+    /// [`Self::ordinal_pairs`] for a follower whose ordinal is known.
     #[inline]
     pub(crate) fn target_ordinals<const N: usize>(
         &self,
@@ -148,7 +148,7 @@ impl State {
             .map(|guard| guard.as_ref().and_then(|(shard, key)| Some((follower, *shard.get(&PackedKey::of(*key))?))))
     }
 
-    /// Many at once: one lock for all of a shard, so that no lookup waits for the memory of the one before it.
+    /// Many at once: one lock per table, so that no lookup waits for the cache miss of another.
     pub(crate) fn ordinals_of(&self, keys: &[Key]) -> Vec<Option<u32>> {
         let mut found = vec![None; keys.len()];
         let grouped = Grouped::new(TABLES, keys.iter().map(|key| KeyTable::table_of(*key)));
@@ -197,13 +197,13 @@ impl State {
         self.published.store(sequence.0, Ordering::Release);
     }
 
-    /// About how many bytes the state takes; measured factors, not a census.
+    /// Estimated bytes of the state, by measured factors.
     pub(crate) fn memory_estimate(&self) -> u64 {
         let others = self.documents.lists_estimate() + self.quotas.memory_estimate();
         u64::from(self.users()) * 96 + self.edges() * 6 + others + self.deltas_estimate()
     }
 
-    /// The part of it that checkpoints give back.
+    /// The part that checkpoints free.
     pub(crate) fn deltas_estimate(&self) -> u64 {
         let deltas = self.delta_entries() + self.frozen_entries.load(Ordering::Relaxed);
         deltas * 90 + self.documents.deltas_estimate()
@@ -214,19 +214,19 @@ impl State {
         adjacency::row::has(self.shard(follower).read().row(plane, follower), target)
     }
 
-    /// Whether an active follow that is not quiet stands between two.
+    /// Whether there is an active follow that is not quiet.
     pub(crate) fn has_open(&self, follower: Key, target: Key) -> bool {
         let Some((follower, target)) = self.ordinal_pair(follower, target) else { return false };
         self.shard(follower).read().has_listed(StoredPlane::Follow, follower, target)
     }
 
-    /// The first of these planes that has an edge between the two, all of them seen at one moment.
+    /// The first of these planes that has an edge between the two, all seen at one moment.
     pub(crate) fn plane_of(&self, planes: &[StoredPlane], follower: u32, target: u32) -> Option<StoredPlane> {
         let shard = self.shard(follower).read();
         planes.iter().copied().find(|plane| shard.has_listed(*plane, follower, target))
     }
 
-    /// Whether the rows say the same of an edge as what its follower's list has of it.
+    /// Whether the rows agree with what the follower's list has of an edge.
     pub(crate) fn is_in_rows(&self, plane: Plane, follower: u32, target: u32, listed: &[Edge]) -> bool {
         let shard = self.shard(follower).read();
         let has = |plane| shard.lists(plane, follower).is_some_and(|lists| lists.has(target));
@@ -247,7 +247,7 @@ impl State {
         self.user_at(self.ordinal(key)?, key)
     }
 
-    /// Whoever has this place, whose key it is; nobody if they were erased.
+    /// The user of an ordinal, given their key; `None` if erased.
     pub(crate) fn user_at(&self, ordinal: u32, key: Key) -> Option<User> {
         let shard = self.shard(ordinal).read();
         profile::decode(key, shard.long.bytes(shard.profile(ordinal)?)).ok()
@@ -275,12 +275,13 @@ impl State {
         Plane::of_kind(Kind::Follow).iter().map(|&plane| shard.totals(plane, Side::Following, ordinal).0).sum()
     }
 
-    /// The user is gone; the ordinal stays with the edges and is never given again.
+    /// Erases the user; the ordinal stays with the edges and is never reused.
     pub(crate) fn erase_user(&self, key: Key, version: Version) {
         self.documents.forget(key);
         self.quotas.erase(key);
         let Some(ordinal) = self.ordinal(key) else {
-            // A checkpoint saw the end of them and not the erasure itself: blocks that it replaced may still have a name.
+            // The checkpoint has the user as erased already, before the erasure itself: blocks it replaced may have a
+            // name.
             self.erased.left_traces();
             return;
         };
@@ -291,7 +292,7 @@ impl State {
     }
 
     pub(crate) fn put_user(&self, user: &User) {
-        // A checkpoint may have seen the end of somebody whom the log is only about to end.
+        // A checkpoint may already have an erasure that comes later in the log.
         if self.erased.version(user.key).is_some_and(|erased| erased >= user.version) {
             return;
         }
@@ -306,7 +307,7 @@ impl State {
         self.dirty_groups.lock().insert(ordinal / USERS_PER_GROUP);
     }
 
-    /// Gives the next ordinal. The key becomes known last, when everything behind it is in place.
+    /// Assigns the next ordinal. The key is published last, when everything else is in place.
     fn add_user(&self, key: Key, profile: NewProfile) -> u32 {
         let ordinal = {
             let mut keys = self.keys.write();
@@ -320,21 +321,21 @@ impl State {
         ordinal
     }
 
-    /// Recovery only: of all users whose slots are filled.
+    /// Recovery only: sets the keys of all users whose slots are filled.
     pub(crate) fn set_keys(&self, keys: Keys) {
         *self.keys.write() = keys;
     }
 
-    /// Recovery only: the tables that say which ordinal a key has.
+    /// Recovery only.
     pub(crate) const fn key_table(&self) -> &KeyTable {
         &self.ordinals
     }
 
-    /// Recovery only, when everybody has an ordinal: the place of somebody who was erased, in the order of ordinals.
+    /// Recovery only, when all keys have ordinals: adds an erased user, in the order of ordinals.
     pub(crate) fn note_erased(&self, key: Key, ordinal: u32, version: Version) {
         self.erased.insert(key, ordinal, version);
         match self.ordinals.get(key) {
-            // Somebody else has the key since.
+            // The key was reused since.
             Some(later) if later > ordinal => self.erased.remove(key),
             Some(_) => self.ordinals.remove(key),
             None => {}
@@ -347,7 +348,7 @@ impl State {
         }
     }
 
-    /// How many users there are: ordinals less those of the erased.
+    /// Ordinals without those of erased users.
     pub(crate) fn live_users(&self) -> u64 {
         self.ordinals.len()
     }
@@ -360,14 +361,14 @@ impl State {
         };
     }
 
-    /// Takes note of what `apply` did: entries added to deltas, edges made less edges removed.
+    /// Counts what `apply` did: delta entries added, edges added less edges removed.
     pub(crate) fn count(&self, entries: u64, edges: i64) {
         self.delta_entries.fetch_add(entries, Ordering::Relaxed);
-        // Two's complement: adding a negative number takes away.
+        // Two's complement: adding a negative number subtracts.
         self.edges.fetch_add(edges as u64, Ordering::Relaxed);
     }
 
-    /// Sets the deltas aside for a checkpoint. Only between batches, and only when none is set aside already.
+    /// Freezes the deltas for a checkpoint. Only between batches, and only if none are frozen.
     pub(crate) fn freeze(&self) -> HashSet<u32> {
         for shard in &self.shards {
             let mut shard = shard.write();
@@ -387,18 +388,18 @@ impl State {
         self.checkpoint_due.load(Ordering::Relaxed)
     }
 
-    /// The deltas that were set aside are in blocks now.
+    /// The frozen deltas are in blocks now.
     pub(crate) fn thaw(&self) {
         self.frozen_entries.store(0, Ordering::Relaxed);
         self.documents.thawed();
     }
 
-    /// Puts dirty groups back when a checkpoint could not write them.
+    /// The next checkpoint writes these groups.
     pub(crate) fn mark_dirty(&self, groups: impl IntoIterator<Item = u32>) {
         self.dirty_groups.lock().extend(groups);
     }
 
-    /// Recovery only: edges that blocks brought.
+    /// Recovery only: edges found in blocks.
     pub(crate) fn add_edges(&self, count: u64) {
         self.edges.fetch_add(count, Ordering::Relaxed);
     }

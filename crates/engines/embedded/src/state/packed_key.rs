@@ -1,10 +1,10 @@
-//! Keys in the table of ordinals.
+//! Keys in the ordinal tables.
 
 use std::hash::{Hash, Hasher};
 
 use entourage_model::Key;
 
-/// A key without the alignment of one: with an ordinal it has twelve bytes, and there are as many as users.
+/// A key with an alignment of four: it takes twelve bytes with an ordinal, and there is one per user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedKey([u32; 2]);
 

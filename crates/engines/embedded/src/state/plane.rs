@@ -1,11 +1,11 @@
-//! Where an edge lies in this store: by its plane, but quiet follows have lists of their own, so that a page of what
-//! others may see walks past none of them.
+//! Where an edge is stored: by its plane, but quiet follows have lists of their own, so that a page for others need not
+//! skip them.
 
 use entourage_model::{EdgeValue, Kind, List, Plane};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum StoredPlane {
-    /// Its row has quiet follows as well: a check asks one row.
+    /// The row has quiet follows as well: a check reads one row.
     Follow = 0,
     Request = 1,
     Parked = 2,
@@ -28,7 +28,7 @@ impl StoredPlane {
         }
     }
 
-    /// The lists that make up this one.
+    /// The stored lists that make up a list.
     pub(crate) const fn of_list(list: List) -> &'static [Self] {
         match list.plane {
             Plane::Follow if list.open => &[Self::Follow],
@@ -40,7 +40,7 @@ impl StoredPlane {
         }
     }
 
-    /// Where a kind's live edges can be.
+    /// Where live edges of a kind can be.
     pub(crate) const fn of_kind(kind: Kind) -> &'static [Self] {
         match kind {
             Kind::Follow => &[Self::Follow, Self::Quiet, Self::Request, Self::Parked],
@@ -49,7 +49,7 @@ impl StoredPlane {
         }
     }
 
-    /// Whose row has a kind's active edges.
+    /// The plane whose row has a kind's active edges.
     pub(crate) const fn of_row(kind: Kind) -> Self {
         match kind {
             Kind::Follow => Self::Follow,

@@ -16,22 +16,22 @@ const REGISTERED: u8 = 1 << 5;
 const CHANGED: u8 = 1 << 6;
 const SUSPENDED: u8 = 1 << 7;
 
-/// A record of so many bytes stays in the lists of its user: that of a numeric user without a name.
+/// Records up to this size are inline: those of numeric users without a name.
 const SHORT: usize = 10;
-/// What `kind` says beyond the length of a short record.
+/// Values of `kind` beyond the length of a short record.
 const LONG: u8 = u8::MAX - 1;
 const ERASED: u8 = u8::MAX;
 
-/// A user's record in memory: whole if it is short, else where it lies among the long ones of the shard.
+/// A user's record in memory: inline if short, else its place among the long records of the shard.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Profile {
     kind: u8,
-    /// The record; or its first byte, the flags, so that looking at them waits for no other memory, and its place; or the
-    /// version at which the user was erased.
+    /// The record; or its first byte, the flags, which are then read without another cache miss, and its place; or the
+    /// version of the erasure.
     bytes: [u8; SHORT],
 }
 
-/// A record on its way to the shard of its user.
+/// A record not yet placed in its shard.
 #[derive(Debug)]
 pub(crate) enum NewProfile {
     Placed(Profile),
@@ -45,7 +45,7 @@ impl Default for NewProfile {
 }
 
 impl NewProfile {
-    /// As `encode` made it.
+    /// `record` is as `encode` made it.
     pub(crate) fn new(record: &[u8]) -> Self {
         let mut bytes = [0; SHORT];
         match bytes.get_mut(..record.len()) {
@@ -110,16 +110,16 @@ impl Profile {
     }
 }
 
-/// The records of a shard that are too long to stand in their users' lists.
+/// The records of a shard that are too long to be inline.
 #[derive(Debug, Default)]
 pub(crate) struct LongRecords {
     records: Chunked<Box<[u8]>>,
-    /// Places that nobody has any more.
+    /// Places to reuse.
     free: Vec<u32>,
 }
 
 impl LongRecords {
-    /// Gives a new record its place, that of the old one if it had one.
+    /// Places a new record, where the old one was if that was long.
     pub(crate) fn place(&mut self, new: NewProfile, old: Profile) -> Profile {
         let record = match new {
             NewProfile::Long(record) => record,
@@ -151,7 +151,7 @@ impl LongRecords {
         }
     }
 
-    /// As `encode` made it; of an erased user nothing.
+    /// As `encode` made it; empty for an erased user.
     pub(crate) fn bytes<'a>(&'a self, profile: &'a Profile) -> &'a [u8] {
         match profile.place() {
             Some(place) => self.records.get(place as usize).map_or(&[], |record| record),
@@ -159,7 +159,7 @@ impl LongRecords {
         }
     }
 
-    /// Whether this is the id of the user, whose key it is. Nothing is decoded that stands behind it.
+    /// Whether this is the id of the user with this key. Decodes nothing after the id.
     pub(crate) fn has_id(&self, profile: &Profile, key: Key, id: &[u8]) -> bool {
         match profile.kind {
             ERASED => false,
@@ -200,7 +200,7 @@ pub(crate) fn encode(user: &User) -> Vec<u8> {
     bytes
 }
 
-/// The id in the record of somebody who has one of their own.
+/// The id in the record of a user whose id is not their key.
 fn named_id(bytes: &[u8]) -> Result<&[u8], Corrupt> {
     let mut reader = Reader::new(bytes);
     let flags = reader.byte()?;

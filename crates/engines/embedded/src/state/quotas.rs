@@ -1,5 +1,5 @@
-//! What new follows of each actor came to, and when their edges ended lately. All of it is in memory; a checkpoint holds
-//! it whole, for all who have not everything left again.
+//! Follow quotas of each actor, and when their edges ended lately. All of it is in memory, and in each checkpoint,
+//! except for actors whose quota is full again.
 
 use std::{
     collections::BTreeMap,
@@ -13,13 +13,13 @@ use parking_lot::RwLock;
 use crate::codec::{Corrupt, Reader, put_bytes, put_signed, put_varint};
 
 const SHARDS: usize = 64;
-/// Nobody is forgotten sooner after everything is left: the clocks of those who ask are not this one.
+/// Actors are kept for this long after their quota is full: callers' clocks may differ from this one.
 const KEPT_MILLIS: u64 = 60 * 60 * 1_000;
 
 pub(crate) struct Quotas {
     shards: Vec<RwLock<HashMap<Key, Actor>>>,
     actors: AtomicU64,
-    /// Actors, and edges that ended.
+    /// Actors, and ended edges.
     entries: AtomicU64,
 }
 
@@ -48,12 +48,12 @@ impl Actor {
 
 #[derive(Debug, Default, PartialEq)]
 struct Ends {
-    /// A checkpoint may know of ends that come once more out of the log.
+    /// The log may repeat ends that the checkpoint has.
     newest: Version,
     moments: Moments,
 }
 
-/// What a change says of how often its edge ended.
+/// The end that a change counts for its edge, if any. Erasures do not count.
 pub(crate) fn flip(change: &EdgeChange) -> Option<Ended> {
     Ended::of(change).filter(|ended| ended.cause != Cause::Erase)
 }
@@ -106,17 +106,17 @@ impl Quotas {
         }
     }
 
-    /// How many actors are remembered.
+    /// Number of actors.
     pub(crate) fn len(&self) -> u64 {
         self.actors.load(Ordering::Relaxed)
     }
 
-    /// About how many bytes it takes.
+    /// Estimated bytes.
     pub(crate) fn memory_estimate(&self) -> u64 {
         self.entries.load(Ordering::Relaxed) * 120
     }
 
-    /// Forgets whoever has everything left, and writes down the rest.
+    /// Drops actors whose quota is full again, and encodes the rest.
     pub(crate) fn encode(&self, now: Millis) -> Vec<u8> {
         let now = Millis::from_since_2000(now.since_2000().saturating_sub(KEPT_MILLIS));
         let mut bytes = Vec::new();
@@ -144,7 +144,7 @@ impl Quotas {
         bytes
     }
 
-    /// What [`Self::encode`] wrote.
+    /// Loads what [`Self::encode`] wrote.
     pub(crate) fn open(&self, bytes: &[u8]) -> Result<(), Corrupt> {
         let mut reader = Reader::new(bytes);
         while reader.left() > 0 {
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(again.quota(actor), quotas.quota(actor));
             assert_eq!(again.ends(actor, Key(7)), quotas.ends(actor, Key(7)));
         }
-        // An end that comes once more out of the log was counted.
+        // An end that the log repeats is not counted again.
         again.flipped(Key(-5), &ended(NOW, 1));
         assert_eq!(again.ends(Key(-5), Key(7)).len(), 1);
         again.flipped(Key(-5), &ended(NOW, 3));

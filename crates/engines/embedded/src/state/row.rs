@@ -1,21 +1,21 @@
-//! The row of a user: whom their edges of one plane point at, as ascending ordinals. Two stand in the row itself: most
-//! users of a large network have few edges, and those take no memory of their own.
+//! A user's row: whom their edges of one plane point at, as ascending ordinals. Two are inline: most users of a large
+//! network have few edges, and need no allocation.
 
 use std::ops::Deref;
 
 use entourage_store::adjacency::row;
 
-/// No ordinal: the count of users has 32 bits, so the last ordinal is below this.
+/// Not an ordinal: the count of users has 32 bits, so the last ordinal is below this.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Row {
-    /// [`NOBODY`] where there are fewer.
+    /// Padded with [`NOBODY`].
     Few([u32; 2]),
     Many(Box<[u32]>),
 }
 
-// Every user has one: the two ordinals lie where a box keeps its length.
+// Every user has one: two ordinals fit where a box has its length.
 const _: () = assert!(size_of::<Row>() == 16);
 
 impl Default for Row {
@@ -40,7 +40,7 @@ impl Deref for Row {
 }
 
 impl From<Vec<u32>> for Row {
-    /// In the order they come in.
+    /// Keeps the order.
     fn from(row: Vec<u32>) -> Self {
         match *row.as_slice() {
             [] => Self::default(),
@@ -103,7 +103,7 @@ impl Row {
 
     pub(crate) fn sort(&mut self) {
         match self {
-            // Nobody is the greatest.
+            // `NOBODY` is the greatest.
             Self::Few(few) => few.sort_unstable(),
             Self::Many(row) => row.sort_unstable(),
         }

@@ -1,5 +1,4 @@
-//! A part of the users behind a lock of its own: their lists and records, and what changed in lists since the last
-//! checkpoint.
+//! A part of the users behind one lock: their lists, their records, and the deltas of the lists.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::state::{
 
 pub(crate) const SHARDS: usize = 256;
 
-/// Names one list: plane, side and the owner's ordinal.
+/// Identifies one list: plane, side and the owner's ordinal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ListKey(u64);
 
@@ -39,11 +38,11 @@ impl ListKey {
     }
 }
 
-/// One line of the cache: there are as many as users, and whatever is asked of one waits for memory once.
+/// One cache line: there is one per user, and any read of it is one cache miss.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct UserSlot {
-    /// The plane nearly everything is in.
+    /// The plane of nearly all edges.
     pub(crate) follow: Lists,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Shard {
     /// The other planes, which few users have.
     pub(crate) sparse: HashMap<(StoredPlane, u32), Lists>,
     pub(crate) delta: HashMap<ListKey, Delta>,
-    /// Set aside for a checkpoint, which reads it without holding the shard.
+    /// Frozen for a checkpoint, which reads it without the lock.
     pub(crate) frozen: Arc<HashMap<ListKey, Delta>>,
 }
 
@@ -78,13 +77,13 @@ impl Shard {
         self.user(ordinal).map(|user| &user.follow.profile)
     }
 
-    /// The user of the next ordinal of this shard.
+    /// Adds the user of this shard's next ordinal.
     pub(crate) fn push_user(&mut self, profile: NewProfile) {
         let profile = self.long.place(profile, Profile::default());
         self.users.push(UserSlot { follow: Lists { profile, ..Lists::default() } });
     }
 
-    /// The user's profile as it was and as it is now.
+    /// Returns the profile before and after.
     pub(crate) fn set_profile(&mut self, ordinal: u32, profile: NewProfile) -> Option<(Profile, Profile)> {
         let user = self.users.get_mut(slot_of(ordinal))?;
         let before = user.follow.profile;
@@ -92,8 +91,8 @@ impl Shard {
         Some((before, user.follow.profile))
     }
 
-    /// The row of a user's edges in one plane. Without a call on the way that nearly everybody goes: the shorter it is, the
-    /// more of those that are looked for side by side wait together.
+    /// The row of a user in one plane. No call on the common path: the shorter it is, the more lookups overlap their
+    /// cache misses.
     #[inline]
     pub(crate) fn row(&self, plane: StoredPlane, ordinal: u32) -> &[u32] {
         if plane == StoredPlane::Follow {
@@ -102,13 +101,13 @@ impl Shard {
         self.lists(plane, ordinal).map_or(&[], |lists| &lists.row)
     }
 
-    /// Whether the list of this plane, and not only its row, has an edge to this one.
+    /// Whether the list of this plane, and not only its row, has an edge to `target`.
     pub(crate) fn has_listed(&self, plane: StoredPlane, ordinal: u32, target: u32) -> bool {
         let has = |plane| self.lists(plane, ordinal).is_some_and(|lists| lists.has(target));
         has(plane) && (plane != StoredPlane::Follow || !has(StoredPlane::Quiet))
     }
 
-    /// How many edges a list has, and how many of those are quiet.
+    /// Number of edges of a list, and of quiet ones among them.
     pub(crate) fn totals(&self, plane: Plane, side: Side, ordinal: u32) -> (u64, u64) {
         let count = |plane| self.lists(plane, ordinal).map_or(0, |lists: &Lists| lists.count(side));
         let total = count(plane.into());
@@ -119,12 +118,12 @@ impl Shard {
         }
     }
 
-    /// What a walk through a whole list of followers counted.
+    /// Sets what a walk through a whole list of followers counted.
     pub(crate) fn set_followers(&mut self, plane: Plane, ordinal: u32, total: u32, quiet: u32) {
         let stored = StoredPlane::from(plane);
         let apart = (stored == StoredPlane::Follow).then_some((StoredPlane::Quiet, quiet));
         for (stored, count) in [(stored, total.saturating_sub(quiet))].into_iter().chain(apart) {
-            // Nobody gets a list for having none.
+            // A count of zero needs no list.
             if self.lists(stored, ordinal).map_or(0, |lists| lists.followers_total) != count
                 && let Some(lists) = self.lists_mut(stored, ordinal)
             {
@@ -141,7 +140,7 @@ impl Shard {
         }
     }
 
-    /// An edge stands at a place of a list. `replaces` if it did already, and differs.
+    /// Puts an edge at a place. `replaces`: another value was there.
     pub(crate) fn put_edge(&mut self, key: ListKey, place: Place, value: DeltaValue, replaces: bool) {
         if replaces && !self.delta.get(&key).is_some_and(|delta| delta.knows(place)) {
             let block = self.block_below(key, place);
@@ -150,7 +149,7 @@ impl Shard {
         self.delta.entry(key).or_default().come(place, value, key.side() == Side::Following);
     }
 
-    /// The edge at a place of a list goes.
+    /// Removes the edge at a place.
     pub(crate) fn take_edge(&mut self, key: ListKey, place: Place) {
         let is_gone = self.delta.get_mut(&key).is_some_and(|delta| delta.go(place) || delta.covers(place));
         if !is_gone {
@@ -159,7 +158,7 @@ impl Shard {
         }
     }
 
-    /// The block that has this place, unless a delta that is set aside has a word over it.
+    /// The block that has this place, unless a frozen delta has an entry for it.
     fn block_below(&self, key: ListKey, place: Place) -> Option<BlockId> {
         if self.frozen.get(&key).is_some_and(|frozen| frozen.knows(place)) {
             return None;
@@ -177,7 +176,7 @@ impl Shard {
         }
     }
 
-    /// Recovery only: they are loaded again.
+    /// Recovery only: rows are loaded again.
     pub(crate) fn clear_rows(&mut self) {
         for slot in 0..self.users.len() {
             if let Some(user) = self.users.get_mut(slot) {
@@ -187,7 +186,7 @@ impl Shard {
         self.sparse.values_mut().for_each(|lists| lists.row = Row::default());
     }
 
-    /// Every list of this shard, which is the one at `index`.
+    /// Every list of this shard, whose own index is `index`.
     pub(crate) fn all_lists(&self, index: usize) -> impl Iterator<Item = (StoredPlane, u32, &Lists)> {
         let ordinal = move |slot: usize| (slot * SHARDS + index) as u32;
         let follow =

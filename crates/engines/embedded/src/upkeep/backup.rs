@@ -1,5 +1,5 @@
-//! Online backup: the last checkpoint's files and the log up to what is durable, copied while writers run; and the
-//! way back. A backup is a folder that opens like any other store once it is restored.
+//! Online backup and restore. Copies the last checkpoint's files and the durable part of the log while writers run. A
+//! restored backup opens like any other store.
 
 use std::{io, sync::atomic::Ordering};
 
@@ -21,11 +21,11 @@ use crate::{
 };
 use entourage_store::disk::{Disk, DiskFile, read_all};
 
-/// Written last: a folder without it is not a whole backup.
+/// Written last: a folder without it is not a complete backup.
 const CONTENTS: &str = "BACKUP";
 const CHUNK: usize = 1 << 20;
 
-/// One copied file. The log's segments are copied up to their last frame and get their full size back on restore.
+/// One copied file. Log segments are copied up to their last frame and get their full size back on restore.
 struct Copied {
     name: String,
     bytes: u64,
@@ -33,7 +33,7 @@ struct Copied {
     sum: u64,
 }
 
-/// Copies the store to an empty folder; `progress` hears of bytes done and bytes in all.
+/// Copies the store to an empty folder. `progress` gets the bytes done and the total.
 pub(crate) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u64, u64)) -> Result<u64, Fault> {
     if !to.list()?.is_empty() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the backup folder is not empty").into());
@@ -49,10 +49,10 @@ pub(crate) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u6
         let sum = copy(&name, &*from, &*file, bytes, |step| {
             done += step;
             progress(done, total);
-            // A store that is told to stop does not wait for a long copy.
+            // A store that is stopping does not wait for a long copy.
             if engine.is_stopping() { Err(Fault::Closed) } else { Ok(()) }
         })?;
-        // A backup of what has rotted is none.
+        // A copy of damaged files is not a backup.
         if wanted.is_some_and(|wanted| wanted != sum) {
             return Err(Fault::damaged(name, 0, "checksum of the file"));
         }
@@ -73,7 +73,7 @@ pub(crate) fn backup(engine: &Engine, to: &dyn Disk, mut progress: impl FnMut(u6
     Ok(done)
 }
 
-/// A file to copy: how much of it, how large it is to be, and its checksum where that is known.
+/// A file to copy: bytes to copy, full size, and the checksum if known.
 struct Planned {
     name: String,
     bytes: u64,
@@ -81,15 +81,15 @@ struct Planned {
     sum: Option<u64>,
 }
 
-/// Everything one moment needs.
+/// The files of one consistent copy.
 struct Plan {
     files: Vec<Planned>,
-    /// How far the log of the copy reaches.
+    /// Where the log of the copy ends.
     seal: Seal,
 }
 
 fn plan(engine: &Engine) -> Result<Plan, Fault> {
-    // Segments first: the log may only reach further than the checkpoint, never less far.
+    // The log is listed after the checkpoint: it may reach further, but never less far.
     let names = engine.disk.list()?;
     let newest = names.iter().filter_map(|name| manifest::parse_name(name)).max();
     let mut files = Vec::new();
@@ -130,13 +130,13 @@ fn plan(engine: &Engine) -> Result<Plan, Fault> {
     Ok(Plan { files, seal })
 }
 
-/// While one lives, no file is removed.
+/// While one exists, no file is removed.
 struct Hold<'a>(&'a Engine);
 
 impl<'a> Hold<'a> {
     fn new(engine: &'a Engine) -> Self {
         engine.holds.fetch_add(1, Ordering::AcqRel);
-        // A checkpoint that is past the question may still be removing: wait for it.
+        // A checkpoint that has read `holds` may still be removing files: wait for it.
         drop(engine.removing.lock());
         Self(engine)
     }
@@ -177,8 +177,8 @@ fn copy(
     Ok(sum.digest())
 }
 
-/// Copies a backup into an empty folder and compares every byte with what was written down. The identity comes last,
-/// and no store opens beside data without one: a restore that was cut off cannot pass for a smaller store.
+/// Restores a backup into an empty folder, comparing all checksums. The identity comes last, and no store opens data
+/// without one: an interrupted restore cannot pass for a smaller store.
 pub fn restore(from: &dyn Disk, to: &dyn Disk, mut progress: impl FnMut(u64, u64)) -> Result<u64, Fault> {
     if !to.list()?.is_empty() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the data folder is not empty").into());
@@ -203,7 +203,7 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk, mut progress: impl FnMut(u64, u64
     });
     if restored.is_err() {
         for copied in &contents {
-            // What is left behind is refused when it is opened; removing it only makes room for the next try.
+            // Leftovers are refused when opened; removing them only makes room for the next try.
             let _ = to.remove(&copied.name);
         }
     }
@@ -231,7 +231,7 @@ fn restore_file(from: &dyn Disk, to: &dyn Disk, copied: &Copied, mut progress: i
     Ok(())
 }
 
-/// Zeros to the full size: later writes of the log need no new space.
+/// Zeros to the full size: later log writes need no new space.
 fn fill(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
     let zeros = vec![0; CHUNK];
     let mut at = from;
@@ -264,7 +264,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<Copied>, Fault> {
     let lines = body.0.strip_prefix("entourage-backup 1\n").ok_or_else(damaged)?;
     let parse = |line: &str| -> Option<Copied> {
         let mut words = line.split(' ');
-        // A name is that of a file in the folder, and never leads out of it.
+        // A name is that of a file in the folder, never a path out of it.
         let name = words.next().filter(|name| !name.is_empty() && !name.contains('/') && *name != "..")?.to_owned();
         let (bytes, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let sum = u64::from_str_radix(words.next()?, 16).ok()?;

@@ -1,8 +1,8 @@
-//! Sets the target's side of edges right, from the follower's: entries that lack, that are too many, that differ, and
-//! the count of the list they stand in.
+//! Repairs the target's side of edges from the follower's: missing, stray and differing entries, and the count of their
+//! list.
 //!
-//! What is changed goes into the delta like any write, without an event, and into blocks with the next checkpoint. After
-//! a crash before that, what was wrong in blocks is wrong again, and found again.
+//! Repairs go into the delta like any write, without an event, and into blocks with the next checkpoint. After a crash
+//! before that, wrong blocks are still wrong, and found again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ use crate::{
 use entourage_store::{EdgeName, Healed};
 
 const PAGE: usize = 4096;
-/// Edges of one target that are healed while writers wait.
+/// Edges of one target healed under one lock, while writers wait.
 const AT_ONCE: usize = 256;
 
 impl Store {
@@ -45,7 +45,6 @@ fn heal(engine: &Engine, edges: &[EdgeName]) -> Result<Healed, Fault> {
     for ((target, kind), followers) in targets {
         let followers: Vec<Key> = followers.into_iter().collect();
         for some in followers.chunks(AT_ONCE) {
-            // One list at a time: writers wait for no more than that.
             let _still = engine.gate.lock();
             heal_target(engine, kind, target, some, &mut healed)?;
         }
@@ -70,7 +69,7 @@ fn heal_target(engine: &Engine, kind: Kind, target: Key, followers: &[Key], heal
                 continue;
             }
             mended.insert(name(*follower));
-            // At one place the last word counts: what is wanted comes behind what has to go.
+            // At one place the last entry counts: the wanted one comes after those to remove.
             let gone = found.iter().map(|edge| (edge.value, false));
             for (value, live) in gone.chain(wanted.map(|value| (value, true))) {
                 list.count(&value, live);
@@ -110,13 +109,13 @@ fn put(
     engine.state.count(entries.len() as u64, 0);
 }
 
-/// What the follower's side says of an edge.
+/// What the follower's side has of an edge.
 enum Truth {
     Clear {
         ordinal: u32,
         value: Option<EdgeValue>,
     },
-    /// Row and list disagree, or the list cannot be read: healing by either would be a guess.
+    /// Row and list disagree, or the list cannot be read: healing from either would be a guess.
     Unclear,
 }
 
@@ -143,7 +142,7 @@ fn truth(engine: &Engine, kind: Kind, follower: Key, target: Key) -> Truth {
     }
 }
 
-/// A list from end to end: how many it has, and all it has of some others.
+/// The counts of a whole list, and its edges with the users searched for.
 #[derive(Default)]
 struct Walked {
     total: u32,

@@ -1,4 +1,4 @@
-//! Checks of what is read from files. A test can leave one out, to see that it is missed; a server does all of them.
+//! Checks of data read from files. A test can leave one out, to show that it is needed; a server does all of them.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(any(test, feature = "planted")), allow(unreachable_pub, reason = "only tests name it from outside"))]
@@ -7,13 +7,13 @@ pub enum Check {
     Blocks = 1,
     /// Sizes and checksums of whole idempotency files.
     RecordFiles,
-    /// That each frame follows the one before.
+    /// Each frame follows the one before.
     Continuity,
-    /// That the log reaches as far as its seal says.
+    /// The log reaches as far as its seal says.
     Seal,
-    /// That the checkpoint is there that the seal names.
+    /// The checkpoint that the seal names exists.
     SealedCheckpoint,
-    /// Checksums of whole files of blocks, by `verify`.
+    /// Checksums of whole block files, by `verify`.
     BlockFiles,
 }
 
@@ -36,7 +36,7 @@ impl Check {
 #[cfg(any(test, feature = "planted"))]
 static LEFT_OUT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// Leaves a check out, in all stores of this process; `None`: none.
+/// Leaves a check out in all stores of this process; `None`: does all of them.
 #[cfg(any(test, feature = "planted"))]
 pub fn leave_out(check: Option<Check>) {
     LEFT_OUT.store(check.map_or(0, |check| check as u8), std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What an operator can ask of an open store: backup, erasing for good, recounts, and healing.
+//! What operators ask of an open store: backup, permanent erasure, recounts, healing.
 
 use std::{io, path::Path, sync::Arc};
 

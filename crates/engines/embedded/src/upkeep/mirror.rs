@@ -1,4 +1,4 @@
-//! A look at both directions of edges that were written lately, beside writers and without waiting for them.
+//! Compares both sides of recently written edges, without blocking writers.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Store {
         let engine = Arc::clone(&self.engine);
         let differing = tokio::task::spawn_blocking(move || {
             let mut known = HashSet::new();
-            // What cannot be read is looked at again by the one who heals, who says so.
+            // Unreadable edges count as different: healing reads them again and reports the fault.
             changes.retain(|change| known.insert(traces(change)) && differs(&engine, change).unwrap_or(true));
             changes
         });
@@ -33,20 +33,20 @@ impl Store {
     }
 }
 
-/// Where an edge stands in lists.
+/// Where an edge is listed.
 type Standing = (StoredPlane, Position);
 
 fn standing(kind: Kind, value: EdgeValue) -> Option<Standing> {
     Some((StoredPlane::of(kind, &value)?, value.position))
 }
 
-/// An edge with the places where a change may have left something of it on the target's side.
+/// An edge, and where a change may have left an entry on the target's side.
 fn traces(change: &EdgeChange) -> (EdgeName, [Option<Standing>; 2]) {
     let values = [change.before, Some(change.after)];
     (change.into(), values.map(|value| value.and_then(|value| standing(change.kind, value))))
 }
 
-/// Whether the target's side has something else than the follower's, at the places it has to do with.
+/// Whether the two sides differ where the change or the current edge is listed.
 fn differs(engine: &Engine, change: &EdgeChange) -> Result<bool, Fault> {
     let (state, files) = (&engine.state, &engine.files);
     let ordinal = |key| state.ordinal_of_edges(key);

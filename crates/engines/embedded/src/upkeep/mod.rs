@@ -1,4 +1,4 @@
-//! What operators ask of an open store: backups, comparing everything, recounts and healing.
+//! What operators ask of an open store: backup, verification, recounts, healing.
 
 pub(crate) mod backup;
 pub(crate) mod heal;

@@ -1,4 +1,4 @@
-//! Damage as a bug would do it, for tests of what finds and mends it. Never part of a server.
+//! Plants damage as a bug would, for tests of finding and repairing it. Never part of a server.
 
 use entourage_model::{EdgeValue, Key, Kind, Place, Side};
 
@@ -9,21 +9,21 @@ use crate::{
     state::{ListKey, delta::DeltaValue, plane::StoredPlane},
 };
 
-/// What the target's side of an edge gets wrong. The counts stay as if it had not.
+/// What is wrong on the target's side of an edge. Counts stay as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// It lacks the edge.
+    /// The edge is missing.
     Missing,
-    /// It has this one, which the follower's side does not have.
+    /// An edge that the follower's side does not have.
     Stray(EdgeValue),
-    /// It has the other flag.
+    /// The quiet flag differs.
     Flag,
-    /// It has the edge at another place.
+    /// The edge is at another place.
     Place,
 }
 
 impl Store {
-    /// Whether there was something to damage.
+    /// Returns whether there was something to damage.
     pub fn damage(&self, kind: Kind, follower: Key, target: Key, damage: Damage) -> Result<bool, Fault> {
         let (state, files) = (&self.engine.state, &self.engine.files);
         let _still = self.engine.gate.lock();

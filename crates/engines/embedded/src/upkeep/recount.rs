@@ -1,4 +1,4 @@
-//! Sets the counts of lists right: what memory counts beside the lists, from the lists themselves.
+//! Corrects the counts in memory from the lists themselves.
 
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use entourage_store::Recounted;
 
 const PAGE: usize = 4096;
 
-/// What a walk through one list found.
 #[derive(Default)]
 struct Walked {
     total: u32,
     quiet: u32,
-    /// The ordinals of the other ends, ascending.
+    /// Ordinals of the other ends, ascending.
     others: Vec<u32>,
     /// Those of quiet edges.
     quiet_others: Vec<u32>,
@@ -40,7 +39,7 @@ fn recount(engine: &Engine, user: Option<Key>) -> Result<Recounted, Fault> {
     keys.dedup();
     let mut recounted = Recounted::default();
     for key in keys {
-        // One user at a time: writers wait for no more than that.
+        // Locked for one user at a time: writers wait.
         let _still = engine.gate.lock();
         let Some(ordinal) = engine.state.ordinal_of_edges(key) else { continue };
         recounted.users += 1;
@@ -65,7 +64,7 @@ fn correct(engine: &Engine, user: Key, ordinal: u32, plane: Plane) -> Result<u64
         shard.set_followers(plane, ordinal, followers.total, followers.quiet);
         corrected += 1;
     }
-    // The counts of this side are the lengths of its rows.
+    // On this side the counts are the lengths of the rows.
     let quiet = (plane == Plane::Follow).then_some((StoredPlane::Quiet, following.quiet_others));
     let mut is_off = false;
     for (stored, others) in [(StoredPlane::from(plane), following.others)].into_iter().chain(quiet) {

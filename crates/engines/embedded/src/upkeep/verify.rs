@@ -23,7 +23,7 @@ use crate::{
 use entourage_store::{Report, disk::read_exact_at};
 
 const PAGE: usize = 4096;
-/// So many bytes of a file are read at a time.
+/// Bytes per read.
 const PIECE: u64 = 1 << 20;
 
 /// How many edges point at a user, and the sum of their digests.
@@ -57,8 +57,8 @@ pub(crate) fn verify(engine: &Engine) -> Result<Report, Fault> {
     Ok(report)
 }
 
-/// Every byte of every file is what the checkpoint says, also of those that nothing reads any more. Beside writers: the
-/// files that are finished do not change.
+/// Every file matches its checksum, including blocks that nothing reads any more. Needs no lock: finished files do not
+/// change.
 fn files_are_whole(engine: &Engine) -> Result<(), Fault> {
     engine.idempotency.verify()?;
     for (number, file) in engine.files.all() {
@@ -89,7 +89,7 @@ fn digest(edge: &Edge) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// Walks a whole list and gives each edge to `each`; checks order, total and quiet count on the way.
+/// Passes each edge of a list to `each`; checks order, total and quiet count.
 fn walk(
     engine: &Engine,
     list: List,
@@ -143,7 +143,7 @@ fn following(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, repo
     Ok(())
 }
 
-/// Every list of documents reads back, in order, and is counted right.
+/// Every list of documents reads back, in order, with the right count.
 fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
     let (mut authors, mut names) = (HashMap::new(), HashMap::new());
     for key in engine.state.documents.keys() {
@@ -169,7 +169,7 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
         if counted != count {
             report.problem("record", format!("{key:?} has {count} documents; the count says {counted}"));
         }
-        // Posts of the erased are left for a while.
+        // Posts of erased users stay for a while.
         let owner_is_known = match key.collection {
             Collection::Records(Space::Post) => engine.state.ordinal_of_edges(key.owner).is_some(),
             _ => engine.state.ordinal(key.owner).is_some(),
@@ -192,7 +192,7 @@ fn documents(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whom a post belongs to, by its own list and by its id.
+/// The author of a post, by the list it is in and by its id.
 type Authors = HashMap<Option<Version>, [Option<Key>; 2]>;
 
 fn note_author(key: CollectionKey, id: &[u8], value: &[u8], authors: &mut Authors) {
@@ -209,13 +209,13 @@ fn note_author(key: CollectionKey, id: &[u8], value: &[u8], authors: &mut Author
     }
 }
 
-/// Which post has an external id, by its own value and by the record of that id.
+/// The post with an external id, by its own value and by the record of that id.
 type Names = HashMap<(Key, RecordId), [Option<Version>; 2]>;
 
 fn note_name(engine: &Engine, key: CollectionKey, id: &[u8], value: &[u8], names: &mut Names) {
     let Ok(id) = RecordId::new(id) else { return };
     match key.collection {
-        // External ids of the erased are gone, their posts not yet.
+        // External ids of erased users are gone before their posts.
         Collection::Records(Space::Post) if engine.state.ordinal(key.owner).is_some() => {
             if let Some(name) = ExternalId::of_post(value) {
                 names.entry((key.owner, name.record_id())).or_default()[0] = id.version();
@@ -228,7 +228,7 @@ fn note_name(engine: &Engine, key: CollectionKey, id: &[u8], value: &[u8], names
     }
 }
 
-/// Whoever has had a key before has no edges left.
+/// A key's former users have no edges left.
 fn replaced(engine: &Engine, report: &mut Report) {
     if engine.state.erased().total() == 0 {
         return;
@@ -264,7 +264,7 @@ fn followers(engine: &Engine, user: Key, plane: Plane, mirror: &mut Mirror, repo
     Ok(())
 }
 
-/// Every kept frame reads back, and sequences count on without a gap up to what readers see.
+/// Every kept frame reads back, and sequences have no gap up to what readers see.
 fn log_is_whole(engine: &Engine, report: &mut Report) -> Result<(), Fault> {
     let segments: Vec<_> = engine.segments.lock().all.iter().cloned().collect();
     let mut last: Option<Sequence> = None;
@@ -351,7 +351,7 @@ mod tests {
         change(engine.state.shard(ordinal).write().lists_mut(plane, ordinal).unwrap());
     }
 
-    /// Puts other entries in the place of a delta: those that `change` makes of what was there.
+    /// Replaces the entries of a delta by what `change` makes of them.
     fn change_delta(
         engine: &Engine,
         key: i64,
@@ -370,7 +370,7 @@ mod tests {
         shard.delta.insert(list, changed);
     }
 
-    /// An edge that no rule allows, in both directions and counted, so that nothing but the rule is broken.
+    /// An edge that no rule allows, in both directions and counted, so that only the rule is broken.
     fn apply_edge(engine: &Engine, kind: Kind, follower: i64, target: i64) {
         let version = Version::new(Millis::from_since_2000(800_000_000_001), 0, 0);
         let after = EdgeValue::active(version);

@@ -1,21 +1,21 @@
-//! `memory.budget`: whether it is used up, when a checkpoint begins because it gives memory back, and when a write that
-//! was refused for it may come again.
+//! `memory.budget`: whether it is used up, when a checkpoint starts in order to free memory, and when a write that was
+//! refused for it may be retried.
 
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 
-/// The part of the budget that is worth a checkpoint.
+/// A checkpoint has to free one part in this many of the budget.
 const WORTHWHILE: u64 = 256;
-/// While nothing is known of this disk: bytes a second that a checkpoint gives back.
+/// Bytes a second that a checkpoint frees, before one was measured.
 const FIRST_RATE: u64 = 32 << 20;
-/// When no checkpoint would help, and somebody has to remove something or raise the budget.
+/// No checkpoint would help: an operator has to remove data or raise the budget.
 const NOTHING_TO_FREE: Duration = Duration::from_secs(60);
 
-/// How fast checkpoints give memory back.
+/// How fast checkpoints free memory.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// When the one that is under way began, and what it gives back.
+    /// When the running checkpoint began, and what it frees.
     running: Option<(Instant, u64)>,
     /// Bytes a second of the last one.
     rate: Option<u64>,
@@ -32,7 +32,7 @@ impl Pace {
         self.rate = Some((frees.saturating_mul(1_000) / millis).max(1));
     }
 
-    /// Until so much more is given back, and what is under way before it.
+    /// Until the running checkpoint is done, or else one that frees this much.
     fn left(&self, frees: u64) -> Duration {
         let rate = self.rate.unwrap_or(FIRST_RATE);
         let (elapsed, frees) = match self.running {
@@ -44,12 +44,12 @@ impl Pace {
 }
 
 impl Engine {
-    /// Bytes that the state and the keys of requests take, about.
+    /// Estimated bytes of the state and of idempotency records.
     pub(crate) fn memory_estimate(&self) -> u64 {
         self.state.memory_estimate() + self.idempotency.memory_estimate()
     }
 
-    /// The part of it that checkpoints give back.
+    /// The part that checkpoints free.
     pub(crate) fn freed_by_checkpoint(&self) -> u64 {
         self.state.deltas_estimate() + self.idempotency.whole_estimate()
     }
@@ -60,7 +60,7 @@ impl Engine {
         budget > 0 && self.memory_estimate() >= budget
     }
 
-    /// Memory that a checkpoint gives back must never be why writes are refused: one begins at half of the room that users
+    /// Writes must never be refused for memory that a checkpoint would free: one starts at half of the room that users
     /// and edges leave. Where they leave next to none, checkpoints would follow each other for nothing.
     pub(crate) fn wants_memory(&self) -> bool {
         let budget = self.options.memory_budget;
@@ -72,7 +72,7 @@ impl Engine {
         freed >= (room / 2).max(budget / WORTHWHILE)
     }
 
-    /// When a write that was refused for memory may come again.
+    /// When a write that was refused for memory may be retried.
     pub(crate) fn memory_comes_back_in(&self) -> Duration {
         let checkpoint = self.checkpoint.lock();
         if checkpoint.frozen.is_none() && !self.wants_memory() {

@@ -1,4 +1,4 @@
-//! Between deciding and committing: one batch at a time is on its way, so that the next can be decided meanwhile.
+//! Between deciding and committing: one batch at a time is in flight, so that the next can be decided meanwhile.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -14,7 +14,7 @@ pub(crate) struct CommitPipeline {
 }
 
 enum Stage {
-    /// Nothing is on its way; how the last one ended, until somebody has asked.
+    /// Nothing in flight; the result of the last batch, until it is taken.
     Idle(Result<(), Fault>),
     Waiting(Box<Flight>),
     Running,
@@ -26,7 +26,7 @@ impl CommitPipeline {
         Self { committer, stage: Mutex::new(Stage::Idle(Ok(()))), changed: Condvar::new() }
     }
 
-    /// Waits until nothing is on its way, and says how what was ended. Its callers know already.
+    /// Waits until nothing is in flight, and returns the last result. Callers of that batch have theirs already.
     pub(crate) fn settle(&self) -> Result<(), Fault> {
         let mut stage = self.stage.lock();
         loop {
@@ -38,7 +38,7 @@ impl CommitPipeline {
         }
     }
 
-    /// Only after [`CommitPipeline::settle`] said that all is well.
+    /// Only after [`CommitPipeline::settle`] returned `Ok`.
     pub(crate) fn hand_over(&self, flight: Flight) {
         let mut stage = self.stage.lock();
         if matches!(*stage, Stage::Idle(_)) {
@@ -52,7 +52,7 @@ impl CommitPipeline {
         self.changed.notify_all();
     }
 
-    /// The second thread.
+    /// The commit thread.
     pub(crate) fn run(&self) {
         let _stops = Stops(self);
         while let Some(flight) = self.next() {
@@ -81,7 +81,7 @@ impl CommitPipeline {
     }
 }
 
-/// Stops the pipeline when either of its threads ends, however it ends.
+/// Stops the pipeline when either of its threads ends, even by a panic.
 pub(crate) struct Stops<'a>(pub(crate) &'a CommitPipeline);
 
 impl Drop for Stops<'_> {

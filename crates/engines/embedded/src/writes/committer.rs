@@ -1,4 +1,4 @@
-//! The second half of a commit: a decided batch is made durable, brought into the state, and answered.
+//! The second half of a commit: a decided batch is made durable, applied to the state, and answered.
 
 use std::{
     iter,
@@ -18,10 +18,10 @@ use crate::{
     log::{self, FrameBuilder, SegmentFile, seals::Seal, segments::Segment},
 };
 
-/// The users that a write names, with their ordinals where they had one when it was decided.
+/// The users a write names, with the ordinals they had when it was decided.
 pub(crate) type Parties = [(Key, Option<u32>); 2];
 
-/// A batch on its way: what was decided, and from where on it is not yet durable.
+/// A batch: what was decided, and from which result on it is not durable yet.
 pub(crate) struct Batch {
     pub(crate) results: Vec<Result<Outcome>>,
     parties: Vec<Parties>,
@@ -40,13 +40,13 @@ impl Batch {
         self.parties.push(parties);
     }
 
-    /// What follows is decided after everything so far was settled, one way or the other.
+    /// Begins a part that is decided after everything so far is durable or has failed.
     pub(crate) fn begin_part(&mut self, last: Sequence) {
         self.durable = self.results.len();
         self.frame = FrameBuilder::new(last);
     }
 
-    /// Takes back what is not yet durable.
+    /// Fails what is not durable yet.
     pub(crate) fn fail(&mut self, fault: &Fault) {
         let error = Error::from(fault.clone());
         self.results.iter_mut().skip(self.durable).for_each(|result| *result = Err(error.clone()));
@@ -58,15 +58,15 @@ impl Batch {
     }
 }
 
-/// Who waits for a batch.
+/// The callers of a batch.
 pub(crate) enum Replies {
-    /// Each for so many of its results.
+    /// Each gets this many of its results.
     Each(Vec<(oneshot::Sender<Vec<Result<Outcome>>>, usize)>),
     Whole(oneshot::Sender<Vec<Result<Outcome>>>),
 }
 
 impl Replies {
-    /// A caller that no longer waits has its answer in the log.
+    /// A caller that no longer waits has its outcome in the log.
     fn send(self, results: Vec<Result<Outcome>>) {
         let replies = match self {
             Self::Whole(reply) => return drop(reply.send(results)),
@@ -79,10 +79,10 @@ impl Replies {
     }
 }
 
-/// A whole batch with everything its commit needs.
+/// A batch with everything its commit needs.
 pub(crate) struct Flight {
     pub(crate) batch: Batch,
-    /// The last sequence before it.
+    /// The last sequence before the batch.
     pub(crate) before: Sequence,
     pub(crate) newest: Millis,
     pub(crate) replies: Replies,
@@ -91,9 +91,9 @@ pub(crate) struct Flight {
 /// Used by one thread at a time.
 pub(crate) struct Committer {
     engine: Arc<Engine>,
-    /// Bytes of log since the last checkpoint began.
+    /// Log bytes since the last checkpoint began.
     pub(crate) logged: AtomicU64,
-    /// The last frame is not yet proved durable by a seal.
+    /// The last frame is not covered by a seal yet.
     pub(crate) unsealed: AtomicBool,
 }
 
@@ -108,7 +108,7 @@ impl Committer {
         result
     }
 
-    /// Makes the frame durable and brings its outcomes into the state, or takes all of them back.
+    /// Makes the frame durable and applies its outcomes, or fails all of them.
     pub(crate) fn commit(&self, batch: &mut Batch, before: Sequence, newest: Millis) -> Result<(), Fault> {
         if batch.frame.is_empty() {
             return Ok(());
@@ -149,8 +149,7 @@ impl Committer {
         }
     }
 
-    /// The segment that has room for a frame, a new one if need be, and where the frame goes. Nothing was written when
-    /// there is none.
+    /// The segment for a frame, a new one if necessary, and the offset. On failure nothing was written.
     fn room(&self, bytes: usize, before: Sequence) -> Result<(SegmentFile, u64), Fault> {
         let number = match self.engine.segments.lock().all.back() {
             Some(active) if active.has_room(bytes as u64) => return Ok((SegmentFile::clone(active), active.end)),
@@ -166,7 +165,7 @@ impl Committer {
         Ok((file, end))
     }
 
-    /// Goes on in a new segment, which has a frame at once: recovery may begin there.
+    /// Continues in a new segment, which gets a frame at once: recovery may begin there.
     pub(crate) fn begin_segment(&self, last: Sequence) -> Result<(), Fault> {
         self.engine.poisoned()?;
         let _gate = self.engine.gate.lock();
@@ -181,7 +180,7 @@ impl Committer {
         self.engine.poisoned()
     }
 
-    /// Writes down how far the log is durable, should its bytes ever rot.
+    /// Records how far the log is durable, should its bytes ever rot.
     pub(crate) fn seal(&self, last: Sequence) {
         let checkpoint = self.engine.checkpoint_number.load(Ordering::Acquire);
         let has_news = self.unsealed.swap(false, Ordering::Relaxed) || self.engine.seals.checkpoint() != checkpoint;

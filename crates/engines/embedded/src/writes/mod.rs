@@ -1,4 +1,4 @@
-//! A write from the queue to its answer: one thread decides batches, another makes them durable and applies them.
+//! The write path: one thread decides batches, another makes them durable and applies them.
 
 pub(crate) mod budget;
 pub(crate) mod commit_pipeline;

@@ -1,5 +1,5 @@
-//! The state plus what was decided and is not in it yet: what the next decision looks at. Readers see nothing of it
-//! until it is durable.
+//! The state plus what is decided and not applied yet: the basis of the next decision. Readers see it only once it is
+//! durable.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -17,12 +17,12 @@ use crate::{
     state::{delta::Direction, plane::StoredPlane, quotas},
 };
 
-/// What the current batch has decided, over what another thread is bringing into the state.
+/// What the current batch has decided, over what another thread is applying.
 #[derive(Default)]
 pub(crate) struct Overlay {
     current: Layer,
-    /// May or may not be in the state already: edges, users and keys say the same there and here; loads, which are
-    /// differences, must not be asked for meanwhile.
+    /// May be in the state already. Edges, users and keys are the same in both; loads are differences and must not be
+    /// read meanwhile.
     flying: Layer,
 }
 
@@ -35,30 +35,30 @@ struct Layer {
     records: HashMap<(Space, Key), BTreeMap<RecordId, Option<Record>>>,
     record_counts: HashMap<(Space, Key), i64>,
     quotas: HashMap<Key, Quota>,
-    /// As with loads, which change with them.
+    /// Not to be read in flight, as with `loads`, which change with them.
     ends: HashMap<(Key, Key), Vec<Millis>>,
-    /// Whether `edges` has any of a kind: blocks are asked for with every follow and hardly ever there.
+    /// Whether `edges` has any of a kind: every follow looks for blocks, which are hardly ever there.
     kinds: [bool; Kind::ALL.len()],
 }
 
 impl Overlay {
-    /// The current batch is in the state.
+    /// Call when the current batch is in the state.
     pub(crate) fn clear(&mut self) {
         self.current.clear();
     }
 
-    /// The current batch is on its way into the state. Only when none is.
+    /// Moves the current batch to `flying`. Only if no other is in flight.
     pub(crate) fn take_off(&mut self) {
         std::mem::swap(&mut self.current, &mut self.flying);
         self.current.clear();
     }
 
-    /// What was on its way is in the state.
+    /// Call when the batch in flight is in the state.
     pub(crate) fn land(&mut self) {
         self.flying.clear();
     }
 
-    /// Whether the number of this user's follows is being changed by what is on its way, or anybody's records are.
+    /// Whether the batch in flight changes the number of this user's follows, or any records.
     pub(crate) fn is_flying(&self, follower: Key) -> bool {
         (!self.flying.loads.is_empty() && self.flying.loads.contains_key(&follower))
             || !self.flying.record_counts.is_empty()
@@ -111,7 +111,7 @@ impl Layer {
         self.records.entry(list).or_default().insert(id, record);
     }
 
-    /// An erasure is a batch of its own: its users and records never stand here.
+    /// An erasure is a batch of its own: its users and records are never here.
     fn record(&mut self, outcome: &Outcome) {
         for change in &outcome.changes {
             match change {
@@ -144,11 +144,11 @@ impl Layer {
     }
 }
 
-/// One look for one decision. A failed read of the disk is kept, and the decision it made worthless thrown away.
+/// The view of one decision. A failed disk read is kept, and the decision based on it dropped.
 pub(crate) struct Look<'a> {
     engine: &'a Engine,
     overlay: &'a Overlay,
-    /// The users that the write names: looked up once, asked for many times.
+    /// The users that the write names: looked up once, used many times.
     parties: [(Key, Option<u32>); 2],
     fault: RefCell<Option<Fault>>,
 }
@@ -163,7 +163,7 @@ impl<'a> Look<'a> {
     }
 
     fn ordinal(&self, key: Key) -> Option<u32> {
-        // Who had none when they were looked up may have one by now.
+        // A user looked up without an ordinal may have one by now.
         let known = self.parties.iter().find(|(known, _)| *known == key).and_then(|(_, ordinal)| *ordinal);
         known.or_else(|| self.engine.state.ordinal(key))
     }
@@ -271,7 +271,7 @@ impl View for Look<'_> {
     fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
         let key = CollectionKey { owner, collection: Collection::Records(space) };
         let decided = self.overlay.current.records.get(&(space, owner));
-        // What the batch has removed stands in the way of what is wanted.
+        // Removals of this batch may hide as many stored records.
         let reach = limit + decided.map_or(0, BTreeMap::len);
         let stored = self.engine.state.documents.scan(&self.engine.files, key, prefix, reach);
         let stored = self.keep(stored.map(Some)).unwrap_or_default();
@@ -285,7 +285,7 @@ impl View for Look<'_> {
         found.into_iter().filter_map(|(id, version)| Some((id, version?))).take(limit).collect()
     }
 
-    /// Only the erased have edges and no user, and a batch begins with whatever asks for those.
+    /// Edges that an erased user left. Operations that read them begin a batch: the overlay has none.
     fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
         let mut edges: Vec<Edge> = Vec::new();
         if self.engine.state.erased().ordinal(key).is_none() {

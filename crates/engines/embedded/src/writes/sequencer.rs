@@ -1,6 +1,6 @@
-//! The one thread that decides: it takes everything queued and decides it against the state, what is on its way into
-//! it, and the batch so far. The batch is then made durable, brought into the state and answered by [`Committer`]: here
-//! when nobody else waits, beside the next decisions when many do.
+//! The one thread that decides: it takes everything queued and decides it against the state, the batch in flight, and
+//! the batch so far. [`Committer`] then makes the batch durable, applies and answers it: on this thread when nobody
+//! else waits, beside the next decisions when many do.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// While others follow all the time, the log is sealed this often: what was answered before is proved durable.
+/// Under constant load the log is sealed this often, which proves earlier writes durable.
 const SEAL_EVERY: Duration = Duration::from_secs(1);
-/// From this many writes on those they name are looked up together, shard after shard.
+/// From this many writes on, their users are looked up together, table by table.
 const MANY: usize = 64;
 
 pub(crate) enum Job {
@@ -32,8 +32,8 @@ pub(crate) enum Job {
         writes: Vec<Write>,
         reply: oneshot::Sender<Vec<Result<Outcome>>>,
     },
-    /// Set the deltas aside for a checkpoint; the answer says whether it was done. `drop_log`: the log goes on in a new
-    /// segment, and the checkpoint leaves none of the others.
+    /// Freezes the deltas for a checkpoint; the reply says whether that was done. `drop_log`: the log continues in a
+    /// new segment, and the checkpoint drops all others.
     Freeze {
         drop_log: bool,
         reply: oneshot::Sender<Result<bool, Fault>>,
@@ -94,7 +94,7 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// Nobody will take what waits: whoever waits for it is told so.
+    /// Nobody will take the jobs: their callers get an error.
     pub(crate) fn abandon(&self) {
         let jobs = {
             let mut waiting = self.inner.lock();
@@ -105,12 +105,12 @@ impl Queue {
         drop(jobs);
     }
 
-    /// How many writes wait for their turn.
+    /// Writes that wait to be decided.
     fn waiting(&self) -> usize {
         self.inner.lock().writes
     }
 
-    /// Everything queued, or nothing after `idle`; `None` when the queue is closed and empty.
+    /// Takes everything queued, or nothing after `idle`; `None` when the queue is closed and empty.
     fn take(&self, idle: Option<Duration>, jobs: &mut Vec<Job>) -> Option<()> {
         let mut waiting = self.inner.lock();
         while waiting.jobs.is_empty() {
@@ -137,11 +137,11 @@ pub(crate) struct Sequencer {
     engine: Arc<Engine>,
     queue: Arc<Queue>,
     versions: VersionClock,
-    /// The last sequence given, durable or on its way.
+    /// The last sequence assigned, durable or in flight.
     last: Sequence,
     overlay: Overlay,
     pipeline: Arc<CommitPipeline>,
-    /// Looked at once a batch.
+    /// Updated once a batch.
     over_budget: bool,
     /// When the log was last sealed.
     sealed: Instant,
@@ -163,7 +163,7 @@ impl Sequencer {
         }
     }
 
-    /// What the second thread runs.
+    /// For the commit thread.
     pub(crate) fn pipeline(&self) -> Arc<CommitPipeline> {
         Arc::clone(&self.pipeline)
     }
@@ -227,7 +227,7 @@ impl Sequencer {
         self.finish(batch, Replies::Each(replies));
     }
 
-    /// The end of a batch: durable, applied and answered, by the second thread if enough waits to be decided meanwhile.
+    /// Ends a batch: durable, applied and answered, by the commit thread if enough writes wait to be decided meanwhile.
     fn finish(&mut self, mut batch: Batch, replies: Replies) {
         self.settle(&mut batch);
         let before = self.last;
@@ -246,7 +246,7 @@ impl Sequencer {
         }
     }
 
-    /// Makes what the batch has so far durable, and applies it: its answers wait for the rest.
+    /// Makes the batch so far durable and applies it; replies wait for the rest.
     fn flush(&mut self, batch: &mut Batch) {
         self.settle(batch);
         if self.pipeline.committer.commit(batch, self.last, self.versions.last().millis()).is_ok() {
@@ -256,7 +256,7 @@ impl Sequencer {
         self.overlay.clear();
     }
 
-    /// Waits for what is on its way. When that failed, so has everything decided on top of it.
+    /// Waits for the batch in flight. If that failed, so has everything decided on top of it.
     fn settle(&mut self, batch: &mut Batch) {
         if let Err(fault) = self.pipeline.settle() {
             self.last = self.engine.state.published();
@@ -267,7 +267,7 @@ impl Sequencer {
         self.overlay.land();
     }
 
-    /// The edges of one import share a version: it is one write of many edges.
+    /// All edges of one import share a version: it is one write of many edges.
     fn decide_all(&mut self, writes: &[Write], batch: &mut Batch) {
         let mut import = None;
         let keys: Vec<Key> = writes.iter().flat_map(parties).collect();
@@ -278,14 +278,14 @@ impl Sequencer {
         let erased = self.engine.state.erased().total();
         for (write, known) in writes.iter().zip(ordinals.chunks_exact(2)) {
             let [one, other] = parties(write);
-            // Who was erased since they were looked up has no ordinal any more, or another one.
+            // A user erased since the lookup has no ordinal any more, or another one.
             let known = if self.engine.state.erased().total() == erased { [known[0], known[1]] } else { [None; 2] };
             import = self.decide(write, [(one, known[0]), (other, known[1])], import, batch);
         }
     }
 
-    /// Erasing, and creating somebody under a key that was erased, is decided on the state alone: no overlay knows
-    /// all edges and records of somebody.
+    /// Erasing a user, and creating one under an erased key, is decided on the state alone: no overlay has all edges
+    /// and records of a user.
     fn is_alone(&self, operation: &Operation) -> bool {
         match operation {
             Operation::Erase { .. } | Operation::EraseEdges { .. } => true,
@@ -305,7 +305,7 @@ impl Sequencer {
         if alone {
             self.flush(batch);
         }
-        // They change no edge that stands, so that many may have one version.
+        // Imports change no existing edge, so many may share a version.
         let imports = matches!(
             write.operation,
             Operation::Import { .. } | Operation::ImportRequest { .. } | Operation::ImportMute { .. }
@@ -314,7 +314,7 @@ impl Sequencer {
             Some(version) => version,
             None => self.versions.next(self.engine.clock.now(), write.floor),
         };
-        // A count that is being changed by another thread says nothing yet.
+        // A count that the batch in flight changes is not known yet.
         if !imports && self.overlay.is_flying(write.operation.parties().0) {
             self.settle(batch);
         }
@@ -374,7 +374,7 @@ impl Sequencer {
         }
     }
 
-    /// A new segment before the deltas are set aside: the checkpoint covers all others.
+    /// Begins a new segment before the freeze, so that the checkpoint covers all others.
     fn freeze_for(&mut self, drop_log: bool) -> Result<bool, Fault> {
         if drop_log && self.engine.checkpoint.lock().frozen.is_none() {
             self.settle(&mut Batch::new(0, self.last));
@@ -383,7 +383,7 @@ impl Sequencer {
         Ok(self.freeze(drop_log))
     }
 
-    /// Sets the deltas aside, unless an earlier checkpoint is still at work.
+    /// Freezes the deltas, unless an earlier checkpoint is still running.
     fn freeze(&mut self, drop_log: bool) -> bool {
         if self.engine.checkpoint.lock().frozen.is_some() {
             return false;

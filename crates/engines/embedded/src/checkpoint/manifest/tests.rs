@@ -2,7 +2,7 @@ use super::*;
 use entourage_testkit::crash_disk::CrashDisk;
 
 const EPOCH: u64 = 7;
-/// Enough for several pieces.
+/// Enough for several writes.
 const LISTS: u32 = 400_000;
 
 fn block(number: u32) -> BlockRef {
@@ -69,7 +69,7 @@ fn lists_that_were_not_counted_make_no_checkpoint() {
     }
 }
 
-/// An older checkpoint under a newer one's name would be a smaller store.
+/// An older checkpoint under a newer one's name would lose data silently.
 #[test]
 fn a_checkpoint_of_another_number_is_refused() {
     let disk = CrashDisk::new();

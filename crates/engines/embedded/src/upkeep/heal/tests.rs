@@ -62,7 +62,7 @@ async fn value(store: &Store, edge: EdgeName) -> Option<EdgeValue> {
     store.get_edges(edge.kind, &[(edge.follower, edge.target)]).await.unwrap()[0]
 }
 
-/// Damages an edge; a stray one is left by an unfollow that forgot the other side.
+/// Damages an edge; a stray one is left by an unfollow that missed the other side.
 async fn damage(store: &Store, edge: EdgeName, what: Damage) {
     let what = match what {
         Damage::Stray(_) => {
@@ -108,7 +108,7 @@ fn each_damage_is_seen_healed_and_stays_healed() {
                 assert_clean(&store, "after healing").await;
                 assert_eq!((store.last_event(0).await.unwrap(), value(&store, EDGE).await), (events, truth));
                 assert_eq!(store.differing(changes(&store).await).await.unwrap(), []);
-                // Writes go on from there.
+                // Writes continue from there.
                 write(&store, Operation::Unfollow { follower: Key(1), target: Key(2) }).await;
                 write(&store, follow(1, 2, true)).await;
                 assert_clean(&store, "after writing on").await;
@@ -189,7 +189,7 @@ fn a_follower_whose_own_side_disagrees_is_no_truth() {
     });
 }
 
-/// A reconciler that read the first 10,000 followers took the others away.
+/// A reconciler that read only the first 10,000 followers removed the others.
 #[test]
 fn a_list_of_10_001_is_healed_and_nobody_is_taken_away() {
     const MANY: i64 = 10_001;
