@@ -52,6 +52,33 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, Corrupt> {
+        match self.rest.split_first() {
+            Some((first, rest)) if *first < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*first))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    /// Up to eight bytes at once: opening a store and reading a page are mostly this.
+    fn long_varint(&mut self) -> Result<u64, Corrupt> {
+        const LAST: u64 = 0x8080_8080_8080_8080;
+        let word = u64::from_le_bytes(self.rest.first_chunk().copied().unwrap_or([0xff; 8]));
+        let ends = !word & LAST;
+        if ends == 0 {
+            return self.bytewise_varint();
+        }
+        let length = ends.trailing_zeros() / 8 + 1;
+        self.rest = self.rest.get(length as usize..).unwrap_or_default();
+        let bits = word & (u64::MAX >> (64 - 8 * length)) & !LAST;
+        let bits = (bits & 0x007f_007f_007f_007f) | ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
+        let bits = (bits & 0x0000_3fff_0000_3fff) | ((bits & 0x3fff_0000_3fff_0000) >> 2);
+        Ok((bits & 0x0fff_ffff) | ((bits & 0x0fff_ffff_0000_0000) >> 4))
+    }
+
+    /// Near the end, or of more than eight bytes.
+    fn bytewise_varint(&mut self) -> Result<u64, Corrupt> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -69,20 +96,24 @@ impl<'a> Reader<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
+    #[inline]
     pub(crate) fn length(&mut self) -> Result<usize, Corrupt> {
         usize::try_from(self.varint()?).map_err(|_| Corrupt("length too large"))
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self) -> Result<u32, Corrupt> {
         u32::try_from(self.varint()?).map_err(|_| Corrupt("number too large"))
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Corrupt> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Corrupt("cut short"))?;
         self.rest = rest;
         Ok(taken)
     }
 
+    #[inline]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Corrupt> {
         let length = self.length()?;
         self.take(length)
@@ -121,6 +152,17 @@ mod tests {
             prop_assert_eq!(reader.varint(), Ok(value));
             prop_assert_eq!(reader.signed(), Ok(signed));
             prop_assert!(reader.is_empty());
+        }
+
+        #[test]
+        fn numbers_of_every_length_are_the_same_bytewise(value: u64, bits in 0..64u32, behind: Vec<u8>) {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value >> bits);
+            bytes.extend_from_slice(&behind);
+            let (mut reader, mut bytewise) = (Reader::new(&bytes), Reader::new(&bytes));
+            prop_assert_eq!(reader.varint(), Ok(value >> bits));
+            prop_assert_eq!(bytewise.bytewise_varint(), Ok(value >> bits));
+            prop_assert_eq!(reader.rest, behind.as_slice());
         }
 
         #[test]

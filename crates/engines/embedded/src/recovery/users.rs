@@ -127,7 +127,7 @@ fn push(state: &State, first: u32, mut profiles: Vec<NewProfile>, stopped: &Atom
             let mut shard = shard.write();
             if shard.users.len() == first as usize / SHARDS {
                 let own = profiles.iter_mut().skip(index).step_by(SHARDS);
-                own.for_each(|profile| shard.push_user(std::mem::take(profile)));
+                shard.push_users(own.map(std::mem::take));
                 break;
             }
             drop(shard);

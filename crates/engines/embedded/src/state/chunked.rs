@@ -71,6 +71,20 @@ impl<T> Chunked<T> {
         }
     }
 
+    /// As many as come, a chunk at a time.
+    pub(crate) fn extend(&mut self, mut items: impl ExactSizeIterator<Item = T>) {
+        while items.len() > 0 {
+            let Spot { chunk, place, size } = spot(self.length);
+            let Some(chunk) = self.chunks.get_mut(chunk) else { return };
+            if place == 0 {
+                chunk.reserve_exact(size);
+            }
+            let before = chunk.len();
+            chunk.extend(items.by_ref().take(size - place));
+            self.length += chunk.len() - before;
+        }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }
@@ -89,6 +103,11 @@ mod tests {
             assert_eq!(chunked.get(number), Some(&number));
         }
         assert!(chunked.iter().copied().eq(0..10_000));
+        let mut at_once = Chunked::default();
+        for numbers in [0..0, 0..1, 1..700, 700..10_000] {
+            at_once.extend(numbers);
+        }
+        assert!(at_once.iter().eq(chunked.iter()) && at_once.length == chunked.length);
         for number in 0..10_000 {
             *chunked.get_mut(number).unwrap() += 1;
             assert_eq!(chunked.get(number), Some(&(number + 1)));

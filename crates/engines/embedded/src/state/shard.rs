@@ -79,8 +79,16 @@ impl Shard {
 
     /// Adds the user of this shard's next ordinal.
     pub(crate) fn push_user(&mut self, profile: NewProfile) {
-        let profile = self.long.place(profile, Profile::default());
-        self.users.push(UserSlot { follow: Lists { profile, ..Lists::default() } });
+        self.push_users(std::iter::once(profile));
+    }
+
+    /// Adds the users of this shard's next ordinals.
+    pub(crate) fn push_users(&mut self, profiles: impl ExactSizeIterator<Item = NewProfile>) {
+        let Self { users, long, .. } = self;
+        users.extend(profiles.map(|profile| {
+            let profile = long.place(profile, Profile::default());
+            UserSlot { follow: Lists { profile, ..Lists::default() } }
+        }));
     }
 
     /// Returns the profile before and after.
