@@ -21,15 +21,15 @@ use crate::{
     identity,
     log::{self, next_segment},
     options::Options,
-    reads::{checks, common_following, edges, events},
+    reads::{checks, common_following, edges, events, newest_follows},
     recovery,
     state::{delta::Direction, plane::StoredPlane},
     upkeep::{backup, verify},
     writes::sequencer::{Job, Queue, Sequencer},
 };
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, Unhealthy, Whose, disk::Disk,
-    share,
+    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, SweepCursor, Swept, Unhealthy,
+    Whose, disk::Disk, push_newest, share,
 };
 
 /// Edges that are looked up before others get their turn: each may be in a block of its own.
@@ -366,6 +366,46 @@ impl entourage_store::Store for Store {
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.scan_list(list, after, Direction::Up, limit).await
+    }
+
+    async fn newest_follows(
+        &self,
+        users: &[Key],
+        limit: usize,
+        without: &[Key],
+        found: &mut NewestFollows,
+    ) -> Result<()> {
+        let state = &self.engine.state;
+        let hidden = newest_follows::ordinals(state, without);
+        let mut keys = Vec::new();
+        for users in users.chunks(newest_follows::LISTS_A_UNIT) {
+            for &user in users {
+                if newest_follows::push_row(state, user, limit, &hidden, found) {
+                    continue;
+                }
+                keys.clear();
+                push_newest(self, user, limit, without, &mut keys).await?;
+                found.extend(newest_follows::ordinals(state, &keys));
+                found.end_list();
+            }
+            share::spend(1).await;
+        }
+        found.raise_bound(state.users());
+        Ok(())
+    }
+
+    fn keys_of(&self, _found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {
+        let keys = self.engine.state.keys();
+        numbers.iter().filter_map(|ordinal| keys.get(*ordinal as usize).copied()).collect()
+    }
+
+    async fn public_followers(&self, _found: &NewestFollows, numbers: &[u32]) -> Result<Vec<u64>> {
+        let mut followers = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(newest_follows::USERS_A_UNIT) {
+            newest_follows::public_followers(&self.engine.state, numbers, &mut followers);
+            share::spend(1).await;
+        }
+        Ok(followers)
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
