@@ -131,13 +131,11 @@ enum Absent {
 /// What documents say is not there. Whatever is built takes its row from here and its sentence from the document.
 const ABSENT: &[(&str, &str, Absent)] = &[
     ("README.md", "abuse detectors", Absent::Routes(&["/api/v1/admin/abuse"])),
-    ("README.md", "suggestions", Absent::Routes(&["/api/v1/users/alice/suggestions", "/api/v1/signals"])),
     ("README.md", "Kafka", Absent::Settings(&["log.url"])),
     ("README.md", "a console", Absent::Routes(&["/console"])),
     ("README.md", "Cassandra, a shared cache, clusters", Absent::Stores(&["cassandra://host/keyspace"])),
     ("CHANGELOG.md", "a shared cache", Absent::Settings(&["cache.url", "log.url"])),
-    ("CHANGELOG.md", "Suggestions", Absent::Routes(&["/api/v1/users/alice/suggestions"])),
-    ("ARCHITECTURE.md", "suggestions, a shared cache", Absent::Settings(&["cache.url", "suggestions.ttl"])),
+    ("ARCHITECTURE.md", "suggestions, a shared cache", Absent::Settings(&["cache.url"])),
     ("docs/guide.md", "nothing makes this state yet", Absent::Settings(&["abuse.quarantine"])),
 ];
 
