@@ -79,7 +79,7 @@ impl NewestFollows {
 }
 
 /// [`Store::newest_follows`] of one user, page by page.
-pub async fn push_newest<S: Store + ?Sized>(
+pub(crate) async fn push_newest<S: Store + ?Sized>(
     store: &S,
     user: Key,
     limit: usize,

@@ -29,7 +29,7 @@ use crate::{
 };
 use entourage_store::{
     Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, SweepCursor, Swept, Unhealthy,
-    Whose, disk::Disk, push_newest, share,
+    Whose, disk::Disk, share,
 };
 
 /// Edges that are looked up before others get their turn: each may be in a block of its own.
@@ -196,6 +196,25 @@ impl Store {
         let page = self.or_beside(tried, again).await?;
         share::spend_rows(page.edges.len()).await;
         Ok(page)
+    }
+
+    /// Of a list that is longer: mostly none of `hidden` is among the newest.
+    async fn newest(&self, user: Key, limit: usize, hidden: &[u32]) -> Result<Vec<u32>> {
+        let list = List::following(user).open();
+        let mut wanted = limit;
+        loop {
+            let tried = edges::newest(&self.engine.state, self.engine.files.in_memory(), list, wanted);
+            let again = || move |engine: &Engine| edges::newest(&engine.state, &engine.files, list, wanted);
+            let mut newest = self.or_beside(tried, again).await?;
+            share::spend_rows(newest.len()).await;
+            let is_all = newest.len() < wanted;
+            newest.retain(|other| hidden.binary_search(other).is_err());
+            if is_all || newest.len() >= limit {
+                newest.truncate(limit);
+                return Ok(newest);
+            }
+            wanted = wanted.saturating_mul(2);
+        }
     }
 
     fn stop(&self) {
@@ -377,15 +396,12 @@ impl entourage_store::Store for Store {
     ) -> Result<()> {
         let state = &self.engine.state;
         let hidden = newest_follows::ordinals(state, without);
-        let mut keys = Vec::new();
         for users in users.chunks(newest_follows::LISTS_A_UNIT) {
             for &user in users {
                 if newest_follows::push_row(state, user, limit, &hidden, found) {
                     continue;
                 }
-                keys.clear();
-                push_newest(self, user, limit, without, &mut keys).await?;
-                found.extend(newest_follows::ordinals(state, &keys));
+                found.extend(self.newest(user, limit, &hidden).await?);
                 found.end_list();
             }
             share::spend(1).await;
