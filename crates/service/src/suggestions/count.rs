@@ -5,7 +5,8 @@
 const DENSE_MAX: u32 = 1 << 20;
 /// So few are sorted faster without buckets.
 const RADIX_MIN: usize = 2_048;
-const RADIX_BITS: u32 = 11;
+/// Digits are at most this wide: as many buckets as the nearest cache has room for.
+const RADIX_BITS: u32 = 12;
 const BUCKETS: usize = 1 << RADIX_BITS;
 
 /// A number and its weights, summed up.
@@ -91,8 +92,10 @@ impl Counter {
 fn sort_by_number(packed: &mut Vec<u64>, buffer: &mut Vec<u64>, bits: u32) {
     buffer.clear();
     buffer.resize(packed.len(), 0);
-    for shift in (0..bits).step_by(RADIX_BITS as usize).map(|digit| u32::BITS + digit) {
-        let digit = |value: u64| (value >> shift) as usize & (BUCKETS - 1);
+    // Digits of one width, as few as possible.
+    let width = bits.div_ceil(bits.div_ceil(RADIX_BITS).max(1)).max(1);
+    for shift in (0..bits).step_by(width as usize).map(|digit| u32::BITS + digit) {
+        let digit = |value: u64| (value >> shift) as usize & ((1 << width) - 1);
         let mut places = [0_usize; BUCKETS];
         for value in packed.iter() {
             if let Some(count) = places.get_mut(digit(*value)) {
