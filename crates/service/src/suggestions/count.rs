@@ -43,21 +43,26 @@ impl Counter {
 
     fn count_dense<'a>(&mut self, lists: impl Iterator<Item = (&'a [u32], u32)>, bound: u32, scored: &mut Vec<Scored>) {
         let Self { sums, touched, .. } = self;
-        touched.clear();
         // All are zero between two calls.
         if sums.len() < bound as usize {
             sums.resize(bound as usize, 0);
         }
+        let mut found = 0;
         for (list, weight) in lists {
+            if touched.len() < found + list.len() {
+                touched.resize(found + list.len(), 0);
+            }
             for &number in list {
                 let Some(sum) = sums.get_mut(number as usize) else { continue };
-                if *sum == 0 {
-                    touched.push(number);
+                // Whether a number is new is a coin toss: written in any case, kept if it is.
+                if let Some(place) = touched.get_mut(found) {
+                    *place = number;
                 }
+                found += usize::from(*sum == 0);
                 *sum = sum.saturating_add(weight);
             }
         }
-        scored.extend(touched.iter().filter_map(|&number| {
+        scored.extend(touched.iter().take(found).filter_map(|&number| {
             let sum = sums.get_mut(number as usize)?;
             Some(Scored { score: std::mem::take(sum), number })
         }));
