@@ -41,6 +41,7 @@ fn the_tour_of_the_readme_is_true() {
 fn the_examples_of_the_guide_work() {
     let mut reader = Reader::new();
     fs::write(reader.path("follows.csv"), "follower,target,created_at\n1,2,2024-05-01T10:00:00Z\n").unwrap();
+    fs::write(reader.path("scores.csv"), "user,suggested,score\nann,ben,0.5\n").unwrap();
     reader.prepare(&["echo '{\"id\": \"1\", \"name\": \"One\"}' | gzip > users.ndjson.gz"]);
     reader.read("docs/guide.md");
     assert!(reader.commands > 15, "only {} commands were found", reader.commands);

@@ -33,8 +33,10 @@ impl RankerName {
     }
 
     pub fn parse(text: &str) -> Result<Self> {
-        let unknown =
-            || Error::invalid("a query parameter is not valid").at("/ranker", "common, adamic_adar or recent");
+        let unknown = || {
+            const NAMES: &str = "common, adamic_adar or recent";
+            Error::invalid(format!("the ranker is not valid: it is {NAMES}")).at("/ranker", NAMES)
+        };
         Self::ALL.into_iter().find(|ranker| ranker.as_str() == text).ok_or_else(unknown)
     }
 
