@@ -37,7 +37,7 @@ const SCRATCHES_MAX: usize = 8;
 
 pub(super) struct FriendsOfFriends {
     context: Arc<Context>,
-    scratches: Mutex<Vec<Box<Scratch>>>,
+    scratches: Mutex<Vec<Scratch>>,
 }
 
 /// Memory of one count.
