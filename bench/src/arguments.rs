@@ -91,6 +91,8 @@ pub(crate) enum Measurement {
     Growth,
     /// Feeds, beside Redis
     Feed,
+    /// Suggestions, beside PostgreSQL and Redis
+    Suggest,
     /// Going through all users
     Sweep,
     /// An account with as many followers as a machine holds
@@ -100,7 +102,7 @@ pub(crate) enum Measurement {
 impl Measurement {
     /// Whether it uses one of the standard graphs.
     const fn is_of_a_graph(self) -> bool {
-        !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Sweep | Self::Giant)
+        !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Suggest | Self::Sweep | Self::Giant)
     }
 
     /// The graphs it uses unless another is requested.

@@ -18,6 +18,7 @@ const fn tools(measurement: Measurement) -> &'static [Tool] {
         Measurement::Rest => &[Tool::Wrk],
         Measurement::Resp => &[Tool::Redis, Tool::Postgres],
         Measurement::Feed => &[Tool::Redis],
+        Measurement::Suggest => &[Tool::Wrk, Tool::Redis, Tool::Postgres],
         _ => &[],
     }
 }

@@ -16,6 +16,7 @@ mod pages;
 mod reopen;
 mod resp;
 mod rest;
+mod suggest;
 mod sweep;
 mod usual;
 
@@ -115,6 +116,9 @@ impl Bench<'_> {
         }
         if self.arguments.wants(Measurement::Feed) {
             results.of(Measurement::Feed).extend("feeds", feed::measure(self)?);
+        }
+        if self.arguments.wants(Measurement::Suggest) {
+            results.of(Measurement::Suggest).extend(&suggest::about(), suggest::measure(self)?);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-const CONNECTIONS: usize = 64;
+pub(super) const CONNECTIONS: usize = 64;
 /// Requests a second.
 const HALF_LOAD: u32 = 25_000;
 const CHECKS_A_REQUEST: usize = 1_000;
@@ -98,12 +98,12 @@ fn questions() -> Vec<Question> {
     ]
 }
 
-struct Said {
-    rate: f64,
-    p99: String,
+pub(super) struct Said {
+    pub(super) rate: f64,
+    pub(super) p99: String,
 }
 
-fn ask(server: &Server, script: &Path, seconds: f64) -> Result<Said> {
+pub(super) fn ask(server: &Server, script: &Path, seconds: f64) -> Result<Said> {
     let output = Command::new("wrk")
         .args(["-t", "1", "-c", &CONNECTIONS.to_string(), "--latency"])
         .args(["-d", &format!("{}s", seconds.ceil() as u64), "-s"])

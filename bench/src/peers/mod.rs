@@ -4,6 +4,7 @@
 mod null;
 mod postgres;
 mod redis;
+mod two_hops;
 mod usual;
 
 use std::{

@@ -84,6 +84,10 @@ impl Postgres {
         &self.url
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn fill(&self, graph: &Graph) -> Result<()> {
         let mut psql = Command::new("psql")
             .args(["-X", "-q", "-v", "ON_ERROR_STOP=1"])

@@ -94,7 +94,7 @@ impl Peer {
     }
 
     /// Sends pipelined commands, each of which must succeed.
-    fn send(&self, commands: impl Iterator<Item = Vec<String>>) -> Result<()> {
+    pub(super) fn send(&self, commands: impl Iterator<Item = Vec<String>>) -> Result<()> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), BufWriter::new(stream));
         let mut commands = commands.peekable();

@@ -2,7 +2,7 @@
 //! request arrived or how its answer is encoded.
 //!
 //! [`Service`] is what a front holds. It has a room for each subject: [`Graph`], [`Feeds`], [`Notifications`], [`Events`],
-//! [`Jobs`], [`Upkeep`], [`Transfer`]. Rooms share a context: the store to read, and the writer, which every write goes
+//! [`Jobs`], [`Upkeep`], [`Transfer`], [`Suggestions`]. Rooms share a context: the store to read, and the writer, which every write goes
 //! through.
 
 mod call;
@@ -19,6 +19,7 @@ mod notifications;
 mod rows;
 mod rules;
 mod service;
+mod suggestions;
 mod transfer;
 mod uncancellable;
 mod upkeep;
@@ -49,6 +50,10 @@ pub use notifications::{
 pub use rows::UserRow;
 pub use rules::Rules;
 pub use service::Service;
+pub use suggestions::{
+    CACHE_BYTES_MAX, DISMISSED_MAX, FIRST_HOPS_MAX, IMPORTED_MAX, NAMED_MAX, NEWCOMER_FOLLOWS, Person, RankerName,
+    Reason, SECOND_HOPS_MAX, SUGGESTIONS_MAX, Suggestion, SuggestionRules, Suggestions, parse_suggestion_limit,
+};
 pub use transfer::{
     Demo, DemoTraffic, Export, ExportFormat, ExportKind, Exported, Packed, Packing, Transfer, demo_ids, import,
 };

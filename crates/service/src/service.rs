@@ -10,9 +10,10 @@ use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
     Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus, Rules,
-    Transfer, Upkeep,
+    Suggestions, Transfer, Upkeep,
     feed::Feed,
     limits::Limiter,
+    suggestions::Cache as SuggestionCache,
     writer::{Observers, Writer},
 };
 
@@ -24,6 +25,7 @@ pub struct Service {
     pub jobs: Arc<Jobs>,
     pub upkeep: Upkeep,
     pub transfer: Arc<Transfer>,
+    pub suggestions: Suggestions,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -46,6 +48,7 @@ impl Parts {
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
         let hub = Arc::default();
+        let suggested: Arc<SuggestionCache> = Arc::default();
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
@@ -54,6 +57,7 @@ impl Parts {
         let observers = Observers {
             feed: Arc::clone(&feed),
             leaderboard: Arc::clone(&leaderboard),
+            suggestions: Arc::clone(&suggested),
             limiter: Arc::clone(&limiter),
             hub: Arc::clone(&hub),
         };
@@ -77,6 +81,7 @@ impl Parts {
             events: Events::new(share()),
             upkeep: Upkeep::new(share(), leaderboard, maintenance.clone()),
             transfer: Arc::new(transfer),
+            suggestions: Suggestions::new(share(), Arc::clone(&graph), suggested),
             graph,
             feeds,
             jobs,

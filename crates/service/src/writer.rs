@@ -15,6 +15,7 @@ use crate::{
     graph::Leaderboard,
     in_flight::{Guard, InFlight},
     limits::{Hold, Limited, Limiter},
+    suggestions::Cache as SuggestionCache,
     uncancellable::Uncancellable,
 };
 
@@ -42,6 +43,7 @@ pub(crate) struct Writer {
 pub(crate) struct Observers {
     pub(crate) feed: Arc<Feed>,
     pub(crate) leaderboard: Arc<Leaderboard>,
+    pub(crate) suggestions: Arc<SuggestionCache>,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) hub: Arc<StreamHub>,
 }
@@ -56,6 +58,7 @@ impl Observers {
             self.feed.saw(outcome, audience);
             self.limiter.saw(outcome);
             self.leaderboard.saw(outcome);
+            self.suggestions.saw(outcome);
             if outcome.is_logged() {
                 match logged.iter_mut().find(|(known, _)| known == name) {
                     Some((_, count)) => *count += 1,

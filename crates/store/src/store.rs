@@ -6,7 +6,7 @@ use entourage_model::{
     Quota, Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Guarantees, Health, Report, SweepCursor, Swept};
+use crate::{Guarantees, Health, NewestFollows, Report, SweepCursor, Swept, newest_follows::push_newest};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +137,10 @@ pub struct Progress {
 ///   a store with several buckets each has its own epoch of a lease: the new holder takes one over by writing there.
 /// - **C26** The progress of a write is committed atomically with its effect. It is written also where the operation
 ///   was a no-op, and not by a refusal or a replay.
+/// - **C27** `newest_follows` adds, for each user in request order, the list of whom their `limit` newest follows point at
+///   that are not quiet and not onto one of `without` (ascending), in any order, each list as of some moment of the call.
+///   `keys_of` has the key of each number in request order, and `public_followers` how many followers that are not quiet
+///   they have (C11). Numbers hold for one [`NewestFollows`] from one `clear` to the next.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -166,6 +170,34 @@ pub trait Store: Send + Sync + 'static {
 
     /// As [`Self::scan`], ascending.
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page>;
+
+    /// What paging through the open list of each would show.
+    async fn newest_follows(
+        &self,
+        users: &[Key],
+        limit: usize,
+        without: &[Key],
+        found: &mut NewestFollows,
+    ) -> Result<()> {
+        let mut keys = Vec::new();
+        for &user in users {
+            keys.clear();
+            push_newest(self, user, limit, without, &mut keys).await?;
+            keys.iter().for_each(|key| found.push_key(*key));
+            found.end_list();
+        }
+        Ok(())
+    }
+
+    fn keys_of(&self, found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {
+        numbers.iter().filter_map(|number| found.key(*number)).collect()
+    }
+
+    async fn public_followers(&self, found: &NewestFollows, numbers: &[u32]) -> Result<Vec<u64>> {
+        let counts = self.get_all_counts(&self.keys_of(found, numbers)).await?;
+        let public = |counts: Counts| counts.followers.saturating_sub(counts.followers_quiet);
+        Ok(counts.into_iter().map(|counts| public(counts.unwrap_or_default())).collect())
+    }
 
     /// Users of one range in the order of the store, after `after`.
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept>;

@@ -21,15 +21,15 @@ use crate::{
     identity,
     log::{self, next_segment},
     options::Options,
-    reads::{checks, common_following, edges, events},
+    reads::{checks, common_following, edges, events, newest_follows},
     recovery,
     state::{delta::Direction, plane::StoredPlane},
     upkeep::{backup, verify},
     writes::sequencer::{Job, Queue, Sequencer},
 };
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, Unhealthy, Whose, disk::Disk,
-    share,
+    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, SweepCursor, Swept, Unhealthy,
+    Whose, disk::Disk, share,
 };
 
 /// Edges looked up before other tasks get a turn: each may be in a block of its own.
@@ -196,6 +196,25 @@ impl Store {
         let page = self.or_beside(tried, again).await?;
         share::spend_rows(page.edges.len()).await;
         Ok(page)
+    }
+
+    /// Of a list that is longer: mostly none of `hidden` is among the newest.
+    async fn newest(&self, user: Key, limit: usize, hidden: &[u32]) -> Result<Vec<u32>> {
+        let list = List::following(user).open();
+        let mut wanted = limit;
+        loop {
+            let tried = edges::newest(&self.engine.state, self.engine.files.in_memory(), list, wanted);
+            let again = || move |engine: &Engine| edges::newest(&engine.state, &engine.files, list, wanted);
+            let mut newest = self.or_beside(tried, again).await?;
+            share::spend_rows(newest.len()).await;
+            let is_all = newest.len() < wanted;
+            newest.retain(|other| hidden.binary_search(other).is_err());
+            if is_all || newest.len() >= limit {
+                newest.truncate(limit);
+                return Ok(newest);
+            }
+            wanted = wanted.saturating_mul(2);
+        }
     }
 
     fn stop(&self) {
@@ -365,6 +384,43 @@ impl entourage_store::Store for Store {
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.scan_list(list, after, Direction::Up, limit).await
+    }
+
+    async fn newest_follows(
+        &self,
+        users: &[Key],
+        limit: usize,
+        without: &[Key],
+        found: &mut NewestFollows,
+    ) -> Result<()> {
+        let state = &self.engine.state;
+        let hidden = newest_follows::ordinals(state, without);
+        for users in users.chunks(newest_follows::LISTS_A_UNIT) {
+            for &user in users {
+                if newest_follows::push_row(state, user, limit, &hidden, found) {
+                    continue;
+                }
+                found.extend(self.newest(user, limit, &hidden).await?);
+                found.end_list();
+            }
+            share::spend(1).await;
+        }
+        found.raise_bound(state.users());
+        Ok(())
+    }
+
+    fn keys_of(&self, _found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {
+        let keys = self.engine.state.keys();
+        numbers.iter().filter_map(|ordinal| keys.get(*ordinal as usize).copied()).collect()
+    }
+
+    async fn public_followers(&self, _found: &NewestFollows, numbers: &[u32]) -> Result<Vec<u64>> {
+        let mut followers = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(newest_follows::USERS_A_UNIT) {
+            newest_follows::public_followers(&self.engine.state, numbers, &mut followers);
+            share::spend(1).await;
+        }
+        Ok(followers)
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {

@@ -47,8 +47,8 @@ use self::{
 };
 pub use self::{look::look, options::Options};
 use entourage_store::{
-    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, SweepCursor, Swept,
-    Unhealthy, Whose, Writers,
+    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress, Report,
+    SweepCursor, Swept, Unhealthy, Whose, Writers,
 };
 
 const CONNECTIONS_MAX: usize = 16;
@@ -208,6 +208,24 @@ impl entourage_store::Store for Store {
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         Ok(answering(retrying(|| self.read_page(list, after, true, limit))).await?)
+    }
+
+    async fn newest_follows(
+        &self,
+        users: &[Key],
+        limit: usize,
+        without: &[Key],
+        found: &mut NewestFollows,
+    ) -> Result<()> {
+        let rows = answering(retrying(|| self.read_newest_follows(users, limit, without))).await?;
+        let mut rows = rows.into_iter().peekable();
+        for index in 0..users.len() {
+            while let Some((_, key)) = rows.next_if(|(place, _)| *place == index) {
+                found.push_key(key);
+            }
+            found.end_list();
+        }
+        Ok(())
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {

@@ -23,6 +23,12 @@ const COUNTS: &str = "SELECT u.key, c.plane, c.side, c.total, c.quiet FROM users
      LEFT JOIN LATERAL (SELECT plane, side, sum(total)::bigint AS total, sum(quiet)::bigint AS quiet \
          FROM count_parts WHERE user_key = u.key GROUP BY plane, side) c ON true \
      WHERE u.key = ANY($1)";
+/// Of each user a range of the index that pages of open lists read.
+const NEWEST_FOLLOWS: &str = "SELECT asked.place, e.target \
+     FROM unnest($1::bigint[]) WITH ORDINALITY AS asked (key, place) CROSS JOIN LATERAL (\
+         SELECT target FROM edges WHERE follower = asked.key AND kind = $2 AND state = $3 AND state <> 3 \
+             AND quiet = false AND target <> ALL($4) ORDER BY position DESC, target DESC LIMIT $5) e \
+     ORDER BY asked.place";
 const REPLIES: &str = "SELECT i.request, i.version, i.reply::text, pg_current_xact_id()::text, asked.place \
      FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (scope, place) JOIN idempotency i ON i.scope = asked.scope";
 const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
@@ -134,6 +140,23 @@ impl Store {
         let more = edges.len() > limit;
         edges.truncate(limit);
         Ok(Page { edges, more, total, quiet })
+    }
+
+    /// Whom the newest open follows of each point at, with the place of each in the request.
+    pub(super) async fn read_newest_follows(
+        &self,
+        users: &[Key],
+        limit: usize,
+        without: &[Key],
+    ) -> Result<Vec<(usize, Key)>, Failure> {
+        let keys = |keys: &[Key]| -> Vec<i64> { keys.iter().map(|key| key.0).collect() };
+        let (kind, state) = (Plane::Follow.kind() as i16, Plane::Follow.state() as i16);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let client = self.client().await?;
+        let statement = client.prepare_cached(NEWEST_FOLLOWS).await?;
+        let rows = client.query(&statement, &[&keys(users), &kind, &state, &keys(without), &limit]).await?;
+        let place = |row: &Row| usize::try_from(row.get::<_, i64>(0) - 1).map_err(|_| unreadable("place"));
+        rows.iter().map(|row| Ok((place(row)?, Key(row.get(1))))).collect()
     }
 
     pub(super) async fn read_users_above(&self, after: Option<Key>, limit: usize) -> Result<Vec<User>, Failure> {

@@ -40,8 +40,11 @@ pub(crate) struct Arguments {
     /// The files hold users: for CSV without a header.
     #[arg(long)]
     users: bool,
+    /// The files hold suggestions, as user,suggested,score: for CSV without a header.
+    #[arg(long, conflicts_with_all = ["edges", "users"])]
+    suggestions: bool,
     /// Which column is which, instead of a header: follower,target,created_at or author,created_at,body; _ passes over one.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["edges", "users"])]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["edges", "users", "suggestions"])]
     columns: Option<Vec<String>>,
     /// With --columns: the first line is a header, pass over it.
     #[arg(long, requires = "columns")]
@@ -122,7 +125,7 @@ fn form(arguments: &Arguments) -> Form {
         contents: match (arguments.edges, arguments.users) {
             (true, _) => Some(Contents::Edges),
             (_, true) => Some(Contents::Users),
-            _ => None,
+            _ => arguments.suggestions.then_some(Contents::Suggestions),
         },
         columns: arguments.columns.clone(),
         skips_header: arguments.header,
@@ -260,7 +263,7 @@ fn report(
 }
 
 /// Counts that most files do not have: created, updated, unchanged.
-const fn others(total: &Tally) -> [(&'static str, [u64; 3]); 6] {
+const fn others(total: &Tally) -> [(&'static str, [u64; 3]); 7] {
     [
         ("requests", [total.requests_created, 0, total.requests_unchanged]),
         ("blocks", [total.blocks_created, 0, total.blocks_unchanged]),
@@ -268,6 +271,7 @@ const fn others(total: &Tally) -> [(&'static str, [u64; 3]); 6] {
         ("groups", [total.groups_created, total.groups_updated, total.groups_unchanged]),
         ("members", [total.members_created, 0, total.members_unchanged]),
         ("posts", [total.posts_created, 0, total.posts_unchanged]),
+        ("suggestions", [total.suggestions_created, total.suggestions_updated, total.suggestions_unchanged]),
     ]
 }
 

@@ -43,6 +43,12 @@ fn the_demo_is_loaded_once_and_has_what_it_says() {
     let feed = client.get("/api/v1/users/amir-ali/feed?limit=50").body;
     assert_eq!((feed["data"].as_array().unwrap().len(), &feed["has_more"]), (50, &true.into()));
     assert!(feed["data"][0]["body"]["text"].as_str().unwrap().len() > 10, "{feed}");
+    // Suggestions have reasons, and nobody is suggested who is followed.
+    let suggested = client.get("/api/v1/users/amir-ali/suggestions").body;
+    let rows = suggested["data"].as_array().unwrap();
+    assert_eq!(rows.len(), 50, "{suggested}");
+    let named = |row: &serde_json::Value| row["reason"]["followed_by"].as_array().map_or(0, Vec::len);
+    assert!(rows.iter().filter(|row| named(row) == 2).count() > 10, "{suggested}");
     // Who is a celebrity here, and who is not.
     for (id, pulls) in [("ada-abe", true), ("alba-adams", true), ("zoe-zhang", false)] {
         assert_eq!(client.get(&format!("/api/v1/admin/users/{id}/fanout")).body["pulls"], pulls, "{id}");

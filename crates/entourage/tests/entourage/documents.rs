@@ -41,6 +41,7 @@ fn the_tour_of_the_readme_is_true() {
 fn the_examples_of_the_guide_work() {
     let mut reader = Reader::new();
     fs::write(reader.path("follows.csv"), "follower,target,created_at\n1,2,2024-05-01T10:00:00Z\n").unwrap();
+    fs::write(reader.path("scores.csv"), "user,suggested,score\nann,ben,0.5\n").unwrap();
     reader.prepare(&["echo '{\"id\": \"1\", \"name\": \"One\"}' | gzip > users.ndjson.gz"]);
     reader.read("docs/guide.md");
     assert!(reader.commands > 15, "only {} commands were found", reader.commands);
@@ -131,13 +132,11 @@ enum Absent {
 /// What documents say is not there. Whatever is built takes its row from here and its sentence from the document.
 const ABSENT: &[(&str, &str, Absent)] = &[
     ("README.md", "abuse detectors", Absent::Routes(&["/api/v1/admin/abuse"])),
-    ("README.md", "suggestions", Absent::Routes(&["/api/v1/users/alice/suggestions", "/api/v1/signals"])),
     ("README.md", "Kafka", Absent::Settings(&["log.url"])),
     ("README.md", "a console", Absent::Routes(&["/console"])),
     ("README.md", "Cassandra, a shared cache, clusters", Absent::Stores(&["cassandra://host/keyspace"])),
     ("CHANGELOG.md", "a shared cache", Absent::Settings(&["cache.url", "log.url"])),
-    ("CHANGELOG.md", "Suggestions", Absent::Routes(&["/api/v1/users/alice/suggestions"])),
-    ("ARCHITECTURE.md", "suggestions, a shared cache", Absent::Settings(&["cache.url", "suggestions.ttl"])),
+    ("ARCHITECTURE.md", "suggestions, a shared cache", Absent::Settings(&["cache.url"])),
     ("docs/guide.md", "nothing makes this state yet", Absent::Settings(&["abuse.quarantine"])),
 ];
 

@@ -31,5 +31,6 @@ mod postgres_kit;
 mod resp_kit;
 mod resp_wire;
 mod server_kit;
+mod suggest;
 mod tidy;
 mod tools;

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{FeedRules, Limits};
+use entourage_service::{FeedRules, Limits, RankerName, SuggestionRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -61,6 +61,7 @@ pub struct Settings {
     pub history_retention: Duration,
     pub notifications_retention: Duration,
     pub feed: FeedRules,
+    pub suggestions: SuggestionRules,
     /// `None` is never.
     pub audit_interval: Option<Duration>,
     pub memory_budget_bytes: u64,
@@ -180,6 +181,7 @@ impl Settings {
                 duration(text).filter(above_zero)
             })?,
             feed: feed(raw, memory_budget_bytes)?,
+            suggestions: suggestions(raw)?,
             memory_budget_bytes,
         })
     }
@@ -241,6 +243,17 @@ fn feed(raw: &Raw, memory_budget_bytes: u64) -> Result<FeedRules, ConfigError> {
                 _ => bytes(text).filter(|size| *size > 0),
             },
         )?,
+    })
+}
+
+fn suggestions(raw: &Raw) -> Result<SuggestionRules, ConfigError> {
+    Ok(SuggestionRules {
+        ttl: raw.checked("suggestions.ttl", "a time such as 24h, above 0 and at most 36500d", |text| {
+            duration(text).filter(|time| !time.is_zero())
+        })?,
+        ranker: raw
+            .checked("suggestions.ranker", "common, adamic_adar or recent", |text| RankerName::parse(text).ok())?,
+        ..SuggestionRules::default()
     })
 }
 

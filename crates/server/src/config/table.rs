@@ -76,6 +76,8 @@ pub const SETTINGS: &[Setting] = &[
     setting("feed.own_posts", "true", "a feed has its reader's own posts too"),
     setting("feed.resp_member", "id", "what names a post in feed:{u} over RESP: id, or external_id where there is one"),
     setting("feed.inbox_budget", "auto", "bytes all inboxes may take; auto is a quarter of memory.budget"),
+    setting("suggestions.ttl", "24h", "how long imported suggestions count"),
+    setting("suggestions.ranker", "common", "what orders friends of friends: common, adamic_adar or recent"),
     setting("audit.interval", "1h", "time in which everybody's lists and counts are compared once; 0s is never"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
     setting("cache.budget", "256MiB", "bytes of PostgreSQL's rows and ids held in memory; 0 is none"),

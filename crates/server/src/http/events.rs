@@ -149,6 +149,9 @@ struct ImportJson {
     members_unchanged: u64,
     posts_created: u64,
     posts_unchanged: u64,
+    suggestions_created: u64,
+    suggestions_updated: u64,
+    suggestions_unchanged: u64,
     rejected: u64,
     /// Users nobody described, made because a line names them.
     users_added: u64,
@@ -284,6 +287,9 @@ const fn import(tally: &Tally) -> ImportJson {
         members_unchanged: tally.members_unchanged,
         posts_created: tally.posts_created,
         posts_unchanged: tally.posts_unchanged,
+        suggestions_created: tally.suggestions_created,
+        suggestions_updated: tally.suggestions_updated,
+        suggestions_unchanged: tally.suggestions_unchanged,
         rejected: tally.rejected,
         users_added: tally.users_added,
     }

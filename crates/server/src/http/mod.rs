@@ -32,6 +32,7 @@ mod request;
 mod requests;
 mod response;
 mod sse;
+mod suggestions;
 mod tickets;
 mod trace;
 mod upkeep;
@@ -70,6 +71,7 @@ fn groups() -> Vec<Group> {
         relationships::group(),
         derived::group(),
         leaderboard::group(),
+        suggestions::group(),
         blocks_and_mutes::blocks(),
         blocks_and_mutes::mutes(),
         groups::group(),

@@ -16,6 +16,7 @@ pub(super) enum Virtual<'a> {
     FollowerCount(&'a [u8]),
     FollowingCount(&'a [u8]),
     Feed(&'a [u8]),
+    Suggestions(&'a [u8]),
 }
 
 impl Virtual<'_> {
@@ -40,6 +41,7 @@ pub(super) const FAMILIES: &[(&str, &str, &str)] = &[
         "sorted set",
         "ids of the posts in `u`'s feed; the score is the time in milliseconds; for `u` and services",
     ),
+    ("suggestions:{u}", "list", "ids of whom `u` may want to follow, best first; for `u` and services"),
     ("is_following:{a}:{b}", "string", "`1` or `0`; only for ids without `:`"),
     ("follower_count:{u}", "string", "how many follow `u`; no value when there is no such user"),
     ("following_count:{u}", "string", "how many `u` follows; no value when there is no such user"),
@@ -60,8 +62,8 @@ impl NoKey {
         match self {
             Self::Unknown => {
                 "ERR no such key: keys are following:{id}, follows:{id}, followers:{id}, block:{id}, mutual:{id}, \
-                 common_following:{id}:{id}, feed:{id}, is_following:{id}:{id}, follower_count:{id} and \
-                 following_count:{id}"
+                 common_following:{id}:{id}, feed:{id}, suggestions:{id}, is_following:{id}:{id}, follower_count:{id} \
+                 and following_count:{id}"
             }
             Self::CheckColon => {
                 "ERR is_following:{a}:{b} takes two ids without ':'; for others there is SISMEMBER following:{a} b"
@@ -90,10 +92,11 @@ pub(super) fn parse<'a>(key: &'a [u8]) -> std::result::Result<Virtual<'a>, NoKey
         return two(ids).map(|(one, other)| Virtual::CommonFollowing(one, other)).ok_or(NoKey::CommonColon);
     }
     type Family<'a> = (&'static [u8], fn(&'a [u8]) -> Virtual<'a>);
-    let families: [Family<'a>; 6] = [
+    let families: [Family<'a>; 7] = [
         (b"follower_count:", Virtual::FollowerCount),
         (b"following_count:", Virtual::FollowingCount),
         (b"feed:", Virtual::Feed),
+        (b"suggestions:", Virtual::Suggestions),
         (b"follows:", Virtual::Following),
         (b"mutual:", Virtual::Mutual),
         (b"block:", Virtual::Blocks),
@@ -126,6 +129,7 @@ mod tests {
         assert_eq!(parse(b"follower_count:a:b"), Ok(Virtual::FollowerCount(b"a:b")));
         assert_eq!(parse(b"following_count:"), Ok(Virtual::FollowingCount(b"")));
         assert_eq!(parse(b"feed:did:plc:a"), Ok(Virtual::Feed(b"did:plc:a")));
+        assert_eq!(parse(b"suggestions:did:plc:a"), Ok(Virtual::Suggestions(b"did:plc:a")));
         assert_eq!(parse(b"is_following:1:2"), Ok(Virtual::IsFollowing(b"1", b"2")));
         assert_eq!(parse(b"common_following:1:2"), Ok(Virtual::CommonFollowing(b"1", b"2")));
         assert_eq!(parse(b"follows:did:plc:a"), Ok(Virtual::Following(b"did:plc:a")));

@@ -8,7 +8,7 @@ use entourage_service::Service;
 use super::{
     args::Args,
     checks::Checks,
-    commands::{connection, docs, feed, graph, intersections, keys, ranges, server, sets, transactions},
+    commands::{connection, docs, feed, graph, intersections, keys, ranges, server, sets, suggestions, transactions},
     encode::Out,
     fail::Done,
     session::{Admitted, Session},
@@ -106,6 +106,7 @@ pub(super) use commands;
 pub(super) enum Group {
     Sets,
     SortedSets,
+    Lists,
     Strings,
     Keys,
     Own,
@@ -115,9 +116,10 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Sets,
         Self::SortedSets,
+        Self::Lists,
         Self::Strings,
         Self::Keys,
         Self::Own,
@@ -131,6 +133,7 @@ impl Group {
         match self {
             Self::Sets => "set",
             Self::SortedSets => "sorted-set",
+            Self::Lists => "list",
             Self::Strings => "string",
             Self::Keys => "generic",
             Self::Own => "entourage",
@@ -144,6 +147,7 @@ impl Group {
         match self {
             Self::Sets => "Sets",
             Self::SortedSets => "Sorted sets",
+            Self::Lists => "Lists",
             Self::Strings => "Strings",
             Self::Keys => "Keys",
             Self::Own => "Entourage's own",
@@ -188,6 +192,7 @@ pub(super) static COMMANDS: &[Command] = &[
     docs::HELP,
     graph::LIST,
     graph::RELATION,
+    suggestions::SUGGEST,
     graph::TOKEN,
     graph::UNFOLLOW,
     transactions::EXEC,
@@ -196,6 +201,7 @@ pub(super) static COMMANDS: &[Command] = &[
     keys::GET,
     connection::HELLO,
     server::INFO,
+    suggestions::LRANGE,
     keys::MGET,
     transactions::MULTI,
     connection::PING,

@@ -108,7 +108,10 @@ impl Feeds {
         {
             return Err(post_not_found());
         }
-        let pushed_at = self.feed.queue.finished_at(post);
+        // How far it came tells of other followers, who may be hidden.
+        let is_told = viewer.is_none() || !matches!(because, Because::NotFollowed | Because::Blocked);
+        let pushed_at = self.feed.queue.finished_at(post).filter(|_| is_told);
+        let queued_behind = queued_behind.filter(|_| is_told);
         Ok(Explained { post, external_id, author: author.id, because, pushed_at, queued_behind, floor })
     }
 

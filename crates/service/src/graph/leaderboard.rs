@@ -45,7 +45,7 @@ pub struct LeaderboardPage {
 }
 
 /// Most followers first, then the lesser key.
-type Rank = (Reverse<u64>, Key);
+pub(crate) type Rank = (Reverse<u64>, Key);
 
 #[derive(Debug, Default)]
 pub(crate) struct Leaderboard {
@@ -168,7 +168,8 @@ impl Graph {
         Ok(LeaderboardPage { rows: rows.into_iter().map(|(_, row)| row).collect(), next_cursor })
     }
 
-    async fn current_ranks(&self) -> Result<Vec<Rank>> {
+    /// Most followers first.
+    pub(crate) async fn current_ranks(&self) -> Result<Vec<Rank>> {
         let board = &mut *self.leaderboard.board.lock().await;
         self.leaderboard.wanted.store(true, Ordering::SeqCst);
         let is_shared = self.context.store.guarantees().writers == Writers::Many;

@@ -30,3 +30,4 @@ mod postgres;
 mod races;
 mod random;
 mod settling;
+mod suggestions;

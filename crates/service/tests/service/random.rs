@@ -65,6 +65,8 @@ async fn a_rule_left_out_is_noticed() {
         Twist::SuspendedMayFollow,
         Twist::HistoryForgetsBlocks,
         Twist::StrangersStayInGroups,
+        Twist::DismissedAreSuggested,
+        Twist::MutedAreSuggested,
     ] {
         let mut failure = None;
         for seed in 1..5 {

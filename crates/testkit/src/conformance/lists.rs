@@ -13,7 +13,7 @@ use std::{
 use entourage_model::{Key, Kind, List, Millis, Plane, Sequence, Side, Space};
 
 use super::{operations::*, world::World};
-use entourage_store::{Store, StoreExt as _};
+use entourage_store::{NewestFollows, Store, StoreExt as _};
 
 const SIZES: [usize; 6] = [1, 2, 5, 16, 53, 100];
 
@@ -85,6 +85,49 @@ pub(super) async fn read_from_the_oldest_up_they_are_the_same(world: World) {
     assert!(page.edges.is_empty() && !page.more);
     let unknown = world.store.scan_up(List::followers(world.stranger()), None, 5).await.expect("the list can be read");
     assert!(unknown.edges.is_empty() && unknown.total == 0);
+}
+
+pub(super) async fn the_newest_of_many_are_what_pages_show(world: World) {
+    let users = world.many_users(40).await;
+    let (hubs, others) = users.split_at(4);
+    for (index, &hub) in hubs.iter().enumerate() {
+        for (place, &other) in others.iter().enumerate().skip(index * 9) {
+            let follows = if place % 5 == 2 { follow_quietly } else { follow };
+            world.done(follows(hub, other)).await;
+        }
+        world.done(unfollow(hub, others[30])).await;
+    }
+    world.done(follow(hubs[0], hubs[1])).await;
+    let mut asked: Vec<Key> = hubs.to_vec();
+    asked.extend([world.stranger(), others[0]]);
+    let mut without: Vec<Key> = others.iter().copied().skip(20).step_by(4).collect();
+    without.sort_unstable();
+    let mut found = NewestFollows::default();
+    for (limit, without) in
+        [(0, &[][..]), (1, &[]), (7, &[]), (7, &without), (25, &without), (500, &[]), (500, &without)]
+    {
+        found.clear();
+        // What is there already stays as it is.
+        for some in asked.chunks(2) {
+            world.store.newest_follows(some, limit, without, &mut found).await.expect("the lists can be read");
+        }
+        assert_eq!(found.lists().count(), asked.len());
+        for (list, &user) in found.lists().zip(&asked) {
+            assert!(list.iter().all(|number| *number < found.bound()));
+            let keys = world.store.keys_of(&found, list);
+            let pages = world.paged(List::following(user).open(), 100).await;
+            let shown = pages.iter().map(|edge| edge.target).filter(|target| !without.contains(target));
+            let (mut keys, mut shown): (Vec<Key>, Vec<Key>) = (keys, shown.take(limit).collect());
+            keys.sort_unstable();
+            shown.sort_unstable();
+            assert_eq!(keys, shown, "{limit} without {}", without.len());
+        }
+        let numbers: Vec<u32> = found.targets().to_vec();
+        let followers = world.store.public_followers(&found, &numbers).await.expect("followers can be counted");
+        let counts = world.store.get_all_counts(&world.store.keys_of(&found, &numbers)).await.expect("counts");
+        let public = counts.into_iter().map(|counts| counts.map_or(0, |all| all.followers - all.followers_quiet));
+        assert_eq!(followers, public.collect::<Vec<u64>>());
+    }
 }
 
 pub(super) async fn the_row_of_a_cursor_may_be_gone(world: World) {

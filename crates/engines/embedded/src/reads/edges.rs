@@ -86,6 +86,34 @@ fn scan_once(
     Ok(Page { edges, more, total, quiet })
 }
 
+/// The other ends of the newest rows, as ordinals: no more than a count needs.
+pub(crate) fn newest<'a>(
+    state: &State,
+    files: impl Into<Blocks<'a>>,
+    list: List,
+    limit: usize,
+) -> Result<Vec<u32>, Fault> {
+    let files = files.into();
+    retry(|| newest_once(state, files, list, limit))
+}
+
+fn newest_once(state: &State, files: Blocks<'_>, list: List, limit: usize) -> Result<Vec<u32>, Fault> {
+    let Some(ordinal) = state.ordinal_of_edges(list.user) else { return Ok(Vec::new()) };
+    let parts: SmallVec<[Layers; 2]> = {
+        let shard = state.shard(ordinal).read();
+        let keys = StoredPlane::of_list(list).iter().map(|&plane| ListKey::new(plane, list.side, ordinal));
+        keys.filter_map(|key| layers(&shard, key, None, Direction::Down, limit)).collect()
+    };
+    let mut rows: Vec<(Place, Entry)> = Vec::new();
+    for layers in &parts {
+        rows.extend(merge(state, files, None, Direction::Down, layers, limit)?);
+    }
+    if parts.len() > 1 {
+        Direction::Down.order(&mut rows);
+    }
+    Ok(rows.into_iter().take(limit).map(|(_, entry)| entry.other).collect())
+}
+
 /// Enough of each layer for `want` rows. Fully covered blocks are skipped.
 fn layers(shard: &Shard, key: ListKey, start: Option<Place>, direction: Direction, want: usize) -> Option<Layers> {
     let lists = shard.lists(key.plane(), key.ordinal())?;

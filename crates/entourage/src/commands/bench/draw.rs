@@ -27,13 +27,14 @@ pub(super) enum Question<'a> {
     Counts(Cow<'a, str>),
     /// The first page of a feed.
     Feed(Cow<'a, str>),
+    Suggestions(Cow<'a, str>),
     /// The words of a RESP command.
     Command(Vec<Cow<'a, str>>),
 }
 
 /// Names of the kinds of requests, by number.
-pub(super) const NAMES: [&str; 8] =
-    ["check", "follow", "unfollow", "followers", "following", "counts", "command", "feed"];
+pub(super) const NAMES: [&str; 9] =
+    ["check", "follow", "unfollow", "followers", "following", "counts", "command", "feed", "suggestions"];
 
 impl Question<'_> {
     pub(super) const fn number(&self) -> usize {
@@ -46,6 +47,7 @@ impl Question<'_> {
             Self::Counts(_) => 5,
             Self::Command(_) => 6,
             Self::Feed(_) => 7,
+            Self::Suggestions(_) => 8,
         }
     }
 }
@@ -122,6 +124,7 @@ impl Draw {
             Workload::Pages => Question::Following(self.anybody(random)),
             Workload::Mixed => self.mixed(random),
             Workload::Feeds => Question::Feed(self.anybody(random)),
+            Workload::Suggestions => Question::Suggestions(self.anybody(random)),
         }
     }
 

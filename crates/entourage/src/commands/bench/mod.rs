@@ -101,6 +101,8 @@ enum Workload {
     Pages,
     /// First pages of feeds.
     Feeds,
+    /// Whom to follow.
+    Suggestions,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ pub(super) fn write(question: &Question<'_>, out: &mut Vec<u8>) {
         Question::Following(user) => words(&["ZREVRANGE", &key("following", user), "0", "49"], out),
         Question::Counts(user) => words(&["MGET", &key("follower_count", user), &key("following_count", user)], out),
         Question::Feed(user) => words(&["EG.FEED", user, "LIMIT", "20"], out),
+        Question::Suggestions(user) => words(&["LRANGE", &key("suggestions", user), "0", "19"], out),
         Question::Command(own) => words(own, out),
     }
 }

@@ -62,6 +62,7 @@ impl Rest {
             Question::Followers(user) => format!("GET /api/v1/users/{}/followers?limit=50", part(user)),
             Question::Following(user) => format!("GET /api/v1/users/{}/following?limit=50", part(user)),
             Question::Feed(user) => format!("GET /api/v1/users/{}/feed?limit=20", part(user)),
+            Question::Suggestions(user) => format!("GET /api/v1/users/{}/suggestions?limit=20", part(user)),
             Question::Counts(user) => format!("GET /api/v1/users/{}", part(user)),
             Question::Command(_) => bail!("a command is asked over RESP: say --resp"),
         };

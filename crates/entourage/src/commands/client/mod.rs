@@ -11,6 +11,7 @@ mod paging;
 mod posts;
 mod sse;
 mod stats;
+mod suggest;
 mod table;
 mod users;
 mod watch;
@@ -44,6 +45,8 @@ pub(crate) enum Verb {
     Post(posts::Arguments),
     /// Show a user's feed, or what an operator can do about it.
     Feed(feed::Arguments),
+    /// Show whom a user may want to follow, and why.
+    Suggest(suggest::Arguments),
     /// Print the posts of a user's feed as they are written.
     Watch(watch::Arguments),
     /// Show or write a user.
@@ -70,6 +73,7 @@ impl Verb {
             Self::Unblock(arguments) => edges::unblock(arguments),
             Self::Post(arguments) => posts::run(arguments),
             Self::Feed(arguments) => feed::run(arguments),
+            Self::Suggest(arguments) => suggest::run(arguments),
             Self::Watch(arguments) => watch::run(arguments),
             Self::User(verb) => users::run(verb),
             Self::Erase(arguments) => erase::run(arguments),

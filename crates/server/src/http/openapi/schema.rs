@@ -95,6 +95,22 @@ values! {
         "default": 20,
         "description": "Posts of a page at most",
     };
+    /// How many suggestions.
+    SuggestionLimit {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": entourage_service::SUGGESTIONS_MAX,
+        "default": entourage_service::SUGGESTIONS_MAX,
+        "description": "Suggestions at most",
+    };
+    /// What orders friends of friends.
+    Ranker {
+        "type": "string",
+        "enum": entourage_service::RankerName::ALL.map(entourage_service::RankerName::as_str),
+        "description": "`common`: by how many of those whom the user follows follow somebody, then by Jaccard. \
+                        `adamic_adar`: those who follow few count more. `recent`: those whom the user followed lately \
+                        count more",
+    };
     /// What a post says.
     PostBody {
         "type": "object",

@@ -31,7 +31,7 @@ commands! {
         "-1: nothing here expires; -2 where there is nothing"
         Run::Later(|session, args, out| Box::pin(session.time_to_live(args, out)));
     TYPE "TYPE" 2 Read First Keys "key"
-        "`set`, `zset` or `string`; lists are `set`, and sorted sets as well; `none` where there is nothing, and for other names"
+        "`set`, `zset`, `list` or `string`; lists of users are `set`, and sorted sets as well; `none` where there is nothing, and for other names"
         Run::Later(|session, args, out| Box::pin(session.key_type(args, out)));
 }
 
@@ -128,6 +128,7 @@ impl Session {
     async fn has(&self, key: Virtual<'_>) -> Done<bool> {
         Ok(match key {
             Virtual::Feed(id) => or_missing(self.feed_length(id, 1).await)? > 0,
+            Virtual::Suggestions(id) => or_missing(self.suggested(id, 1).await).map(|ids| !ids.is_empty())?,
             key if key.is_string() => !matches!(self.value(key).await?, Value::Nothing | Value::Flag(false)),
             key => or_missing(self.count_of(key, 1).await)? > 0,
         })
@@ -179,6 +180,7 @@ impl Session {
         out.simple(match key {
             _ if !is_there => "none",
             Virtual::Feed(_) => "zset",
+            Virtual::Suggestions(_) => "list",
             key if key.is_string() => "string",
             _ => "set",
         });

@@ -9,6 +9,7 @@ pub(super) mod keys;
 pub(super) mod ranges;
 pub(super) mod server;
 pub(super) mod sets;
+pub(super) mod suggestions;
 pub(super) mod transactions;
 
 use entourage_model::Code;

@@ -73,7 +73,11 @@ impl Members {
             Virtual::Blocks(id) => Self::Blocks(user_id(id)?),
             Virtual::Mutual(id) => Self::Shared([following(id)?, followers(id)?]),
             Virtual::CommonFollowing(one, other) => Self::Shared([following(one)?, following(other)?]),
-            Virtual::IsFollowing(..) | Virtual::FollowerCount(_) | Virtual::FollowingCount(_) | Virtual::Feed(_) => {
+            Virtual::IsFollowing(..)
+            | Virtual::FollowerCount(_)
+            | Virtual::FollowingCount(_)
+            | Virtual::Feed(_)
+            | Virtual::Suggestions(_) => {
                 return Err(NoKey::WrongType.into());
             }
         })

@@ -12,9 +12,12 @@ use entourage_store::{Store, SystemClock};
 use serde_json::{Value, json};
 
 use super::{server::Server, table::Reply};
-use entourage_testkit::service::rules::{
-    FOLLOWING_MAX, Front,
-    question::{Id, Read, Relation, Write, board_words, list_words, members_words},
+use entourage_testkit::service::{
+    front::uncached,
+    rules::{
+        FOLLOWING_MAX, Front,
+        question::{Id, Read, Relation, Write, board_words, list_words, members_words, suggestion_words},
+    },
 };
 
 pub(crate) struct RestFront {
@@ -43,7 +46,8 @@ impl RestFront {
         let mut server = self.server.lock().unwrap();
         // The one before closes its store first.
         drop(server.take());
-        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
+        let (limits, suggestions) = (Limits::NONE, uncached());
+        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits, suggestions, ..Rules::default() };
         let door = Door::development(Arc::new(SystemClock));
         *server = Some(Arc::new(Server::at(Arc::clone(&self.clock) as _, door, (self.open)(), rules)));
     }
@@ -159,6 +163,7 @@ impl Front for RestFront {
                 let method = if *present { "PUT" } else { "DELETE" };
                 format!("{method} {}/members/{member}", self.group(owner, *nth))
             }
+            Write::Dismiss { user, target } => format!("DELETE /users/{user}/suggestions/{target}"),
             Write::Work => {
                 self.server().work().await;
                 return String::new();
@@ -246,6 +251,10 @@ impl Front for RestFront {
                 });
                 read.map(|()| members_words(ids))
             }
+            Read::Suggestions(user) => get(format!("/users/{user}/suggestions")).map(|reply| {
+                let rows = reply.body["data"].as_array().unwrap().iter().map(suggested);
+                format!("200 [{}]", rows.collect::<Vec<_>>().join(" "))
+            }),
             Read::Leaderboard => {
                 let mut rows = Vec::new();
                 let read = self.pages(viewer, "/leaderboards/followers", limit, |reply| {
@@ -259,6 +268,17 @@ impl Front for RestFront {
         };
         read.unwrap_or_else(|refused| refused)
     }
+}
+
+fn suggested(row: &Value) -> String {
+    let (text, reason) = (|value: &Value| value.as_str().unwrap().to_owned(), &row["reason"]);
+    let named: Vec<String> = reason["followed_by"]
+        .as_array()
+        .map_or(Vec::new(), |people| people.iter().map(|one| text(&one["id"])).collect());
+    let common = reason["common"].as_u64().unwrap_or_default();
+    assert_eq!(reason["and_more"].as_u64().unwrap_or_default(), common - named.len() as u64, "{row}");
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    suggestion_words(&text(&row["id"]), &text(&reason["type"]), common, &named)
 }
 
 fn operation(write: &Write) -> Value {

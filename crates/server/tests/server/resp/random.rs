@@ -14,7 +14,7 @@ use crate::kit::{
 };
 use entourage_testkit::service::rules::{
     Front,
-    question::{Id, PEOPLE, Read, Relation, Write, list_words},
+    question::{Id, PEOPLE, Read, Relation, Write, list_words, suggestion_words},
     run, run_seeds,
 };
 
@@ -142,6 +142,27 @@ impl RespFront {
         Ok(format!("{status} {state}{}", if quiet { " quiet" } else { "" }))
     }
 
+    fn suggestions(&self, viewer: Option<Id>, user: Id, limit: usize) -> Result<String, String> {
+        let OwnedFrame::Array { data: rows, .. } = self.ask(viewer, &["EG.SUGGEST", user])? else { panic!("no rows") };
+        let mut ids = Vec::new();
+        let words = rows.iter().map(|row| {
+            let OwnedFrame::Array { data, .. } = row else { panic!("{row:?}") };
+            let (id, named) = (text(&data[0]), texts(&data[3]));
+            ids.push(id.clone());
+            let named: Vec<&str> = named.iter().map(String::as_str).collect();
+            suggestion_words(&id, &text(&data[1]), shown(&data[2]).parse().unwrap(), &named)
+        });
+        let words: Vec<String> = words.collect();
+        let key = format!("suggestions:{user}");
+        let range = |start: &str, stop: &str| self.ask(viewer, &["LRANGE", &key, start, stop]).map(|ids| texts(&ids));
+        assert_eq!(range("0", "-1")?, ids);
+        let last = (limit - 1).to_string();
+        assert_eq!(range("0", &last)?, ids[..ids.len().min(limit)]);
+        assert_eq!(range("-1", "-1")?, ids[ids.len().saturating_sub(1)..]);
+        assert_eq!(shown(&self.ask(viewer, &["EXISTS", &key])?), if ids.is_empty() { "0" } else { "1" });
+        Ok(format!("200 [{}]", words.join(" ")))
+    }
+
     fn relation(&self, viewer: Option<Id>, of: Id, other: Id) -> Result<String, String> {
         let reply = match self.ask(viewer, &["EG.RELATION", of, other]) {
             Ok(OwnedFrame::Array { data, .. }) => data,
@@ -224,6 +245,7 @@ impl Front for RespFront {
         let said = match read {
             Read::Followers(user) => self.list(viewer, &format!("followers:{user}"), limit),
             Read::Following(user) => self.list(viewer, &format!("following:{user}"), limit),
+            Read::Suggestions(user) => self.suggestions(viewer, user, limit),
             Read::CommonFollowing(a, b) => {
                 let set = format!("common_following:{a}:{b}");
                 intersection(format!("following:{a}"), format!("following:{b}"), Some(set))

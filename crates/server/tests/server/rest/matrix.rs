@@ -108,6 +108,8 @@ pub(crate) const MATRIX: &[Row] = &[
     ),
     ("distance", "GET /users/{own}/distance/{pal}", ANYONE),
     ("list_leaderboard", "GET /leaderboards/followers", ANYONE),
+    ("list_suggestions", "GET /users/{own}/suggestions", OWN),
+    ("dismiss_suggestion", "DELETE /users/{own}/suggestions/{pal}", OWN),
     ("block", "PUT /users/{own}/blocks/{pal}", OWN_CREATES),
     ("unblock", "DELETE /users/{own}/blocks/{foe}", OWN),
     ("list_blocks", "GET /users/{own}/blocks", OWN),

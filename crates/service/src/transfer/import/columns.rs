@@ -26,10 +26,13 @@ pub(super) enum Field {
     Body,
     ExternalId,
     EditedAt,
+    User,
+    Suggested,
+    Score,
 }
 
 /// The first name of each is the one that exports use; the others are those of REST answers and of public data sets.
-const NAMES: [(Field, &[&str]); 23] = [
+const NAMES: [(Field, &[&str]); 26] = [
     (Field::Follower, &["follower", "follower_id", "source", "from", "src", "id_1", "id1", "node_1", "fromnodeid"]),
     (
         Field::Target,
@@ -56,6 +59,9 @@ const NAMES: [(Field, &[&str]); 23] = [
     (Field::Body, &["body"]),
     (Field::ExternalId, &["external_id"]),
     (Field::EditedAt, &["edited_at"]),
+    (Field::User, &["user", "user_id"]),
+    (Field::Suggested, &["suggested", "suggested_id"]),
+    (Field::Score, &["score"]),
 ];
 
 /// What each row is.
@@ -68,6 +74,7 @@ pub(super) enum Subject {
     GroupMember,
     Group,
     Post,
+    Suggestion,
     User,
 }
 
@@ -83,12 +90,13 @@ impl Subject {
             "group" => Self::Group,
             "group_member" => Self::GroupMember,
             "post" => Self::Post,
+            "suggestion" => Self::Suggestion,
             _ => return None,
         })
     }
 
     /// The fields without which there is no such row. Of two that fit the earlier one is meant.
-    const NEEDS: [(Self, &[Field]); 8] = [
+    const NEEDS: [(Self, &[Field]); 9] = [
         (Self::Follow, &[Field::Follower, Field::Target]),
         (Self::Request, &[Field::Requester, Field::Target]),
         (Self::Block, &[Field::Blocker, Field::Blocked]),
@@ -96,6 +104,7 @@ impl Subject {
         (Self::GroupMember, &[Field::Owner, Field::Group, Field::Member]),
         (Self::Group, &[Field::Owner, Field::Name]),
         (Self::Post, &[Field::Author, Field::Body]),
+        (Self::Suggestion, &[Field::User, Field::Suggested]),
         (Self::User, &[Field::Id]),
     ];
 }
@@ -129,6 +138,11 @@ impl Columns {
     pub(super) fn of_users() -> Self {
         let fields = [Field::Id, Field::Name, Field::AvatarUrl, Field::Private, Field::HideLists, Field::RegisteredAt];
         Self::ordered(Subject::User, &fields)
+    }
+
+    /// Those of suggestions.
+    pub(super) fn of_suggestions() -> Self {
+        Self::ordered(Subject::Suggestion, &[Field::User, Field::Suggested, Field::Score])
     }
 
     fn ordered(subject: Subject, fields: &[Field]) -> Self {
@@ -177,6 +191,7 @@ mod tests {
             ("owner,group,member", Subject::GroupMember),
             ("owner,id,name,created_at", Subject::Group),
             ("author,id,created_at,body", Subject::Post),
+            ("user,suggested,score", Subject::Suggestion),
             ("id,name", Subject::User),
         ];
         for (header, subject) in subjects {

@@ -52,9 +52,11 @@ pub(super) fn settle(plan: Plan, results: Vec<Result<Outcome>>, tally: &mut Tall
         };
         let row = match step {
             Step::MergeUser(row) | Step::Row(row) => chunk.rows.get(row),
-            Step::AddUser | Step::KeepUser => None,
+            Step::AddUser | Step::KeepUser | Step::DropSuggestion => None,
         };
         match (step, reply) {
+            // What is over is passed by when it is read.
+            (Step::DropSuggestion, _) => {}
             (Step::AddUser, Ok(Reply::User { created, .. })) => tally.users_added += u64::from(created),
             (Step::KeepUser, Ok(Reply::User { created, .. })) => is_new = created,
             // What needs the user is refused as well and says so.

@@ -25,6 +25,7 @@ pub enum Format {
 pub enum Contents {
     Edges,
     Users,
+    Suggestions,
 }
 
 /// How files are to be read, as far as it is said.
@@ -92,6 +93,7 @@ impl Dialect {
             (Format::Snap, _) | (_, Some(Contents::Edges)) => Columns::of_follows(),
             (Format::Auto, None) if is_pair => Columns::of_follows(),
             (_, Some(Contents::Users)) => Columns::of_users(),
+            (_, Some(Contents::Suggestions)) => Columns::of_suggestions(),
             (_, None) => return Err(unknown()),
         };
         let is_words = form.format == Format::Snap || (is_pair && columns.subject == Subject::Follow);
@@ -152,7 +154,7 @@ fn unknown() -> Error {
         "the first line is neither a header (follower,target[,created_at][,quiet] or \
          id[,name][,avatar_url][,private][,hide_lists][,registered_at], or that of another kind of export) \
          nor JSON nor a pair; \
-         for CSV without a header say --edges or --users; \
+         for CSV without a header say --edges, --users or --suggestions; \
          for a header with other names say which column is which, as in --columns follower,target --header"
             .to_owned(),
     )
@@ -179,7 +181,7 @@ fn no_time(text: &[u8]) -> Error {
 fn no_row() -> Error {
     Error::invalid(
         "--columns names no row; name at least follower,target or requester,target or blocker,blocked or muter,muted \
-         or owner,name or owner,group,member or author,body or id",
+         or owner,name or owner,group,member or author,body or user,suggested or id",
     )
 }
 
@@ -252,7 +254,7 @@ mod tests {
             ("user,friend\n1,2", &plain, "(user, friend) looks like a header"),
             ("user,friend\n1,2", &edges, "--columns follower,target --header"),
             ("user friend\n1 2", &plain, "(user, friend) looks like a header"),
-            ("1,2\n3,4", &plain, "say --edges or --users"),
+            ("1,2\n3,4", &plain, "say --edges, --users or --suggestions"),
             ("1 2 5", &plain, "the third column of the first line (5)"),
             ("6,2,4,1289241911.7", &edges, "--columns follower,target,_,created_at"),
         ];

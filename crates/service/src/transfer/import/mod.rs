@@ -21,6 +21,7 @@ mod resume;
 mod row;
 mod run;
 mod source;
+mod suggested;
 mod tally;
 mod time;
 

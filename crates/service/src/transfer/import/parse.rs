@@ -15,6 +15,7 @@ use crate::{
     AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES,
     feed::check_body,
     graph::{group::document, is_text_fine},
+    suggestions::imported::ordered_score,
 };
 
 mod json;
@@ -171,6 +172,11 @@ impl<'a, F: Fn(usize) -> Option<&'a [u8]>> Fields<'a, F> {
                 };
                 written.entry(self.person(Field::Author)?, self.times)
             }
+            Subject::Suggestion => Ok(Entry::Suggestion {
+                user: self.person(Field::User)?,
+                suggested: self.person(Field::Suggested)?,
+                score: self.words(Field::Score)?.map_or(Ok(NO_SCORE), score)?,
+            }),
             Subject::User => {
                 let patch = UserPatch {
                     name: self.text(Field::Name)?,
@@ -259,6 +265,17 @@ fn dated(id: Option<&str>, at: Option<Millis>, times: Times) -> Result<(Option<V
         return Err(Reason::InvalidId);
     }
     if id.millis() > times.now { Err(Reason::TimeInFuture) } else { Ok((Some(id), Some(id.millis()))) }
+}
+
+/// Of a suggestion without one.
+const NO_SCORE: u64 = ordered_score(0.0);
+
+fn score(text: &str) -> Result<u64, Reason> {
+    scored(text.trim().parse().map_err(|_| Reason::InvalidScore)?)
+}
+
+fn scored(score: f64) -> Result<u64, Reason> {
+    if score.is_finite() { Ok(ordered_score(score)) } else { Err(Reason::InvalidScore) }
 }
 
 fn flag(text: &[u8]) -> Result<bool, Reason> {

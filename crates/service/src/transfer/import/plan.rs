@@ -15,6 +15,7 @@ use super::{
     read::Chunk,
     resume::{Mark, Resumed},
     row::{Entry, Reason, Reject, Row},
+    suggested::{self, Suggested},
     tally::{Done, Tally},
 };
 use crate::{
@@ -32,6 +33,8 @@ pub(super) enum Step {
     MergeUser(usize),
     /// What is no user.
     Row(usize),
+    /// Removes a suggestion that is over.
+    DropSuggestion,
 }
 
 pub(super) struct Plan {
@@ -55,6 +58,7 @@ pub(super) struct Planner {
     /// When what has no time of its own came to be.
     pub(super) now: Millis,
     pub(super) resumed: Resumed,
+    pub(super) suggested: Suggested,
 }
 
 /// What has been decided on for a chunk so far.
@@ -74,7 +78,12 @@ impl Planner {
             Some(cap) => limits::over(&self.transfer.context, &chunk.rows, cap, self.create_users).await?,
             None => HashSet::new(),
         };
+        let unknown = self.suggested.look_up(&self.transfer.context, &chunk.rows).await?;
         let mut draft = Draft::default();
+        for (owner, id) in self.suggested.take_over() {
+            draft.steps.push(Step::DropSuggestion);
+            draft.writes.push(suggested::removal(owner, id).into());
+        }
         draft.writes.reserve(chunk.rows.len() * 2);
         draft.steps.reserve(chunk.rows.len() * 2);
         self.resumed.pass(chunk.rows.len() as u64);
@@ -83,6 +92,7 @@ impl Planner {
             let refused = match () {
                 () if row.entry.is_to_self() => Some(row.entry.self_reason()),
                 () if taken => Some(Reason::Refused(Code::IdTaken)),
+                () if unknown.contains(&index) => Some(Reason::Refused(Code::UserNotFound)),
                 () if over.contains(&index) => Some(Reason::Refused(Code::FollowingLimit)),
                 () => None,
             };
@@ -108,6 +118,10 @@ impl Planner {
             return Ok(Some(Reason::Refused(Code::GroupNotFound)));
         };
         for person in row.entry.people() {
+            // A file of suggestions may be older than an erasure.
+            if matches!(row.entry, Entry::Suggestion { .. }) {
+                break;
+            }
             if self.create_users && self.resumed.take_added(person.key) {
                 self.known.add(person);
                 draft.done.users_added += 1;
@@ -187,6 +201,10 @@ impl Planner {
                 let (author, at, value) = (author.key, time(at), value.clone());
                 let mark = Mark::Post(author, at, xxh3_64(&value));
                 (Operation::ImportPost { author, at, id: *id, value }, mark)
+            }
+            Entry::Suggestion { user, suggested: other, score } => {
+                let mark = Mark::Record(Space::Suggested, user.key, RecordId::of_key(other.key));
+                (suggested::operation(user.key, other.key, *score, self.now), mark)
             }
             Entry::User { .. } => return Ok(None),
         }))

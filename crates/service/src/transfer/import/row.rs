@@ -58,6 +58,12 @@ pub(super) enum Entry {
         /// As it is stored.
         value: Box<[u8]>,
     },
+    /// `score` orders as the number of the line does.
+    Suggestion {
+        user: Person,
+        suggested: Person,
+        score: u64,
+    },
 }
 
 impl Entry {
@@ -70,6 +76,7 @@ impl Entry {
             Self::User { person, .. } => (person, None),
             Self::Group { owner, .. } => (owner, None),
             Self::Post { author, .. } => (author, None),
+            Self::Suggestion { user, suggested, .. } => (user, Some(suggested)),
         };
         [Some(one), other].into_iter().flatten()
     }
@@ -90,7 +97,8 @@ impl Entry {
             Self::Edge { follower: one, target: other, .. }
             | Self::Request { follower: one, target: other, .. }
             | Self::Block { actor: one, target: other, .. }
-            | Self::Mute { actor: one, target: other, .. } => one.key == other.key,
+            | Self::Mute { actor: one, target: other, .. }
+            | Self::Suggestion { user: one, suggested: other, .. } => one.key == other.key,
             _ => false,
         }
     }
@@ -99,6 +107,7 @@ impl Entry {
     pub(super) const fn self_reason(&self) -> Reason {
         match self {
             Self::Mute { .. } => Reason::SelfMute,
+            Self::Suggestion { .. } => Reason::SelfSuggestion,
             Self::Block { .. } => Reason::Refused(Code::SelfBlock),
             _ => Reason::Refused(Code::SelfFollow),
         }
@@ -118,6 +127,7 @@ impl Entry {
             (Self::Request { .. }, Code::InvalidRequest) => Reason::NotPrivate,
             (Self::Member { .. }, Code::InvalidRequest) => Reason::NotConnected,
             (Self::Post { .. }, Code::InvalidRequest) => Reason::NoFreeId,
+            (Self::Suggestion { .. }, Code::InvalidRequest) => Reason::TooManySuggestions,
             (Self::Group { .. }, Code::RequestInProgress) => Reason::BeingErased,
             _ => Reason::Refused(code),
         }
@@ -154,6 +164,10 @@ pub(super) enum Reason {
     /// A mute that ends before it begins.
     AlreadyOver,
     SelfMute,
+    SelfSuggestion,
+    InvalidScore,
+    /// The user has as many as are kept for one.
+    TooManySuggestions,
     NotPrivate,
     NotConnected,
     NoFreeId,
@@ -184,6 +198,9 @@ impl Reason {
             Self::UnknownType => "unknown_type",
             Self::AlreadyOver => "already_over",
             Self::SelfMute => "self_mute",
+            Self::SelfSuggestion => "self_suggestion",
+            Self::InvalidScore => "invalid_score",
+            Self::TooManySuggestions => "too_many_suggestions",
             Self::NotPrivate => "not_private",
             Self::NotConnected => "not_connected",
             Self::NoFreeId => "no_free_id",

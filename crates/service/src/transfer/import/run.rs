@@ -26,6 +26,7 @@ use super::{
     read::{Chunk, Chunks, Reading},
     resume::Resumed,
     row::Reject,
+    suggested::Suggested,
     tally::Done,
 };
 use crate::{Context, Transfer};
@@ -204,6 +205,7 @@ impl<'a> Work<'a> {
             following_max: import.following_max,
             now: note.as_deref().map_or(import.now, ProgressFile::now),
             resumed,
+            suggested: Suggested::default(),
         };
         Ok(Self { import, planner, account, note, noted: Instant::now(), read_to, start, in_flight })
     }

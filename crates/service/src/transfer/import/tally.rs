@@ -39,6 +39,9 @@ pub struct Tally {
     pub members_unchanged: u64,
     pub posts_created: u64,
     pub posts_unchanged: u64,
+    pub suggestions_created: u64,
+    pub suggestions_updated: u64,
+    pub suggestions_unchanged: u64,
     pub rejected: u64,
     pub rejected_by_reason: BTreeMap<String, u64>,
     /// Users nobody described, made because a line names them.
@@ -60,7 +63,7 @@ impl Tally {
     }
 
     /// All lines that were not rejected.
-    fn accepted(&mut self) -> [&mut u64; 18] {
+    fn accepted(&mut self) -> [&mut u64; 21] {
         [
             &mut self.edges_created,
             &mut self.edges_unchanged,
@@ -80,6 +83,9 @@ impl Tally {
             &mut self.members_unchanged,
             &mut self.posts_created,
             &mut self.posts_unchanged,
+            &mut self.suggestions_created,
+            &mut self.suggestions_updated,
+            &mut self.suggestions_unchanged,
         ]
     }
 
@@ -98,6 +104,11 @@ impl Tally {
             Entry::Member { .. } => &mut self.members_unchanged,
             Entry::Post { .. } if is_new => &mut self.posts_created,
             Entry::Post { .. } => &mut self.posts_unchanged,
+            Entry::Suggestion { .. } => match done {
+                Done::Created => &mut self.suggestions_created,
+                Done::Updated => &mut self.suggestions_updated,
+                Done::Unchanged => &mut self.suggestions_unchanged,
+            },
             Entry::Group { .. } => match done {
                 Done::Created => &mut self.groups_created,
                 Done::Updated => &mut self.groups_updated,

@@ -36,8 +36,8 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, SystemClock, SystemUptime,
-    Unhealthy, Whose, disk::Disk,
+    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, SweepCursor, Swept, SystemClock,
+    SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it wraps.
@@ -240,6 +240,24 @@ impl crate::Store for Store {
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
         self.shared.inner.scan_up(list, after, limit).await
+    }
+
+    async fn newest_follows(
+        &self,
+        users: &[Key],
+        limit: usize,
+        without: &[Key],
+        found: &mut NewestFollows,
+    ) -> Result<()> {
+        self.shared.inner.newest_follows(users, limit, without, found).await
+    }
+
+    fn keys_of(&self, found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {
+        self.shared.inner.keys_of(found, numbers)
+    }
+
+    async fn public_followers(&self, found: &NewestFollows, numbers: &[u32]) -> Result<Vec<u64>> {
+        self.shared.inner.public_followers(found, numbers).await
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {

@@ -1,17 +1,17 @@
 //! The service itself as a front.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use entourage_model::{Clock, EdgeValue, ManualClock, Millis, Result, State, UserId, UserPatch, Version};
 use entourage_service::{
-    Actor, BatchDone, BatchOperation, Call, Derived, Distance, Limit, Limits, Relationship, Removed, Rules, Service,
-    UserPage,
+    Actor, BatchDone, BatchOperation, Call, Derived, Distance, Limit, Limits, Reason, Relationship, Removed, Rules,
+    SUGGESTIONS_MAX, Service, Suggestion, SuggestionRules, UserPage,
 };
 use entourage_store::{Store, SystemClock};
 
 use super::rules::{
     FOLLOWING_MAX, Front,
-    question::{Id, Read, Relation, Write, board_words, list_words, members_words},
+    question::{Id, Read, Relation, Write, board_words, list_words, members_words, suggestion_words},
 };
 
 pub struct ServiceFront(pub Service, Arc<ManualClock>);
@@ -20,7 +20,12 @@ const MINUTE: u64 = 60_000;
 
 impl ServiceFront {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let rules = Rules { following_max: Some(FOLLOWING_MAX), limits: Limits::NONE, ..Rules::default() };
+        let rules = Rules {
+            following_max: Some(FOLLOWING_MAX),
+            limits: Limits::NONE,
+            suggestions: uncached(),
+            ..Rules::default()
+        };
         // Mutes end at whole seconds.
         let whole = SystemClock.now().since_2000() / 1_000 * 1_000;
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(whole)));
@@ -96,6 +101,9 @@ impl ServiceFront {
                     return Ok(marked(service.graph.add_member(call, &owner, group, &member).await?.created));
                 }
                 Ok(gone(&service.graph.remove_member(call, &owner, group, &member).await?))
+            }
+            Write::Dismiss { user, target } => {
+                Ok(gone(&service.suggestions.dismiss(call, &id(user), &id(target)).await?))
             }
             Write::Work => {
                 while service.jobs.work().await? {}
@@ -196,6 +204,12 @@ impl ServiceFront {
                     }
                 }
             }
+            Read::Suggestions(user) => {
+                let found = service.suggestions.suggestions(call, &id(user), None, SUGGESTIONS_MAX).await?;
+                let ids = service.suggestions.suggested_ids(call, &id(user), SUGGESTIONS_MAX).await?;
+                assert!(found.iter().map(|one| &one.person.id).eq(&ids), "the two ways to ask differ");
+                Ok(format!("200 [{}]", found.iter().map(suggested).collect::<Vec<_>>().join(" ")))
+            }
             Read::Leaderboard => {
                 let (mut rows, mut cursor): (Vec<(u64, String)>, Option<String>) = (Vec::new(), None);
                 loop {
@@ -222,6 +236,23 @@ impl Front for ServiceFront {
         let limit = Limit::parse(Some(&limit.to_string())).unwrap();
         self.try_read(&call(viewer), read, limit).await.unwrap_or_else(|error| refused(&error))
     }
+}
+
+/// Rules without a cache: what others do shows at once.
+pub fn uncached() -> SuggestionRules {
+    SuggestionRules { max_age: Duration::ZERO, ..SuggestionRules::default() }
+}
+
+fn suggested(found: &Suggestion) -> String {
+    let (reason, common, people) = match &found.reason {
+        Reason::FollowedBy { common, people } => ("followed_by", u64::from(*common), people.as_slice()),
+        Reason::Imported => ("imported", 0, &[][..]),
+        Reason::Signal => ("signal", 0, &[][..]),
+        Reason::FollowsYou => ("follows_you", 0, &[][..]),
+        Reason::Popular => ("popular", 0, &[][..]),
+    };
+    let named: Vec<&str> = people.iter().map(|person| person.id.as_str()).collect();
+    suggestion_words(found.person.id.as_str(), reason, common, &named)
 }
 
 pub fn call(actor: Option<Id>) -> Call {

@@ -127,6 +127,12 @@ impl Reference {
                 self.acts(owner)?;
                 if present { self.add_member(owner, nth, member) } else { self.remove_member(owner, nth, member) }
             }
+            Write::Dismiss { user, target } => {
+                own(user)?;
+                self.person(target)?;
+                self.acts(user)?;
+                Ok(gone(self.dismissed.insert((user, target))))
+            }
             Write::Work => {
                 self.work();
                 Ok(String::new())
@@ -142,6 +148,8 @@ impl Reference {
     fn erase(&mut self, user: Id) {
         self.people.remove(user);
         self.groups.remove(user);
+        // Whoever has the id next is somebody else.
+        self.dismissed.retain(|(by, whom)| *by != user && *whom != user);
         for member in self.groups.values_mut().flatten().flat_map(|group| &mut group.members) {
             member.erased |= member.id == user;
         }
@@ -249,6 +257,11 @@ impl Reference {
                     is_there && (stays || self.connected(viewer.is_none(), user, member.id))
                 });
                 Ok(members_words(shown.map(|member| member.id.to_owned()).collect()))
+            }
+            Read::Suggestions(user) => {
+                own(user)?;
+                self.person(user)?;
+                Ok(self.suggestions(user))
             }
             ref other => unreachable!("{other:?} is among the edges"),
         }

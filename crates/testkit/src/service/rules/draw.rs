@@ -32,6 +32,7 @@ impl Draw {
             | Write::Mute { user, .. }
             | Write::Unmute { user, .. }
             | Write::Erase { user }
+            | Write::Dismiss { user, .. }
             | Write::AcceptAll { user } => Some(user),
             Write::CreateGroup { owner, .. }
             | Write::RenameGroup { owner, .. }
@@ -54,7 +55,8 @@ impl Draw {
 
     fn any_write(&mut self, reference: &Reference) -> Write {
         let (a, b) = (self.someone(), self.someone());
-        match self.0.random_range(0..145) {
+        match self.0.random_range(0..150) {
+            145.. => Write::Dismiss { user: a, target: b },
             100.. => self.beyond(a, b, reference),
             0..40 => self.follow(a, b),
             40..48 => Write::Unfollow { follower: a, target: b },
@@ -148,6 +150,8 @@ fn everything() -> Vec<Read> {
         all.extend([Read::Mutuals(a), Read::NotFollowingBack(a), Read::FollowersYouKnow(a), Read::Guarantees(a)]);
         all.extend([Read::Relationships(a, PEOPLE.to_vec()), Read::History(a), Read::Groups(a)]);
         all.extend([Read::Members(a, 0), Read::Members(a, 1)]);
+        // As often as what is asked of pairs.
+        all.extend(vec![Read::Suggestions(a); PEOPLE.len()]);
         for b in PEOPLE {
             all.extend([Read::CommonFollowing(a, b), Read::CommonFollowers(a, b), Read::Distance(a, b)]);
             all.extend([Read::IsFollowing(a, b), Read::Edge(a, b)]);

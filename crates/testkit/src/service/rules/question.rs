@@ -84,6 +84,11 @@ pub enum Write {
         member: Id,
         present: bool,
     },
+    /// Never suggests somebody again.
+    Dismiss {
+        user: Id,
+        target: Id,
+    },
     /// Runs all jobs to their end.
     Work,
     /// Lets time pass where it matters.
@@ -114,6 +119,7 @@ pub enum Read {
     History(Id),
     Groups(Id),
     Members(Id, usize),
+    Suggestions(Id),
 }
 
 /// The words of a relationship, in one order.
@@ -166,4 +172,30 @@ pub fn board_words(mut rows: Vec<(u64, String)>) -> String {
 pub fn members_words(mut ids: Vec<String>) -> String {
     ids.sort_unstable();
     format!("200 [{}]", ids.join(" "))
+}
+
+/// One suggestion: who, why, how many, and who is named for it.
+pub fn suggestion_words(id: &str, reason: &str, common: u64, named: &[&str]) -> String {
+    format!("{id}:{reason}:{common}:{}", named.join("+"))
+}
+
+/// Whether a reply is what is expected. Rows with `|` between them may be in any order: that of keys, which are hashed.
+pub fn agrees(expected: &str, said: &str) -> bool {
+    if !expected.contains('|') {
+        return expected == said;
+    }
+    let rows = |text: &str| -> Option<Vec<String>> {
+        let inner = text.strip_prefix("200 [")?.strip_suffix(']')?;
+        Some(inner.split_whitespace().map(str::to_owned).collect())
+    };
+    let (Some(groups), Some(said)) = (rows(expected), rows(said)) else { return false };
+    let mut said = said.into_iter();
+    let fits = groups.iter().all(|group| {
+        let mut wanted: Vec<String> = group.split('|').map(str::to_owned).collect();
+        let mut found: Vec<String> = said.by_ref().take(wanted.len()).collect();
+        wanted.sort_unstable();
+        found.sort_unstable();
+        wanted == found
+    });
+    fits && said.next().is_none()
 }

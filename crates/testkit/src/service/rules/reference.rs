@@ -22,6 +22,8 @@ pub enum Twist {
     SuspendedMayFollow,
     HistoryForgetsBlocks,
     StrangersStayInGroups,
+    DismissedAreSuggested,
+    MutedAreSuggested,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -46,6 +48,8 @@ pub struct Reference {
     pub mutes: BTreeMap<(Id, Id), Mute>,
     pub groups: BTreeMap<Id, Vec<Group>>,
     pub history: Vec<Ended>,
+    /// Whom somebody does not want suggested.
+    pub dismissed: BTreeSet<(Id, Id)>,
     pub jobs: Vec<Job>,
     pub now: u64,
     pub minutes: u64,
@@ -64,6 +68,7 @@ impl Reference {
             mutes: BTreeMap::new(),
             groups: BTreeMap::new(),
             history: Vec::new(),
+            dismissed: BTreeSet::new(),
             jobs: Vec::new(),
             now: 0,
             minutes: 0,
@@ -232,7 +237,7 @@ impl Reference {
         self.people.get(user).ok_or("404 user_not_found")
     }
 
-    fn active(&self, from: Id, to: Id) -> Option<&Follow> {
+    pub fn active(&self, from: Id, to: Id) -> Option<&Follow> {
         let both = self.people.contains_key(from) && self.people.contains_key(to);
         self.follows.get(&(from, to)).filter(|follow| both && self.counts(follow))
     }
@@ -254,7 +259,7 @@ impl Reference {
     }
 
     /// Whether a viewer may see a user's lists.
-    fn open(&self, viewer: Option<Id>, user: Id) -> bool {
+    pub fn open(&self, viewer: Option<Id>, user: Id) -> bool {
         let Some(viewer) = viewer else { return true };
         let Some(person) = self.people.get(user) else { return false };
         if viewer == user {
@@ -267,7 +272,7 @@ impl Reference {
             && (!private || self.active(viewer, user).is_some_and(|follow| !follow.quiet))
     }
 
-    fn quiet_to(&self, viewer: Option<Id>, from: Id, follow: &Follow) -> bool {
+    pub fn quiet_to(&self, viewer: Option<Id>, from: Id, follow: &Follow) -> bool {
         follow.quiet && viewer.is_some_and(|viewer| viewer != from) && self.twist != Some(Twist::QuietIsSeen)
     }
 
@@ -293,19 +298,19 @@ impl Reference {
     }
 
     /// Whom somebody follows, newest first.
-    fn targets(&self, user: Id) -> Vec<Id> {
+    pub fn targets(&self, user: Id) -> Vec<Id> {
         let edges = self.follows.iter().filter(|((from, to), _)| *from == user && self.active(from, to).is_some());
         newest(edges.map(|((_, to), follow)| (follow.at, *to)))
     }
 
     /// Who follows somebody, newest first.
-    fn sources(&self, user: Id) -> Vec<Id> {
+    pub fn sources(&self, user: Id) -> Vec<Id> {
         let edges = self.follows.iter().filter(|((from, to), _)| *to == user && self.active(from, to).is_some());
         newest(edges.map(|((from, _), follow)| (follow.at, *from)))
     }
 
     /// The public number of followers. Edges of the erased count until they are gone.
-    fn open_followers(&self, user: Id) -> usize {
+    pub fn open_followers(&self, user: Id) -> usize {
         let is_open = |((_, to), follow): &(&(Id, Id), &Follow)| *to == user && self.counts(follow) && !follow.quiet;
         self.follows.iter().filter(is_open).count()
     }

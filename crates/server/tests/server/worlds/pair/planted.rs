@@ -46,11 +46,13 @@ pub(crate) enum Leak {
     TaggedAnswers,
     /// A quiet follow is nothing to tell, and so that is told.
     StreamStirs,
+    /// Who follows the viewer quietly is suggested to them.
+    QuietIsSuggested,
 }
 
 impl Leak {
     /// With a part of what a failure says when it was found by what it is.
-    pub(crate) const ALL: [(Self, &'static str); 15] = [
+    pub(crate) const ALL: [(Self, &'static str); 16] = [
         (Self::ReadableCursor, "a cursor tells something"),
         (Self::ReadableCursorOfResp, "a cursor tells something"),
         (Self::EmptyPage, "/follow"),
@@ -66,6 +68,7 @@ impl Leak {
         (Self::LongerCursor, "characters"),
         (Self::TaggedAnswers, "etag"),
         (Self::StreamStirs, "messages of a stream"),
+        (Self::QuietIsSuggested, "/suggestions"),
     ];
 }
 
@@ -174,6 +177,17 @@ pub(super) fn ask(world: &mut World, leak: Leak, by: By, line: &str) -> Answer {
             let counts = world.service(&line).body["counts"]["followers"].clone();
             let mut body = answer.body();
             body["counts"]["followers"] = counts;
+            answer.text = body.to_string();
+        }
+        Leak::QuietIsSuggested if line.contains(&format!("GET /users/{viewer}/suggestions")) => {
+            let mut body = answer.body();
+            for row in whole(world, &(viewer.clone(), "followers")) {
+                if is_quiet(world, &row.id, &viewer)
+                    && let Some(data) = body["data"].as_array_mut()
+                {
+                    data.push(json!({ "id": row.id, "reason": { "type": "follows_you" } }));
+                }
+            }
             answer.text = body.to_string();
         }
         Leak::TaggedAnswers => answer.headers.push(("etag".to_owned(), sequence(world).to_string())),

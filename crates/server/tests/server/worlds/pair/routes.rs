@@ -128,6 +128,17 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     reads("distance", &["GET /users/{u}/distance/{w}", "GET /users/{v}/distance/{u}", "GET /users/{u}/distance/{v}"]),
     reads("list_leaderboard", &["pages GET /leaderboards/followers"]),
+    reads(
+        "list_suggestions",
+        &[
+            "GET /users/{v}/suggestions",
+            "GET /users/{v}/suggestions?limit=1",
+            "GET /users/{v}/suggestions?ranker=adamic_adar",
+            "GET /users/{v}/suggestions?ranker=recent&limit=3",
+            "GET /users/{u}/suggestions",
+        ],
+    ),
+    writes("dismiss_suggestion", &["DELETE /users/{v}/suggestions/{u}"]),
     writes("block", &["PUT /users/{v}/blocks/{u}"]),
     // What is hidden by the viewer's own block is theirs to see again.
     writes("unblock", &["DELETE /users/{v}/blocks/{known}"]),

@@ -6,7 +6,7 @@ use entourage_model::{KeyHasher, Millis, UserPatch};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Written, group, user};
+use super::{NO_SCORE, Written, group, score, scored, user};
 use crate::import::{
     columns::Subject,
     person::Person,
@@ -62,6 +62,12 @@ struct Object<'a> {
     external_id: Option<Word<'a>>,
     #[serde(borrow)]
     edited_at: Option<Word<'a>>,
+    #[serde(borrow, alias = "user_id")]
+    user: Option<Word<'a>>,
+    #[serde(borrow, alias = "suggested_id")]
+    suggested: Option<Word<'a>>,
+    #[serde(borrow)]
+    score: Option<Word<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +89,14 @@ impl Word<'_> {
             Self::Whole(number) => Ok(number.to_string().into()),
             Self::Number(_) => Err(Reason::InvalidId),
             Self::Text(text) => Ok(text.as_ref().into()),
+        }
+    }
+
+    fn score(&self) -> Result<u64, Reason> {
+        match self {
+            Self::Whole(number) => scored(*number as f64),
+            Self::Number(number) => scored(*number),
+            Self::Text(text) => score(text),
         }
     }
 
@@ -153,6 +167,11 @@ pub(super) fn parse(line: &[u8], keys: &KeyHasher, times: Times) -> Result<Entry
             };
             written.entry(person(&object.author)?, times)
         }
+        Subject::Suggestion => {
+            let (user, suggested) = (person(&object.user)?, person(&object.suggested)?);
+            let score = object.score.as_ref().map_or(Ok(NO_SCORE), Word::score)?;
+            Ok(Entry::Suggestion { user, suggested, score })
+        }
         Subject::User => {
             let id = person(&object.id)?;
             let patch = UserPatch {
@@ -171,6 +190,7 @@ impl Object<'_> {
     fn subject(&self) -> Result<Subject, Reason> {
         match self.subject.as_deref() {
             None if self.follower.is_some() && self.target.is_some() => Ok(Subject::Follow),
+            None if self.user.is_some() && self.suggested.is_some() => Ok(Subject::Suggestion),
             None => Ok(Subject::User),
             Some(name) => Subject::named(name).ok_or(Reason::UnknownType),
         }

@@ -1,0 +1,65 @@
+//! Who is never suggested: the viewer, whom they follow or asked to follow, whom a block keeps apart from them, whom they
+//! mute or dismissed, who is suspended, who is not there. Asked of the store for every answer that is made.
+
+use entourage_model::{Key, Kind, RecordId, Result, Space, User, is_member};
+use entourage_store::StoreExt as _;
+
+use crate::Context;
+
+impl Context {
+    /// Which of these may be suggested to the viewer.
+    pub(super) async fn may_be_suggested(&self, viewer: Key, keys: &[Key]) -> Result<Vec<bool>> {
+        let mut open: Vec<Key> = keys.iter().copied().filter(|key| *key != viewer).collect();
+        let to = |keys: &[Key]| -> Vec<(Key, Key)> { keys.iter().map(|key| (viewer, *key)).collect() };
+        let followed = self.are_active(Kind::Follow, &to(&open)).await?;
+        retain(&mut open, &followed);
+        // What is left is mostly nothing: requests, and follows in quarantine.
+        let edges = self.store.get_edges(Kind::Follow, &to(&open)).await?;
+        retain(&mut open, &edges.iter().map(Option::is_some).collect::<Vec<_>>());
+        let blocked = self.are_active(Kind::Block, &to(&open)).await?;
+        retain(&mut open, &blocked);
+        let from: Vec<(Key, Key)> = open.iter().map(|key| (*key, viewer)).collect();
+        retain(&mut open, &self.are_active(Kind::Block, &from).await?);
+        let muted = self.are_muted(viewer, &open).await?;
+        retain(&mut open, &muted);
+        let users: Vec<User> = self.store.get_users(&open).await?.into_iter().flatten().collect();
+        let dismissed = self.are_dismissed(viewer, &users).await?;
+        let shown = users.iter().zip(dismissed).filter(|(user, is_dismissed)| !user.follow_suspended && !is_dismissed);
+        let mut shown: Vec<Key> = shown.map(|(user, _)| user.key).collect();
+        shown.sort_unstable();
+        Ok(keys.iter().map(|key| shown.binary_search(key).is_ok()).collect())
+    }
+
+    /// Mutes that are over stay until they are removed.
+    async fn are_muted(&self, viewer: Key, keys: &[Key]) -> Result<Vec<bool>> {
+        let pairs: Vec<(Key, Key)> = keys.iter().map(|key| (viewer, *key)).collect();
+        let mut muted = self.are_active(Kind::Mute, &pairs).await?;
+        if muted.contains(&true) {
+            let now = self.clock.now();
+            let edges = self.store.get_edges(Kind::Mute, &pairs).await?;
+            for (slot, edge) in muted.iter_mut().zip(edges) {
+                *slot = edge.is_some_and(|edge| !edge.is_over(now));
+            }
+        }
+        Ok(muted)
+    }
+
+    /// Whom the viewer does not want suggested. An id created again is somebody else.
+    async fn are_dismissed(&self, viewer: Key, users: &[User]) -> Result<Vec<bool>> {
+        if self.store.count_records(Space::Dismissed, viewer).await? == 0 {
+            return Ok(vec![false; users.len()]);
+        }
+        let ids: Vec<(Key, RecordId)> = users.iter().map(|user| (viewer, RecordId::of_key(user.key))).collect();
+        let records = self.store.get_records(Space::Dismissed, &ids).await?;
+        let is_dismissed = |(record, user): (Option<entourage_model::Record>, &User)| {
+            record.is_some_and(|record| is_member(&record.value, user))
+        };
+        Ok(records.into_iter().zip(users).map(is_dismissed).collect())
+    }
+}
+
+/// Leaves those of whom it is not true.
+fn retain(keys: &mut Vec<Key>, left_out: &[bool]) {
+    let mut left_out = left_out.iter();
+    keys.retain(|_| left_out.next() == Some(&false));
+}
