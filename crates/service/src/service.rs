@@ -9,8 +9,9 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus, Rules,
-    Transfer, Upkeep,
+    Abuse, Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus,
+    Rules, Transfer, Upkeep,
+    abuse::Buffer,
     feed::Feed,
     limits::Limiter,
     writer::{Observers, Writer},
@@ -24,6 +25,7 @@ pub struct Service {
     pub jobs: Arc<Jobs>,
     pub upkeep: Upkeep,
     pub transfer: Arc<Transfer>,
+    pub abuse: Arc<Abuse>,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -46,6 +48,7 @@ impl Parts {
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
         let hub = Arc::default();
+        let buffer: Arc<Buffer> = Arc::default();
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
@@ -56,6 +59,7 @@ impl Parts {
             leaderboard: Arc::clone(&leaderboard),
             limiter: Arc::clone(&limiter),
             hub: Arc::clone(&hub),
+            abuse: Arc::clone(&buffer),
         };
         let context = Arc::new(Context {
             store: Arc::clone(store),
@@ -68,7 +72,8 @@ impl Parts {
         });
         let share = || Arc::clone(&context);
         let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
-        let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard)));
+        let abuse = Arc::new(Abuse::new(share(), Arc::clone(&limiter), buffer));
+        let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard), Arc::clone(&abuse)));
         let feeds = Arc::new(Feeds::new(share(), feed));
         let transfer =
             Transfer::new(share(), Arc::clone(&graph), Arc::clone(&feeds), Arc::clone(&jobs), maintenance.clone());
@@ -77,6 +82,7 @@ impl Parts {
             events: Events::new(share()),
             upkeep: Upkeep::new(share(), leaderboard, maintenance.clone()),
             transfer: Arc::new(transfer),
+            abuse,
             graph,
             feeds,
             jobs,
@@ -97,7 +103,13 @@ impl Service {
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
         let upkeep = &self.upkeep;
-        tokio::join!(self.events.run_hub(), upkeep.run_audits(), upkeep.run_healer(), self.feeds.run_feed());
+        tokio::join!(
+            self.events.run_hub(),
+            upkeep.run_audits(),
+            upkeep.run_healer(),
+            self.feeds.run_feed(),
+            self.abuse.run(),
+        );
     }
 
     /// Streams end, and with them what they need.
