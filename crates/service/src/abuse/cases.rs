@@ -151,10 +151,12 @@ impl Abuse {
         match self.index.standing(&finding.subject, now, cool_down) {
             Standing::CoolsDown => Ok(()),
             Standing::None => self.open(&finding).await,
-            Standing::Open(id, written) => {
+            // Events may be read twice.
+            Standing::Open { last_seen, .. } if finding.at <= last_seen => Ok(()),
+            Standing::Open { case, written, .. } => {
                 let age = now.since_2000().abs_diff(written.since_2000());
                 if is_final || age >= UPDATE_EVERY_MILLIS {
-                    return self.update(id, &finding).await;
+                    return self.update(case, &finding).await;
                 }
                 let mut findings = self.findings.lock();
                 if findings.len() < WAITING_MAX || findings.contains_key(&finding.subject) {

@@ -159,7 +159,10 @@ impl Abuse {
             let (count, so) = others.fold((0, 0), |(count, so), user| (count + 1, so + usize::from(is_so(user))));
             count >= USUAL_MIN && share(so, count) >= USUAL_PERCENT
         };
-        let together = together && !others(&|user| (first..=end).contains(&user.registered_at.since_2000()));
+        // Others may have come a little before or after them.
+        let window = rules.look_alike_window.as_millis() as u64;
+        let then = end.saturating_sub(window)..=first.saturating_add(window);
+        let together = together && !others(&|user| then.contains(&user.registered_at.since_2000()));
         let alike = model.filter(|model| !others(&|user| names::are_alike(model, &user.name)));
         if !together && alike.is_none() {
             return Ok(None);

@@ -20,6 +20,8 @@ struct Known {
     closed_at: Option<Millis>,
     /// When its record was written last.
     written: Millis,
+    /// The newest of its evidence.
+    last_seen: Millis,
     /// Of clusters alone.
     members: Vec<Key>,
     /// Whose right to follow it holds.
@@ -42,8 +44,11 @@ pub(super) struct Index(RwLock<Cases>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     None,
-    /// The case, and when it was written last.
-    Open(Version, Millis),
+    Open {
+        case: Version,
+        written: Millis,
+        last_seen: Millis,
+    },
     /// It was closed so lately that it stays so.
     CoolsDown,
 }
@@ -51,11 +56,11 @@ pub(super) enum Standing {
 impl Index {
     /// The case as it was read or written last.
     pub(super) fn learn(&self, id: Version, written: Millis, document: &Document) {
-        let Document { subject, state, closed_at, ref actors, .. } = *document;
+        let Document { subject, state, closed_at, last_seen, ref actors, .. } = *document;
         let members = if subject.kind == CaseKind::Cluster { &actors[..] } else { &[] };
         let members = members.iter().map(|person| person.key).collect();
         let holds = actors.iter().filter(|person| person.paused).map(|person| person.key).collect();
-        let known = Known { subject, state, closed_at, written, members, holds };
+        let known = Known { subject, state, closed_at, written, last_seen, members, holds };
         let mut cases = self.0.write();
         cases.known.insert(id, known);
         // Where two servers opened the same case at once, the open one counts, then the newer one.
@@ -82,7 +87,9 @@ impl Index {
         let cases = self.0.read();
         let known = cases.by_subject.get(subject).and_then(|id| Some((*id, cases.known.get(id)?)));
         match known {
-            Some((id, known)) if known.state == CaseState::Open => Standing::Open(id, known.written),
+            Some((case, &Known { state: CaseState::Open, written, last_seen, .. })) => {
+                Standing::Open { case, written, last_seen }
+            }
             Some((_, known)) if known.closed_at.is_some_and(|closed| closed.plus(cool_down) > now) => {
                 Standing::CoolsDown
             }
