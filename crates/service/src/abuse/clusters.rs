@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use entourage_model::{Edge, Key, List, Millis, Result, User};
+use entourage_model::{Counts, Edge, Key, List, Millis, Result, User};
 use entourage_store::Sweep;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -40,8 +40,10 @@ const GROUPS_MAX: usize = 1_000;
 const COMMON_PERCENT: usize = 60;
 /// A signature has this part of a ring's accounts, or more.
 const GROUP_PERCENT: usize = 50;
-/// How surprising the targets must be together: each counts the logarithm of how rarely it is followed.
+/// How surprising the targets must be together: each counts the logarithm of how rarely others follow it.
 const SURPRISE_MIN: f64 = 20.0;
+/// In a store with few others, so many are thought to be there who do not follow the targets.
+const OUTSIDE_MIN: u64 = 100;
 /// This part of it must have happened within a day.
 const BURST_PERCENT: usize = 60;
 const BURST_MILLIS: u64 = 24 * 60 * 60 * 1_000;
@@ -209,8 +211,17 @@ impl Abuse {
             return Ok(None);
         }
         let counts = self.context.store.get_all_counts(&common).await?;
-        let rarity = |followers: u64| (users.max(1) as f64 / followers.clamp(1, users.max(1)) as f64).ln();
-        let surprise: f64 = counts.iter().map(|counts| rarity(counts.unwrap_or_default().followers)).sum();
+        let own = |target: &Key| {
+            let follows_it =
+                |member: &&Key| follows.get(*member).is_some_and(|own| own.iter().any(|edge| edge.target == *target));
+            members.iter().filter(follows_it).count() as u64
+        };
+        let outside = users.saturating_sub(members.len() as u64).max(OUTSIDE_MIN);
+        let rarity = |(target, counts): (&Key, &Option<Counts>)| {
+            let others = counts.unwrap_or_default().followers.saturating_sub(own(target)).min(outside);
+            ((outside + 1) as f64 / (others + 1) as f64).ln()
+        };
+        let surprise: f64 = common.iter().zip(&counts).map(rarity).sum();
         if surprise < SURPRISE_MIN {
             return Ok(None);
         }
@@ -228,8 +239,8 @@ impl Abuse {
         let trace = |edge: &&Edge| Trace { version: edge.value.version, follower: edge.follower, target: edge.target };
         let traces: Vec<Trace> = newest.map(trace).collect();
         let at = traces.last().map_or_else(|| self.context.clock.now(), |trace| trace.version.millis());
-        let own = members.first().map(|first| Subject::actor(CaseKind::Cluster, *first));
-        let Some(subject) = self.index.cluster_of(&members).or(own) else { return Ok(None) };
+        let first = members.first().map(|member| Subject::actor(CaseKind::Cluster, *member));
+        let Some(subject) = self.index.cluster_of(&members).or(first) else { return Ok(None) };
         let figures = vec![
             ("members", members.len() as f64),
             ("common_targets", common.len() as f64),

@@ -201,6 +201,25 @@ async fn a_ring_of_fifty_is_found_and_so_is_one_that_follows_each_other() {
     }
 }
 
+/// Where nobody else is.
+#[tokio::test]
+async fn a_ring_alone_in_its_world_is_found() {
+    for follows_each_other in [true, false] {
+        let world = World::new().await;
+        for user in 0..60_u64 {
+            world.user(user, mixed_age(user)).await;
+        }
+        for member in 0..50_u64 {
+            let targets = if follows_each_other { 0..50 } else { 50..60 };
+            for target in targets.filter(|target| *target != member) {
+                world.follow(member, target).await.unwrap();
+            }
+            world.clock.advance(MINUTE);
+        }
+        assert_eq!(world.service.abuse.find_clusters().await.unwrap().clusters, 1, "{follows_each_other}");
+    }
+}
+
 /// People with their own taste, who also follow some that everybody follows, over weeks.
 async fn crowd(world: &World, people: u64) {
     for person in 0..people {
