@@ -34,6 +34,8 @@ pub enum Selection {
     GroupFeed(Version),
     /// The list user's posts.
     Posts,
+    /// Cases of suspected abuse; the list's user is their filter.
+    Cases,
 }
 
 /// Which list a cursor belongs to, what is shown of it, and its viewer (`None`: a service).
@@ -97,6 +99,7 @@ fn scope_bytes(scope: &CursorScope) -> Vec<u8> {
         Selection::Feed => (10, None),
         Selection::GroupFeed(group) => (11, Some(Key(group.bits() as i64))),
         Selection::Posts => (12, None),
+        Selection::Cases => (14, None),
     };
     let mut bytes = Vec::with_capacity(27);
     bytes.push(selection << SELECTION_SHIFT | scope.list.plane as u8);

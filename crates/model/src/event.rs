@@ -1,8 +1,8 @@
 //! Events: one for each change, derived from it alone, so that no change can miss its event.
 
 use crate::{
-    Cause, Change, Code, Error, EventPositions, Expiry, Key, Kind, Lineage, RecordId, Result, Sealer, Sequence, Space,
-    State, User, UserId, Version,
+    CaseMark, Cause, Change, Code, Error, EventPositions, Expiry, Key, Kind, Lineage, RecordId, Result, Sealer,
+    Sequence, Space, State, User, UserId, Version,
 };
 
 const FORMAT: u8 = 3;
@@ -79,7 +79,7 @@ impl Event {
     }
 
     /// The `type` of the envelope.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match &self.body {
             EventBody::User { existed: false, .. } => "user.created",
             EventBody::User { after: Some(user), is_suspension: true, .. } => match user.follow_suspended {
@@ -103,8 +103,21 @@ impl Event {
             EventBody::Record { space: Space::Post, existed: false, .. } => "post.created",
             EventBody::Record { space: Space::Post, after: Some(_), .. } => "post.updated",
             EventBody::Record { space: Space::Post, after: None, .. } => "post.deleted",
+            EventBody::Record { space: Space::Case, existed, after, .. } => case_name(*existed, after.as_deref()),
             EventBody::Record { .. } => "record.changed",
         }
+    }
+}
+
+const fn case_name(existed: bool, after: Option<&[u8]>) -> &'static str {
+    match after {
+        None => "abuse.removed",
+        Some(_) if !existed => "abuse.opened",
+        Some(value) => match CaseMark::of(value) {
+            Some(CaseMark::Dismissed) => "abuse.dismissed",
+            Some(CaseMark::Confirmed) => "abuse.confirmed",
+            _ => "abuse.updated",
+        },
     }
 }
 
@@ -200,6 +213,22 @@ mod tests {
         for (before, after, cause, name) in cases {
             assert_eq!(follow_name(before, after, cause), name, "{before:?} {after:?} {cause:?}");
         }
+    }
+
+    #[test]
+    fn a_case_is_named_by_what_its_write_did() {
+        let value = |mark: CaseMark| [mark.byte(), b'{', b'}'];
+        assert_eq!(case_name(false, Some(&value(CaseMark::Open))), "abuse.opened");
+        let later = [
+            (CaseMark::Open, "abuse.updated"),
+            (CaseMark::Dismissed, "abuse.dismissed"),
+            (CaseMark::Confirmed, "abuse.confirmed"),
+            (CaseMark::Closed, "abuse.updated"),
+        ];
+        for (mark, name) in later {
+            assert_eq!((case_name(true, Some(&value(mark))), CaseMark::of(&value(mark))), (name, Some(mark)));
+        }
+        assert_eq!((case_name(true, None), case_name(true, Some(&[]))), ("abuse.removed", "abuse.updated"));
     }
 
     #[test]

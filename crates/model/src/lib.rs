@@ -48,8 +48,8 @@ pub use post::{
 };
 pub use quota::{FollowLimits, FollowsLeft, Moments, Quota, QuotaChange};
 pub use record::{
-    CHUNK_MAX, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space, is_member,
-    member_value, tally,
+    CHUNK_MAX, CaseMark, Condition, GROUP_MEMBERS_MAX, RECORD_MAX_BYTES, Record, RecordChange, RecordId, Space,
+    is_member, member_value, tally,
 };
 pub use retry::RetryHasher;
 pub use secret::{Sealer, Secret};

@@ -41,7 +41,8 @@ pub enum Space {
     Dismissed = 12,
     /// Suggestions that a file brought for a user.
     Suggested = 13,
-    /// The server's: cases of suspected abuse. Ids are those of [`RecordId::of_version`].
+    /// The server's: cases of suspected abuse. Ids are those of [`RecordId::of_version`]; values begin with a byte of
+    /// [`CaseMark`].
     Case = 14,
     /// The server's: when each periodic task ran last, and how it ended.
     Schedule = 15,
@@ -84,7 +85,7 @@ impl Space {
 
     /// Whether readers of events see its changes; other events are internal to the store.
     pub const fn is_public(self) -> bool {
-        matches!(self, Self::Group | Self::GroupMember | Self::Import | Self::Post)
+        matches!(self, Self::Group | Self::GroupMember | Self::Import | Self::Post | Self::Case)
     }
 }
 
@@ -202,6 +203,36 @@ impl<'de> Deserialize<'de> for RecordId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let bytes = bytes::deserialize(deserializer)?;
         Self::new(&bytes).map_err(de::Error::custom)
+    }
+}
+
+/// The first byte of a case's value: what the write that left it did, which names its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaseMark {
+    /// The case is open.
+    Open = b'o' as isize,
+    /// This write dismissed it.
+    Dismissed = b'd' as isize,
+    /// This write confirmed it.
+    Confirmed = b'c' as isize,
+    /// It was closed before; this write changed something else.
+    Closed = b'x' as isize,
+}
+
+impl CaseMark {
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// `None`: these are not the bytes of a case.
+    pub const fn of(value: &[u8]) -> Option<Self> {
+        match value.first() {
+            Some(b'o') => Some(Self::Open),
+            Some(b'd') => Some(Self::Dismissed),
+            Some(b'c') => Some(Self::Confirmed),
+            Some(b'x') => Some(Self::Closed),
+            _ => None,
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //! request arrived or how its answer is encoded.
 //!
 //! [`Service`] is what a front holds. It has a room for each subject: [`Graph`], [`Feeds`], [`Notifications`], [`Events`],
-//! [`Jobs`], [`Upkeep`], [`Transfer`], [`Suggestions`]. Rooms share a context: the store to read, and the writer, which every write goes
+//! [`Jobs`], [`Upkeep`], [`Transfer`], [`Suggestions`], [`Abuse`]. Rooms share a context: the store to read, and the writer, which every write goes
 //! through.
 
+mod abuse;
 mod call;
 mod catch_up;
 mod context;
@@ -26,6 +27,11 @@ mod upkeep;
 mod visibility;
 mod writer;
 
+pub use abuse::{
+    Abuse, AbuseRules, CASE_ACTORS_MAX, CASE_EVIDENCE_MAX, CASE_TARGETS_MAX, CLUSTER_TARGETS_MIN, Case, CaseClosed,
+    CaseEvidence, CaseFilter, CaseKind, CasePage, CaseState, CaseSummary, CaseUser, ClustersFound, OPEN_CASES_MAX,
+    TargetQuota, TargetQuotaWritten,
+};
 pub use call::{Actor, Call, Caller, Credential, Retry};
 pub(crate) use context::Context;
 pub use events::{EventPage, EventRow, EventStream, Events};

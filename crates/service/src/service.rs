@@ -9,8 +9,9 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus, Rules,
-    Suggestions, Transfer, Upkeep,
+    Abuse, Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus,
+    Rules, Suggestions, Transfer, Upkeep,
+    abuse::Buffer,
     feed::Feed,
     limits::Limiter,
     suggestions::Cache as SuggestionCache,
@@ -26,6 +27,7 @@ pub struct Service {
     pub upkeep: Upkeep,
     pub transfer: Arc<Transfer>,
     pub suggestions: Suggestions,
+    pub abuse: Arc<Abuse>,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -49,6 +51,7 @@ impl Parts {
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
         let hub = Arc::default();
         let suggested: Arc<SuggestionCache> = Arc::default();
+        let buffer: Arc<Buffer> = Arc::default();
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
@@ -60,6 +63,7 @@ impl Parts {
             suggestions: Arc::clone(&suggested),
             limiter: Arc::clone(&limiter),
             hub: Arc::clone(&hub),
+            abuse: Arc::clone(&buffer),
         };
         let context = Arc::new(Context {
             store: Arc::clone(store),
@@ -72,7 +76,8 @@ impl Parts {
         });
         let share = || Arc::clone(&context);
         let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
-        let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard)));
+        let abuse = Arc::new(Abuse::new(share(), Arc::clone(&limiter), buffer));
+        let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard), Arc::clone(&abuse)));
         let feeds = Arc::new(Feeds::new(share(), feed));
         let transfer =
             Transfer::new(share(), Arc::clone(&graph), Arc::clone(&feeds), Arc::clone(&jobs), maintenance.clone());
@@ -82,6 +87,7 @@ impl Parts {
             upkeep: Upkeep::new(share(), leaderboard, maintenance.clone()),
             transfer: Arc::new(transfer),
             suggestions: Suggestions::new(share(), Arc::clone(&graph), suggested),
+            abuse,
             graph,
             feeds,
             jobs,
@@ -102,7 +108,13 @@ impl Service {
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
         let upkeep = &self.upkeep;
-        tokio::join!(self.events.run_hub(), upkeep.run_audits(), upkeep.run_healer(), self.feeds.run_feed());
+        tokio::join!(
+            self.events.run_hub(),
+            upkeep.run_audits(),
+            upkeep.run_healer(),
+            self.feeds.run_feed(),
+            self.abuse.run(),
+        );
     }
 
     /// Streams end, and with them what they need.

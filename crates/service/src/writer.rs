@@ -10,6 +10,7 @@ use entourage_store::{Store, StoreExt as _};
 
 use crate::{
     Call, Removed, Retry,
+    abuse::Buffer,
     events::StreamHub,
     feed::Feed,
     graph::Leaderboard,
@@ -46,6 +47,7 @@ pub(crate) struct Observers {
     pub(crate) suggestions: Arc<SuggestionCache>,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) hub: Arc<StreamHub>,
+    pub(crate) abuse: Arc<Buffer>,
 }
 
 impl Observers {
@@ -69,6 +71,7 @@ impl Observers {
         for (operation, count) in logged {
             metrics::counter!("entourage_commits_total", "operation" => operation).increment(count);
         }
+        self.abuse.saw(outcomes);
         self.hub.wake();
     }
 }

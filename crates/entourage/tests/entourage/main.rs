@@ -10,6 +10,7 @@
 mod alone;
 mod bench;
 mod client;
+mod client_abuse;
 mod client_feed;
 mod command;
 mod credentials;

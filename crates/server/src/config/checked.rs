@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{FeedRules, Limits, RankerName, SuggestionRules};
+use entourage_service::{AbuseRules, FeedRules, Limits, RankerName, SuggestionRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -62,6 +62,7 @@ pub struct Settings {
     pub notifications_retention: Duration,
     pub feed: FeedRules,
     pub suggestions: SuggestionRules,
+    pub abuse: AbuseRules,
     /// `None` is never.
     pub audit_interval: Option<Duration>,
     pub memory_budget_bytes: u64,
@@ -182,6 +183,7 @@ impl Settings {
             })?,
             feed: feed(raw, memory_budget_bytes)?,
             suggestions: suggestions(raw)?,
+            abuse: abuse(raw)?,
             memory_budget_bytes,
         })
     }
@@ -257,6 +259,43 @@ fn suggestions(raw: &Raw) -> Result<SuggestionRules, ConfigError> {
     })
 }
 
+fn abuse(raw: &Raw) -> Result<AbuseRules, ConfigError> {
+    let is = |name| raw.checked(name, "true or false", |text| text.parse().ok());
+    let time = |name| {
+        let right = "a time such as 7d, above 0 and at most 36500d";
+        raw.checked(name, right, |text| duration(text).filter(|time| !time.is_zero()))
+    };
+    let threshold = |name| {
+        raw.checked(name, "a whole number up to 1000000, 0 for none", |text| {
+            count(text).filter(|count| *count <= AbuseRules::MAX.into()).map(|count| count as u32)
+        })
+    };
+    let percent = |name| {
+        raw.checked(name, "a whole number from 1 to 100", |text| {
+            count(text).filter(|percent| (1..=100).contains(percent)).map(|percent| percent as u32)
+        })
+    };
+    Ok(AbuseRules {
+        detect: is("abuse.detect")?,
+        auto_suspend: is("abuse.auto_suspend")?,
+        fresh_account: time("abuse.fresh_account")?,
+        cool_down: time("abuse.cool_down")?,
+        pair_flips: threshold("abuse.pair_flips")?,
+        follows_per_hour: threshold("abuse.follows_per_hour")?,
+        churn_follows: threshold("abuse.churn_follows")?,
+        churn_percent: percent("abuse.churn_percent")?,
+        requests_per_hour: threshold("abuse.requests_per_hour")?,
+        look_alikes: raw.checked("abuse.look_alikes", "a whole number from 2 to 16, or 0 for none", |text| {
+            let is_fine = |compared: &u64| *compared != 1 && *compared <= AbuseRules::LOOK_ALIKES_MAX.into();
+            count(text).filter(is_fine).map(|compared| compared as u32)
+        })?,
+        look_alike_window: time("abuse.look_alike_window")?,
+        surge_followers: threshold("abuse.surge_followers")?,
+        surge_fresh_percent: percent("abuse.surge_fresh_percent")?,
+        cluster_size: threshold("abuse.cluster_size")?,
+    })
+}
+
 fn half_of_memory() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
     let total_kib = machine.as_deref().and_then(|text| {
@@ -285,6 +324,7 @@ mod tests {
         assert!(settings.memory_budget_bytes > 0);
         let inbox_budget_bytes = settings.memory_budget_bytes / 4;
         assert_eq!(settings.feed, FeedRules { inbox_budget_bytes, ..FeedRules::default() });
+        assert_eq!(settings.abuse, AbuseRules::default());
     }
 
     #[test]
@@ -336,6 +376,17 @@ mod tests {
             ("feed.resp_member", "name"),
             ("feed.inbox_budget", "0"),
             ("feed.inbox_budget", "1GB"),
+            ("abuse.detect", "yes"),
+            ("abuse.auto_suspend", "on"),
+            ("abuse.fresh_account", "0s"),
+            ("abuse.cool_down", "7"),
+            ("abuse.pair_flips", "-1"),
+            ("abuse.follows_per_hour", "1000001"),
+            ("abuse.churn_percent", "0"),
+            ("abuse.surge_fresh_percent", "101"),
+            ("abuse.look_alikes", "17"),
+            ("abuse.look_alikes", "1"),
+            ("abuse.cluster_size", "some"),
         ];
         for (name, text) in cases {
             let mut raw = Raw::default();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
+    abuse::{CaseKindName, CaseStateName},
     lists::linked_by,
     openapi::{
         Access, Group, get,
@@ -55,6 +56,7 @@ const EDGE_TYPES: &[&str] = &[
     "mute.removed",
 ];
 const USER_TYPES: &[&str] = &["user.created", "user.updated", "user.suspended", "user.restored", "user.erased"];
+const ABUSE_TYPES: &[&str] = &["abuse.opened", "abuse.updated", "abuse.dismissed", "abuse.confirmed", "abuse.removed"];
 const GROUP_TYPES: &[&str] =
     &["group.created", "group.updated", "group.removed", "group.member_added", "group.member_removed"];
 
@@ -125,6 +127,30 @@ enum FieldsJson<'a> {
         #[schemars(with = "Option<ExternalId>")]
         external_id: Option<&'a str>,
     },
+    #[schemars(title = "AbuseEvent", extend("x-types" = ABUSE_TYPES))]
+    Abuse { case: CaseJson<'a> },
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CaseOfEvent")]
+struct CaseJson<'a> {
+    #[schemars(with = "Version")]
+    id: String,
+    /// This and what follows is `null` with `abuse.removed`.
+    #[schemars(with = "Option<CaseKindName>")]
+    kind: Option<&'static str>,
+    #[schemars(with = "Option<CaseStateName>")]
+    state: Option<&'static str>,
+    /// The first of the accounts in it; `null` also once they are erased.
+    #[schemars(with = "Option<Id>")]
+    actor: Option<&'a str>,
+    /// The first of those whom they follow.
+    #[schemars(with = "Option<Id>")]
+    target: Option<&'a str>,
+    /// How many accounts it names.
+    actors: Option<usize>,
+    /// How often it was found.
+    count: Option<u64>,
 }
 
 /// Lines of the files and what became of them: all but `users_added` add up to `lines`.
@@ -250,6 +276,17 @@ fn event(row: &EventRow) -> EventJson<'_> {
             body: row.post.as_ref().and_then(|post| serde_json::from_str(&post.body).ok()),
             external_id: row.post.as_ref().and_then(|post| post.external_id.as_ref()).map(|id| id.as_str()),
         },
+        (EventBody::Record { space: Space::Case, id, .. }, None) => FieldsJson::Abuse {
+            case: CaseJson {
+                id: record_name(id),
+                kind: row.case.as_ref().map(|case| case.kind.as_str()),
+                state: row.case.as_ref().map(|case| case.state.as_str()),
+                actor: row.follower.as_ref().map(|id| id.as_str()),
+                target: row.target.as_ref().map(|id| id.as_str()),
+                actors: row.case.as_ref().map(|case| case.actors),
+                count: row.case.as_ref().map(|case| case.count),
+            },
+        },
         (EventBody::Record { id, .. }, None) => FieldsJson::Group {
             owner: row.follower.as_ref().map(|id| id.as_str()),
             group: record_name(&id.member().map_or_else(|| id.clone(), |(group, _)| group)),
@@ -330,7 +367,16 @@ mod tests {
             let body = EventBody::Record { space: Space::Post, owner: Key(1), id, existed, after };
             let event = Event { sequence: Sequence(1), version, body };
             let (cursor, follower) = (String::from("here"), Some(1.into()));
-            let row = EventRow { cursor, event, follower, target: None, import: None, post: written, group: None };
+            let row = EventRow {
+                cursor,
+                event,
+                follower,
+                target: None,
+                import: None,
+                post: written,
+                group: None,
+                case: None,
+            };
             serde_json::to_string(&super::event(&row)).unwrap()
         };
         let named = |name: &str, body: &str, own: &str| {

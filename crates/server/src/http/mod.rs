@@ -1,5 +1,6 @@
 //! REST: parses a request, calls one service method, encodes the reply. It decides nothing.
 
+mod abuse;
 mod admin;
 mod batch;
 mod blocks_and_mutes;
@@ -84,6 +85,7 @@ fn groups() -> Vec<Group> {
         jobs::group(),
         admin::group(),
         fanout::group(),
+        abuse::group(),
         upkeep::group(),
         probes::group(),
         docs::group(),

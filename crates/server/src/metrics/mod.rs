@@ -60,6 +60,11 @@ fn describe() {
     describe_counter!("entourage_commits_total", "Writes that changed the store, by operation");
     describe_counter!("entourage_limiter_refusals_total", "How often a limit said no, by limit");
     describe_gauge!("entourage_limiter_keys", "Actors, targets or edges that a limit remembers, by limit");
+    describe_gauge!("entourage_abuse_open_cases", "Open cases of suspected abuse");
+    describe_counter!("entourage_abuse_cases_total", "Cases of suspected abuse, by kind and state");
+    describe_counter!("entourage_abuse_refused_total", "Cases that were not opened because too many are open");
+    describe_gauge!("entourage_abuse_remembered", "Actors, targets and edges that detectors of abuse remember");
+    describe_counter!("entourage_abuse_unseen_total", "Follows that detectors of abuse did not look at");
     describe_gauge!("entourage_jobs_running", "Jobs that are not finished");
     describe_counter!("entourage_job_edges_total", "Edges that jobs changed, by kind");
     describe_counter!("entourage_jobs_finished_total", "Jobs that ended, by kind and state");

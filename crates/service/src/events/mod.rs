@@ -14,7 +14,7 @@ use entourage_store::{StoreExt as _, Whose};
 
 pub use self::stream::EventStream;
 pub(crate) use self::stream_hub::{Hint, Hints, Listening, StreamHub};
-use crate::{Call, Context, Limit, graph::group, ids::shown_id, import::Tally};
+use crate::{Call, CaseSummary, Context, Limit, graph::group, ids::shown_id, import::Tally};
 
 /// How many pages of the store's own events one call reads past; after that the caller goes on from there.
 const PRIVATE_PAGES_MAX: usize = 50;
@@ -36,6 +36,8 @@ pub struct EventRow {
     pub post: Option<Post>,
     /// The name of a group: as it was written, or, where a member came or went, as it is now.
     pub group: Option<Box<str>>,
+    /// What a case of suspected abuse is about; the event's ends are its first actor and its first target.
+    pub case: Option<CaseSummary>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +129,8 @@ impl Events {
                 Some(GroupName::Of(group)) => groups.get(&group).cloned(),
                 None => None,
             };
-            EventRow { cursor: self.context.event_cursor(read_to), event, follower, target, import, post, group }
+            let (cursor, case) = (self.context.event_cursor(read_to), CaseSummary::of(&event));
+            EventRow { cursor, event, follower, target, import, post, group, case }
         };
         Ok(shown.into_iter().map(row).collect())
     }
@@ -218,6 +221,7 @@ fn ends(event: &Event) -> [Option<Key>; 2] {
         EventBody::User { key, .. } => [Some(*key), None],
         EventBody::Record { space: Space::Import, .. } => [None, None],
         EventBody::Record { space: Space::Post, owner, .. } => [Some(*owner), None],
+        EventBody::Record { space: Space::Case, .. } => CaseSummary::of(event).map_or([None, None], |case| case.ends),
         EventBody::Record { owner, id, .. } => [Some(*owner), id.member().map(|(_, member)| member)],
     }
 }

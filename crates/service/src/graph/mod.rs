@@ -44,7 +44,7 @@ pub use self::{
     user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, Suspended, UserView, UserWritten, VisibleCounts},
 };
 pub(crate) use self::{leaderboard::Leaderboard, user::is_text_fine};
-use crate::{Context, Jobs};
+use crate::{Abuse, Context, Jobs};
 
 /// Who follows whom, who may see it, and how it changes.
 pub struct Graph {
@@ -52,10 +52,17 @@ pub struct Graph {
     /// What a change leaves to be done: requests to an account that is private no longer.
     jobs: Arc<Jobs>,
     leaderboard: Arc<Leaderboard>,
+    /// Whom open cases hold, and which targets have a surge.
+    abuse: Arc<Abuse>,
 }
 
 impl Graph {
-    pub(crate) const fn new(context: Arc<Context>, jobs: Arc<Jobs>, leaderboard: Arc<Leaderboard>) -> Self {
-        Self { context, jobs, leaderboard }
+    pub(crate) const fn new(
+        context: Arc<Context>,
+        jobs: Arc<Jobs>,
+        leaderboard: Arc<Leaderboard>,
+        abuse: Arc<Abuse>,
+    ) -> Self {
+        Self { context, jobs, leaderboard, abuse }
     }
 }

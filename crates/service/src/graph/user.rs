@@ -98,6 +98,8 @@ impl Graph {
     pub async fn suspend(&self, call: &Call, id: UserId, suspended: bool) -> Result<Suspended> {
         call.must_be_admin()?;
         let key = self.context.own_keys(&[&id]).await?.into_iter().flatten().next().ok_or_else(user_not_found)?;
+        self.abuse.load().await?;
+        self.abuse.leave_to_admin(key).await?;
         match self.context.writer.write(call, Operation::Suspend { key, suspended }).await? {
             (Reply::User { changed, .. }, receipt) => Ok(Suspended { id, changed, receipt }),
             (other, _) => Err(unexpected(&other)),

@@ -5,17 +5,20 @@
 mod metrics;
 mod quota;
 mod quota_cache;
+mod targets;
 mod time;
 mod write;
 
 use std::{sync::Arc, time::Duration};
 
-use entourage_model::{Clock, Code, Error, FollowLimits, FollowsLeft, Key, Outcome, Result, Uptime, UserId};
+use entourage_model::{
+    Change, Clock, Code, Error, FollowLimits, FollowsLeft, Key, Outcome, Result, Uptime, UserChange, UserId,
+};
 use entourage_store::Store;
 
 pub use self::quota::QuotaStatus;
 pub(crate) use self::write::{Hold, Limited};
-use self::{metrics::Refusals, quota::Quota, quota_cache::QuotaCache, time::Time};
+use self::{metrics::Refusals, quota::Quota, quota_cache::QuotaCache, targets::Targets, time::Time};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -61,7 +64,7 @@ pub(crate) struct Limiter {
     limits: Limits,
     time: Time,
     cache: QuotaCache,
-    targets: Option<Quota<Key>>,
+    targets: Targets,
     requests: Option<Quota<UserId>>,
     refusals: Refusals,
 }
@@ -73,7 +76,7 @@ impl Limiter {
             limits,
             time: Time::new(clock, uptime),
             cache: QuotaCache::new(uptime),
-            targets: Quota::new("target", targets, MINUTE, targets, uptime),
+            targets: Targets::new(targets, uptime),
             requests: Quota::new("requests", requests, MINUTE, requests, uptime),
             refusals: Refusals::default(),
         }
@@ -108,9 +111,20 @@ impl Limiter {
         Some(FollowLimits { now: self.time.now(), per_hour, burst, challenge_after, proved, flips_per_day })
     }
 
+    /// New follows of this target a minute in place of everybody's quota; zero is no limit, `None` is that of everybody.
+    pub(crate) fn set_target_quota(&self, target: Key, per_minute: Option<u32>) {
+        self.targets.set(target, per_minute);
+    }
+
     /// Called with every outcome of this process, also when its caller is gone.
     pub(crate) fn saw(&self, outcome: &Outcome) {
         self.cache.saw(outcome);
+        for change in &outcome.changes {
+            // Whoever is created under this id later is another person.
+            if let Change::User(UserChange { key, after: None, .. }) = change {
+                self.targets.set(*key, None);
+            }
+        }
     }
 }
 

@@ -72,6 +72,11 @@ impl<K: Hash + Eq + Clone> Quota<K> {
         Some(Self { name, limit: limit.get(), period, start, uptime, limiter, held, sweep_at, cells, metrics })
     }
 
+    /// What can be used at once.
+    pub(super) const fn limit(&self) -> u32 {
+        self.limit
+    }
+
     /// Takes one, or says how long to wait for it.
     pub(super) fn take(&self, key: &K) -> Result<(), Duration> {
         let taken = self.limiter.check_key(&Ask::Take(key.clone()));

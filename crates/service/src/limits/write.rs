@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entourage_model::{Code, Error, Key, Operation, Outcome, Reply, Result, Write};
 
-use super::{Limiter, too_fast};
+use super::{Limiter, quota::Quota, too_fast};
 
 /// What the limits have to do with a write that is under way.
 pub(crate) enum Limited {
@@ -23,12 +23,12 @@ impl Limiter {
     pub(crate) fn begin(self: &Arc<Self>, write: &mut Write, has_proof: impl FnOnce(Key) -> bool) -> Limited {
         let Operation::Follow { follower, target, quiet, cap } = &mut write.operation else { return Limited::Free };
         write.limits = self.follow_limits(has_proof(*follower));
-        let Some(targets) = self.targets.as_ref().filter(|_| *quiet != Some(true)) else {
+        let Some(targets) = self.targets.of(*target).filter(|_| *quiet != Some(true)) else {
             return Limited::Follow(Arc::clone(self), None);
         };
         match targets.hold(target) {
             Ok(()) => {
-                let admission = Admission { limiter: Arc::clone(self), target: *target, open: true };
+                let admission = Admission { quota: targets, target: *target, open: true };
                 Limited::Follow(Arc::clone(self), Some(admission))
             }
             Err(wait) => {
@@ -93,7 +93,7 @@ fn is_full(result: &Result<Outcome>) -> bool {
 /// A follow under way, held back so that those which run at the same time together stay within the quota of their
 /// target. One whose end nobody saw may have happened and is counted.
 pub(crate) struct Admission {
-    limiter: Arc<Limiter>,
+    quota: Arc<Quota<Key>>,
     target: Key,
     open: bool,
 }
@@ -106,9 +106,7 @@ impl Admission {
 
     fn close(&mut self, counts: bool) {
         self.open = false;
-        if let Some(targets) = &self.limiter.targets {
-            targets.settle(&self.target, counts);
-        }
+        self.quota.settle(&self.target, counts);
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use entourage_memory as memory;
 use entourage_model::{Event, EventPosition, Key, Operation, Overwrite, Result, Secret, UserId, UserPatch, Write};
-use entourage_service::{Actor, Call, Limits, Rules, Service};
+use entourage_service::{AbuseRules, Actor, Call, Limits, Rules, Service};
 use entourage_store::{Identity, Store, StoreExt as _, SystemClock};
 use entourage_testkit::conformance::hooked::{Hooked, Hooks};
 
@@ -40,7 +40,9 @@ enum End {
 /// Runs a service until `work` is done; how many events it read.
 async fn run(store: &Arc<dyn Store>, end: End, work: impl AsyncFn(&Service)) -> usize {
     let store = Arc::new(Hooked::new(Arc::clone(store), Counting::default()));
-    let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
+    // Detectors read the log on their own account.
+    let abuse = AbuseRules { detect: false, ..AbuseRules::default() };
+    let rules = Rules { limits: Limits::NONE, audit_interval: None, abuse, ..Rules::default() };
     let service = Arc::new(Service::new(Arc::clone(&store) as _, rules));
     let background = Arc::clone(&service);
     let background = tokio::spawn(async move { background.run().await });

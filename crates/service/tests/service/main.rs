@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod abuse;
 mod accept;
 mod audit;
 mod audit_looks;

@@ -32,7 +32,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn line(event: &Value) -> String {
     let names = ["follower", "target", "owner", "group", "name", "member", "author", "post_id"];
-    let ends = [&event["user"]["id"]].into_iter().chain(names.iter().map(|name| &event[*name]));
+    let case = ["id", "kind", "actor", "target"].map(|name| &event["case"][name]);
+    let ends = [&event["user"]["id"]].into_iter().chain(case).chain(names.iter().map(|name| &event[*name]));
     let ends: Vec<&str> = ends.filter_map(Value::as_str).collect();
     let until = event["expires_at"].as_str().map(|time| format!(" until {time}")).unwrap_or_default();
     format!("{} {} {}{until}", table::text(&event["time"]), table::text(&event["type"]), ends.join(" "))

@@ -1,5 +1,6 @@
 //! Commands for a running server: one request each, printed as a table or as JSON.
 
+mod abuse;
 mod access;
 mod connection;
 mod edges;
@@ -56,6 +57,9 @@ pub(crate) enum Verb {
     Erase(erase::Arguments),
     /// List what changed, oldest first.
     Events(events::Arguments),
+    /// List cases of suspected abuse, and decide about them.
+    #[command(subcommand)]
+    Abuse(abuse::Verb),
     /// Show how the server stands.
     Stats(stats::Arguments),
 }
@@ -78,6 +82,7 @@ impl Verb {
             Self::User(verb) => users::run(verb),
             Self::Erase(arguments) => erase::run(arguments),
             Self::Events(arguments) => events::run(arguments),
+            Self::Abuse(verb) => abuse::run(verb),
             Self::Stats(arguments) => stats::run(arguments),
         }
     }

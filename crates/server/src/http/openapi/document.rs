@@ -136,7 +136,7 @@ fn parameters(operation: &Operation, schemas: &mut SchemaGenerator) -> Vec<Value
 fn parameter(name: &str, schemas: &mut SchemaGenerator) -> Schema {
     match name {
         // Their ids are versions.
-        "group" | "job" | "post" => schemas.subschema_for::<Version>(),
+        "case" | "group" | "job" | "post" => schemas.subschema_for::<Version>(),
         _ => schemas.subschema_for::<Id>(),
     }
 }

@@ -1,5 +1,6 @@
 //! Tables of request and reply, one file a topic.
 
+mod abuse;
 mod audit;
 mod batch;
 mod blocks;

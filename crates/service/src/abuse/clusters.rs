@@ -1,0 +1,306 @@
+//! Rings of accounts that follow the same targets, or each other: a search over everybody, run now and then.
+//!
+//! Everybody's newest follows are hashed into a few signatures that accounts with nearly the same targets mostly share. The
+//! accounts of one signature are compared exactly. What most of them follow must be surprising, given how many follow it
+//! anyway, and must have been followed, or they must have registered, in a burst: a class of friends grows over weeks.
+
+use std::collections::{HashMap, HashSet};
+
+use entourage_model::{Counts, Edge, Key, List, Millis, Result, User};
+use entourage_store::Sweep;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{
+    Abuse, CASE_ACTORS_MAX, CASE_TARGETS_MAX, CaseKind,
+    case::{Finding, Subject, Trace},
+};
+use crate::Call;
+
+/// Targets that a ring has in common, at the least.
+pub const CLUSTER_TARGETS_MIN: usize = 5;
+/// Who follows more than this is no part of a ring.
+const FOLLOWING_MAX: u64 = 2_000;
+/// How many newest follows of each account are compared.
+const COMPARED: usize = 64;
+/// What this many follow says nothing about anybody.
+const POPULAR: u64 = 10_000;
+const BANDS: u64 = 4;
+/// Accounts that one run looks at. The next one begins where it ended.
+const USERS_MAX: u64 = 1_000_000;
+const PAGE: usize = 500;
+/// Signatures that are remembered: about 30 MiB. Those of one account alone go first.
+const SIGNATURES_MAX: usize = 262_144;
+/// Accounts of one signature.
+const GROUP_MAX: usize = 256;
+/// Targets whose number of followers is remembered.
+const COUNTS_MAX: usize = 262_144;
+/// Signatures that are looked at in one run, the largest first.
+const GROUPS_MAX: usize = 1_000;
+/// What this part of a ring follows, it has in common.
+const COMMON_PERCENT: usize = 60;
+/// A signature has this part of a ring's accounts, or more.
+const GROUP_PERCENT: usize = 50;
+/// How surprising the targets must be together: each counts the logarithm of how rarely others follow it.
+const SURPRISE_MIN: f64 = 20.0;
+/// In a store with few others, so many are thought to be there who do not follow the targets.
+const OUTSIDE_MIN: u64 = 100;
+/// This part of it must have happened within a day.
+const BURST_PERCENT: usize = 60;
+const BURST_MILLIS: u64 = 24 * 60 * 60 * 1_000;
+const TRACES: usize = 16;
+
+/// The outcome of one search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClustersFound {
+    /// Accounts that were looked at.
+    pub users: u64,
+    /// Rings among them, known or new.
+    pub clusters: u64,
+}
+
+/// Where the last search ended.
+#[derive(Default)]
+pub(super) struct Progress {
+    sweep: Sweep,
+}
+
+#[derive(Default)]
+struct Signatures {
+    groups: hashbrown::HashMap<u64, Vec<Key>>,
+}
+
+impl Signatures {
+    fn add(&mut self, account: Key, targets: &[Key]) {
+        for band in 0..BANDS {
+            let mut hashes: Vec<u64> =
+                targets.iter().map(|target| xxh3_64_with_seed(&target.0.to_be_bytes(), band)).collect();
+            hashes.sort_unstable();
+            let [one, other, ..] = hashes[..] else { return };
+            let signature = one.rotate_left(17) ^ other ^ band;
+            if self.groups.len() >= SIGNATURES_MAX && !self.groups.contains_key(&signature) {
+                self.groups.retain(|_, accounts| accounts.len() > 1);
+                // A store of rings alone: what is known stays.
+                if self.groups.len() >= SIGNATURES_MAX {
+                    return;
+                }
+            }
+            let accounts = self.groups.entry(signature).or_default();
+            if accounts.len() < GROUP_MAX {
+                accounts.push(account);
+            }
+        }
+    }
+
+    fn largest(self, least: usize) -> Vec<Vec<Key>> {
+        let mut groups: Vec<Vec<Key>> = self.groups.into_values().filter(|accounts| accounts.len() >= least).collect();
+        groups.sort_by_key(|accounts| (std::cmp::Reverse(accounts.len()), accounts.first().copied()));
+        groups.truncate(GROUPS_MAX);
+        groups
+    }
+}
+
+/// The newest follows of an account, each with when it was made.
+type Follows = HashMap<Key, Vec<Edge>>;
+
+impl Abuse {
+    /// As [`Self::find_clusters`], for an administrator who wants it now.
+    pub async fn find_clusters_now(&self, call: &Call) -> Result<ClustersFound> {
+        call.must_be_admin()?;
+        self.find_clusters().await
+    }
+
+    /// Looks for rings and opens their cases. One search at a time; a large store takes several.
+    pub async fn find_clusters(&self) -> Result<ClustersFound> {
+        let size = self.context.rules.abuse.cluster_size as usize;
+        if size == 0 {
+            return Ok(ClustersFound::default());
+        }
+        self.load().await?;
+        let mut progress = self.clusters.lock().await;
+        let (mut users, mut signatures, mut counts) = (0, Signatures::default(), HashMap::new());
+        while users < USERS_MAX {
+            let Some(page) = progress.sweep.next(&*self.context.store, PAGE).await? else {
+                progress.sweep = Sweep::default();
+                break;
+            };
+            users += page.len() as u64;
+            self.sign(&page, &mut signatures, &mut counts).await?;
+            tokio::task::yield_now().await;
+        }
+        drop(progress);
+        let (mut taken, mut clusters) = (HashSet::new(), 0);
+        let groups = signatures.largest((size * GROUP_PERCENT / 100).max(2));
+        for group in &groups {
+            let mut accounts: Vec<Key> = group.iter().filter(|account| !taken.contains(*account)).copied().collect();
+            if accounts.len() < (size * GROUP_PERCENT / 100).max(2) {
+                continue;
+            }
+            // Others of the ring have another signature.
+            let known: HashSet<Key> = accounts.iter().copied().collect();
+            for other in &groups {
+                let shared = other.iter().filter(|account| known.contains(*account)).count();
+                if shared > 0 && shared * 100 >= other.len() * GROUP_PERCENT {
+                    accounts.extend(other.iter().filter(|account| !taken.contains(*account)));
+                }
+            }
+            accounts.sort_unstable();
+            accounts.dedup();
+            accounts.truncate(CASE_ACTORS_MAX);
+            if let Some(finding) = self.compare(&accounts, users, size).await? {
+                clusters += 1;
+                taken.extend(finding.actors.iter().copied());
+                self.found(finding, true).await?;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(ClustersFound { users, clusters })
+    }
+
+    async fn sign(&self, page: &[User], signatures: &mut Signatures, counts: &mut HashMap<Key, u64>) -> Result<()> {
+        let keys: Vec<Key> = page.iter().map(|user| user.key).collect();
+        let following = self.context.store.get_all_counts(&keys).await?;
+        let is_looked_at = |following: u64| (CLUSTER_TARGETS_MIN as u64..=FOLLOWING_MAX).contains(&following);
+        let accounts = keys.iter().zip(following);
+        let accounts = accounts.filter(|(_, counts)| counts.is_some_and(|counts| is_looked_at(counts.following)));
+        let accounts: Vec<Key> = accounts.map(|(account, _)| *account).collect();
+        let follows = self.follows_of(&accounts).await?;
+        let targets = |account: &Key| follows.get(account).into_iter().flatten().map(|edge| edge.target);
+        let mut unknown: Vec<Key> =
+            accounts.iter().flat_map(targets).filter(|target| !counts.contains_key(target)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        if counts.len() + unknown.len() > COUNTS_MAX {
+            counts.clear();
+            unknown = accounts.iter().flat_map(targets).collect();
+        }
+        let found = self.context.store.get_all_counts(&unknown).await?;
+        counts.extend(unknown.into_iter().zip(found.into_iter().map(|counts| counts.unwrap_or_default().followers)));
+        for account in &accounts {
+            let is_telling = |target: &Key| counts.get(target).is_some_and(|followers| *followers <= POPULAR);
+            let telling: Vec<Key> = targets(account).filter(is_telling).collect();
+            if telling.len() >= CLUSTER_TARGETS_MIN {
+                signatures.add(*account, &telling);
+            }
+        }
+        Ok(())
+    }
+
+    /// Without imported ones: those have a version of their own.
+    async fn follows_of(&self, accounts: &[Key]) -> Result<Follows> {
+        let mut follows = HashMap::with_capacity(accounts.len());
+        for account in accounts {
+            let mut page = self.context.store.scan(List::following(*account), None, COMPARED).await?;
+            page.edges.retain(|edge| edge.value.position == edge.value.version);
+            follows.insert(*account, page.edges);
+        }
+        Ok(follows)
+    }
+
+    /// Whether these accounts are a ring, and which of them.
+    async fn compare(&self, accounts: &[Key], users: u64, size: usize) -> Result<Option<Finding>> {
+        let follows = self.follows_of(accounts).await?;
+        // A member follows all of the ring but itself.
+        let common = common_targets(&follows, accounts.len());
+        let is_member = |account: &&Key| {
+            let targets: HashSet<Key> = follows.get(*account).into_iter().flatten().map(|edge| edge.target).collect();
+            let shared = common.iter().filter(|target| targets.contains(target)).count();
+            shared >= CLUSTER_TARGETS_MIN && shared * 100 >= common.len() * COMMON_PERCENT
+        };
+        let members: Vec<Key> = accounts.iter().filter(is_member).copied().collect();
+        if members.len() < size || common.len() < CLUSTER_TARGETS_MIN {
+            return Ok(None);
+        }
+        let counts = self.context.store.get_all_counts(&common).await?;
+        let own = |target: &Key| {
+            let follows_it =
+                |member: &&Key| follows.get(*member).is_some_and(|own| own.iter().any(|edge| edge.target == *target));
+            members.iter().filter(follows_it).count() as u64
+        };
+        let outside = users.saturating_sub(members.len() as u64).max(OUTSIDE_MIN);
+        let rarity = |(target, counts): (&Key, &Option<Counts>)| {
+            let others = counts.unwrap_or_default().followers.saturating_sub(own(target)).min(outside);
+            ((outside + 1) as f64 / (others + 1) as f64).ln()
+        };
+        let surprise: f64 = common.iter().zip(&counts).map(rarity).sum();
+        if surprise < SURPRISE_MIN {
+            return Ok(None);
+        }
+        let wanted: HashSet<Key> = common.iter().copied().collect();
+        let edges = members.iter().filter_map(|member| follows.get(member)).flatten();
+        let mut edges: Vec<&Edge> = edges.filter(|edge| wanted.contains(&edge.target)).collect();
+        edges.sort_by_key(|edge| edge.value.position);
+        let made = edges.iter().map(|edge| edge.value.position.millis()).collect();
+        let registered = self.context.users_by_key(&members).await?;
+        let registered = registered.values().map(|user| user.registered_at).collect();
+        if !is_burst(made) && !is_burst(registered) {
+            return Ok(None);
+        }
+        let newest = edges.iter().rev().take(TRACES).rev();
+        let trace = |edge: &&Edge| Trace { version: edge.value.version, follower: edge.follower, target: edge.target };
+        let traces: Vec<Trace> = newest.map(trace).collect();
+        let at = traces.last().map_or_else(|| self.context.clock.now(), |trace| trace.version.millis());
+        let first = members.first().map(|member| Subject::actor(CaseKind::Cluster, *member));
+        let Some(subject) = self.index.cluster_of(&members).or(first) else { return Ok(None) };
+        let figures = vec![
+            ("members", members.len() as f64),
+            ("common_targets", common.len() as f64),
+            ("surprise", surprise.round()),
+        ];
+        let targets = common.into_iter().take(CASE_TARGETS_MAX).collect();
+        Ok(Some(Finding { subject, actors: members, targets, traces, figures, at }))
+    }
+}
+
+/// What most of these accounts follow, the most followed first.
+fn common_targets(follows: &Follows, accounts: usize) -> Vec<Key> {
+    let mut times: HashMap<Key, usize> = HashMap::new();
+    for edge in follows.values().flatten() {
+        *times.entry(edge.target).or_default() += 1;
+    }
+    let mut common: Vec<(usize, Key)> = times
+        .into_iter()
+        .filter(|(_, count)| count * 100 >= accounts * COMMON_PERCENT)
+        .map(|(target, count)| (count, target))
+        .collect();
+    common.sort_unstable_by_key(|(count, target)| (std::cmp::Reverse(*count), *target));
+    common.into_iter().map(|(_, target)| target).collect()
+}
+
+/// Whether most of these times lie within one day.
+fn is_burst(mut times: Vec<Millis>) -> bool {
+    times.sort_unstable();
+    let needed = (times.len() * BURST_PERCENT).div_ceil(100).max(1);
+    let is_within = |window: &[Millis]| match window {
+        [first, .., last] => last.since_2000() - first.since_2000() <= BURST_MILLIS,
+        _ => true,
+    };
+    times.len() >= needed && times.windows(needed).any(is_within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_has_most_of_its_times_within_a_day() {
+        let at = |hours: u64| Millis::from_since_2000(hours * 3_600_000);
+        assert!(is_burst((0..10).map(at).collect()));
+        assert!(is_burst([0, 1, 2, 3, 4, 5, 400, 500, 600, 700].map(at).into()));
+        assert!(!is_burst((0..10).map(|day| at(day * 24)).collect()));
+        assert!(!is_burst(Vec::new()));
+    }
+
+    #[test]
+    fn signatures_stay_within_their_bound_and_keep_what_is_shared() {
+        let mut signatures = Signatures::default();
+        let ring: Vec<Key> = (1..30).map(Key).collect();
+        (0..40).for_each(|account| signatures.add(Key(-1 - account), &ring));
+        for account in 0..100_000 {
+            let targets: Vec<Key> = (0..6).map(|target| Key(1_000 + account * 6 + target)).collect();
+            signatures.add(Key(account), &targets);
+            assert!(signatures.groups.len() <= SIGNATURES_MAX);
+        }
+        let groups = signatures.largest(10);
+        assert!(groups.len() <= BANDS as usize && groups.iter().all(|accounts| accounts.len() == 40));
+    }
+}

@@ -1,0 +1,240 @@
+//! The reader behind the detectors. Where nobody else writes, it is handed what this process commits; elsewhere it reads the
+//! log, and hears there of cases and quotas that other servers wrote. After a start it reads the last hour once more, so
+//! that what was counted is counted again; cases are known by then, and none is opened twice.
+
+use std::time::{Duration, Instant};
+
+use entourage_model::{
+    Code, Event, EventBody, EventPosition, EventPositions, Key, Millis, RecordId, Result, Sequence, Space, Version,
+};
+use entourage_store::StoreExt as _;
+
+use super::{
+    Abuse, AbuseRules,
+    buffer::Seen,
+    detector::{Detector, Suspicion},
+    examine::Population,
+    window::Window,
+};
+
+/// How long an event waits at most.
+const PASS_EVERY: Duration = Duration::from_millis(250);
+const CHUNK: usize = 1_000;
+/// After this many events others get their turn.
+const YIELD_EVERY: usize = 4_096;
+/// Suspicions looked at in one pass: at most 400 a second.
+const EXAMINED_MAX: usize = 100;
+/// Events that are read again after a start, at most.
+const REREAD_MAX: u64 = 500_000;
+/// How often cases that were closed long ago are looked for.
+const REMOVAL_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Where the reader stands, and what it has counted.
+pub(super) struct Reader {
+    detector: Detector,
+    population: Population,
+    /// `None` until the first pass.
+    at: Option<EventPositions>,
+    /// Up to here the log was read, before what was committed was handed over.
+    reread_to: Version,
+    spare: Vec<Seen>,
+}
+
+impl Reader {
+    pub(super) fn new(rules: AbuseRules) -> Self {
+        Self {
+            detector: Detector::new(rules),
+            population: Population::default(),
+            at: None,
+            reread_to: Version::ZERO,
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl Abuse {
+    /// Until the server stops.
+    pub(crate) async fn run(&self) {
+        let mut closed = self.context.hub.closed();
+        let (mut said, mut removed) = (None, None::<Instant>);
+        loop {
+            match self.pass(false).await {
+                Ok(()) => said = None,
+                Err(error) => {
+                    // A store that is unreachable for long is reported once.
+                    if said != Some(error.code()) {
+                        tracing::warn!(%error, "detectors of abuse wait; they are tried again");
+                    }
+                    said = Some(error.code());
+                }
+            }
+            if said.is_none() && removed.is_none_or(|last| last.elapsed() >= REMOVAL_EVERY) {
+                removed = Some(Instant::now());
+                if let Err(error) = self.remove_old_cases().await {
+                    tracing::warn!(%error, "cases closed long ago stay for now");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PASS_EVERY) => {}
+                _ = closed.wait_for(|closed| *closed) => break,
+            }
+        }
+        if let Err(error) = self.flush(true).await {
+            tracing::debug!(code = error.code().as_str(), "some evidence was not kept: {}", error.detail());
+        }
+        self.buffer.stop();
+    }
+
+    /// Looks at everything that was committed before the call, and writes what was found, however lately it was written.
+    pub async fn detect(&self) -> Result<()> {
+        self.pass(true).await
+    }
+
+    async fn pass(&self, is_final: bool) -> Result<()> {
+        self.load().await?;
+        let (rules, is_alone) = (self.context.rules.abuse, self.context.store.guarantees().is_alone());
+        if is_alone && !rules.detect {
+            return Ok(());
+        }
+        let mut reader = self.reader.lock().await;
+        if reader.at.is_none() {
+            if is_alone {
+                self.buffer.start();
+            }
+            reader.at =
+                Some(if rules.detect { self.reread_from().await? } else { self.context.store.last_events().await? });
+            self.read_log(&mut reader).await?;
+        }
+        if is_alone {
+            self.read_buffer(&mut reader).await;
+        } else {
+            self.read_log(&mut reader).await?;
+        }
+        self.examine_all(&mut reader, is_final).await?;
+        drop(reader);
+        self.flush(is_final).await
+    }
+
+    async fn read_buffer(&self, reader: &mut Reader) {
+        let spare = std::mem::take(&mut reader.spare);
+        let mut seen = self.buffer.take(spare);
+        for chunk in seen.chunks(YIELD_EVERY) {
+            for seen in chunk.iter().filter(|seen| seen.version > reader.reread_to) {
+                reader.detector.saw(*seen);
+            }
+            tokio::task::yield_now().await;
+        }
+        seen.clear();
+        reader.spare = seen;
+    }
+
+    async fn read_log(&self, reader: &mut Reader) -> Result<()> {
+        let Some(mut at) = reader.at.clone() else { return Ok(()) };
+        loop {
+            let events = match self.context.store.events_since(&at, CHUNK).await {
+                Err(error) if error.code() == Code::EventsExpired => {
+                    reader.at = Some(self.context.store.last_events().await?);
+                    self.read_cases().await?;
+                    return self.read_target_quotas().await;
+                }
+                other => other?,
+            };
+            for (partition, event) in &events {
+                if self.context.rules.abuse.detect
+                    && let Some(seen) = Seen::of_event(event)
+                {
+                    reader.detector.saw(seen);
+                }
+                self.hear(event).await?;
+                at.advance(*partition, event.sequence);
+                reader.reread_to = reader.reread_to.max(event.version);
+            }
+            reader.at = Some(at.clone());
+            if events.len() < CHUNK {
+                return Ok(());
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// What another server wrote.
+    async fn hear(&self, event: &Event) -> Result<()> {
+        match &event.body {
+            EventBody::Record { space: Space::Case, owner: Key::SERVER, id, after, .. } => {
+                let Some(case) = id.version() else { return Ok(()) };
+                match after {
+                    Some(_) => match self.stored(case).await {
+                        Err(error) if error.code() == Code::NotFound => self.index.forget(case),
+                        other => {
+                            let (record, document) = other?;
+                            self.index.learn(case, record.version.millis(), &document);
+                        }
+                    },
+                    None => self.index.forget(case),
+                }
+            }
+            EventBody::Record { space: Space::TargetQuota, owner: Key::SERVER, id, .. } => {
+                if let Some(target) = id.key() {
+                    self.reload_target_quota(target).await?;
+                }
+            }
+            EventBody::User { key, after: None, .. } => self.limiter.set_target_quota(*key, None),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn examine_all(&self, reader: &mut Reader, is_final: bool) -> Result<()> {
+        let most = if is_final { usize::MAX } else { EXAMINED_MAX };
+        for _ in 0..most {
+            let next = reader.detector.next_suspicion().or_else(|| reader.detector.next_look());
+            let Some(suspicion) = next else { break };
+            self.examine_one(reader, suspicion).await?;
+        }
+        metrics::gauge!("entourage_abuse_remembered").set(reader.detector.remembered() as f64);
+        metrics::gauge!("entourage_abuse_open_cases").set(self.index.open_cases() as f64);
+        Ok(())
+    }
+
+    async fn examine_one(&self, reader: &mut Reader, suspicion: Suspicion) -> Result<()> {
+        let Reader { detector, population, .. } = reader;
+        match self.examine(suspicion, detector, population).await? {
+            Some(finding) => self.found(finding, false).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The first event of the last hour in every partition, or one closer to the end.
+    async fn reread_from(&self) -> Result<EventPositions> {
+        let mut ends = self.context.store.last_events().await?;
+        let since = Millis::from_since_2000(self.context.clock.now().since_2000().saturating_sub(Window::HOUR));
+        let offsets: Vec<u64> = ends.positions().map(|position| position.offset.0).collect();
+        let most = REREAD_MAX / (offsets.len().max(1) as u64);
+        let lineage = ends.lineage();
+        let mut starts = Vec::with_capacity(offsets.len());
+        for (partition, end) in (0..).zip(offsets) {
+            let (mut low, mut high) = (end.saturating_sub(most), end);
+            // The first event after `low` is from before `since`, unless it is the very first one looked at.
+            while low < high {
+                let middle = low + (high - low) / 2;
+                let position = EventPosition { lineage, partition, offset: Sequence(middle) };
+                match self.context.store.events(position, 1).await {
+                    Ok(events) => match events.first() {
+                        Some(event) if event.version.millis() < since => low = middle + 1,
+                        _ => high = middle,
+                    },
+                    Err(error) if error.code() == Code::EventsExpired => low = middle + 1,
+                    Err(error) => return Err(error),
+                }
+            }
+            starts.push(Sequence(low));
+        }
+        ends = EventPositions::new(lineage, starts);
+        Ok(ends)
+    }
+}
+
+/// The record of a target's quota.
+pub(super) fn quota_id(target: Key) -> RecordId {
+    RecordId::of_key(target)
+}

@@ -1,0 +1,158 @@
+//! Which cases there are, in memory: the open ones, and those closed so lately that the same evidence opens no other one.
+
+use std::collections::{HashMap, HashSet};
+
+use entourage_model::{Key, Millis, Version};
+use parking_lot::RwLock;
+
+use super::{
+    CaseKind, CaseState,
+    case::{Document, Subject},
+};
+
+/// A cluster whose members are mostly those of a known case is that case.
+const SAME_CLUSTER_PERCENT: usize = 50;
+
+#[derive(Clone, Debug)]
+struct Known {
+    subject: Subject,
+    state: CaseState,
+    closed_at: Option<Millis>,
+    /// When its record was written last.
+    written: Millis,
+    /// The newest of its evidence.
+    last_seen: Millis,
+    /// Of clusters alone.
+    members: Vec<Key>,
+    /// Whose right to follow it holds.
+    holds: Vec<Key>,
+}
+
+#[derive(Debug, Default)]
+struct Cases {
+    known: HashMap<Version, Known>,
+    by_subject: HashMap<Subject, Version>,
+    open: usize,
+    /// Targets of open surges.
+    surges: HashSet<Key>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index(RwLock<Cases>);
+
+/// What is known of a subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    None,
+    Open {
+        case: Version,
+        written: Millis,
+        last_seen: Millis,
+    },
+    /// It was closed so lately that it stays so.
+    CoolsDown,
+}
+
+impl Index {
+    /// The case as it was read or written last.
+    pub(super) fn learn(&self, id: Version, written: Millis, document: &Document) {
+        let Document { subject, state, closed_at, last_seen, ref actors, .. } = *document;
+        let members = if subject.kind == CaseKind::Cluster { &actors[..] } else { &[] };
+        let members = members.iter().map(|person| person.key).collect();
+        let holds = actors.iter().filter(|person| person.paused).map(|person| person.key).collect();
+        let known = Known { subject, state, closed_at, written, last_seen, members, holds };
+        let mut cases = self.0.write();
+        cases.known.insert(id, known);
+        // Where two servers opened the same case at once, the open one counts, then the newer one.
+        let is_open =
+            |cases: &Cases, id: &Version| cases.known.get(id).is_some_and(|known| known.state == CaseState::Open);
+        let before = cases.by_subject.get(&subject).copied();
+        if before.is_none_or(|before| (is_open(&cases, &before), before) < (is_open(&cases, &id), id)) {
+            cases.by_subject.insert(subject, id);
+        }
+        cases.recount();
+    }
+
+    pub(super) fn forget(&self, id: Version) {
+        let mut cases = self.0.write();
+        if let Some(known) = cases.known.remove(&id)
+            && cases.by_subject.get(&known.subject) == Some(&id)
+        {
+            cases.by_subject.remove(&known.subject);
+        }
+        cases.recount();
+    }
+
+    pub(super) fn standing(&self, subject: &Subject, now: Millis, cool_down: u64) -> Standing {
+        let cases = self.0.read();
+        let known = cases.by_subject.get(subject).and_then(|id| Some((*id, cases.known.get(id)?)));
+        match known {
+            Some((case, &Known { state: CaseState::Open, written, last_seen, .. })) => {
+                Standing::Open { case, written, last_seen }
+            }
+            Some((_, known)) if known.closed_at.is_some_and(|closed| closed.plus(cool_down) > now) => {
+                Standing::CoolsDown
+            }
+            _ => Standing::None,
+        }
+    }
+
+    pub(super) fn open_surge(&self, target: Key) -> bool {
+        self.0.read().surges.contains(&target)
+    }
+
+    pub(super) fn open_cases(&self) -> usize {
+        self.0.read().open
+    }
+
+    /// Open cases that hold this user's right to follow.
+    pub(super) fn holders(&self, user: Key) -> Vec<Version> {
+        let cases = self.0.read();
+        let holds = |known: &Known| known.state == CaseState::Open && known.holds.contains(&user);
+        cases.known.iter().filter(|(_, known)| holds(known)).map(|(id, _)| *id).collect()
+    }
+
+    /// Closed cases that still hold somebody: whoever closed them did not come to the end.
+    pub(super) fn unreleased(&self) -> Vec<Version> {
+        let cases = self.0.read();
+        let is_left = |known: &Known| known.state != CaseState::Open && !known.holds.is_empty();
+        cases.known.iter().filter(|(_, known)| is_left(known)).map(|(id, _)| *id).collect()
+    }
+
+    /// Open cases that hold somebody.
+    pub(super) fn holding(&self) -> Vec<Version> {
+        let cases = self.0.read();
+        let holds = |known: &Known| known.state == CaseState::Open && !known.holds.is_empty();
+        cases.known.iter().filter(|(_, known)| holds(known)).map(|(id, _)| *id).collect()
+    }
+
+    /// The subject of the known cluster that these accounts are, mostly.
+    pub(super) fn cluster_of(&self, members: &[Key]) -> Option<Subject> {
+        let members: HashSet<Key> = members.iter().copied().collect();
+        let cases = self.0.read();
+        let mut clusters: Vec<(&Version, &Known)> =
+            cases.known.iter().filter(|(_, known)| known.subject.kind == CaseKind::Cluster).collect();
+        clusters.sort_by_key(|(id, _)| std::cmp::Reverse(**id));
+        let is_same = |known: &Known| {
+            let shared = known.members.iter().filter(|member| members.contains(member)).count();
+            shared * 100 >= known.members.len().min(members.len()).max(1) * SAME_CLUSTER_PERCENT
+        };
+        clusters.into_iter().find(|(_, known)| is_same(known)).map(|(_, known)| known.subject)
+    }
+
+    /// Cases closed before this.
+    pub(super) fn closed_before(&self, time: Millis) -> Vec<Version> {
+        let cases = self.0.read();
+        let is_old = |known: &Known| known.closed_at.is_some_and(|closed| closed < time);
+        cases.known.iter().filter(|(_, known)| is_old(known)).map(|(id, _)| *id).collect()
+    }
+}
+
+impl Cases {
+    fn recount(&mut self) {
+        let open = || self.known.values().filter(|known| known.state == CaseState::Open);
+        let surges = open().filter(|known| known.subject.kind == CaseKind::Surge);
+        let surges = surges.filter_map(|known| known.subject.target).collect();
+        (self.open, self.surges) = (open().count(), surges);
+    }
+}
