@@ -263,6 +263,7 @@ const fn operation_name(operation: &Operation) -> &'static str {
         Operation::RemoveFollower { .. } => "remove_follower",
         Operation::Accept { .. } => "accept",
         Operation::Reject { .. } => "reject",
+        Operation::Release { .. } => "release",
         Operation::Block { .. } => "block",
         Operation::Unblock { .. } => "unblock",
         Operation::Mute { .. } => "mute",

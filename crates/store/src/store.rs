@@ -137,6 +137,9 @@ pub struct Progress {
 ///   a store with several buckets each has its own epoch of a lease: the new holder takes one over by writing there.
 /// - **C26** The progress of a write is committed atomically with its effect. It is written also where the operation
 ///   was a no-op, and not by a refusal or a replay.
+/// - **C27** A parked edge is in the two lists of its plane, takes its place under the cap, and is in nothing else: no
+///   check, no other list, no count. It leaves them by [`entourage_model::Operation::Release`], or as a request does;
+///   released, its position is that of the commit.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;

@@ -45,7 +45,7 @@ impl Graph {
     }
 
     pub(crate) fn follow_operation(&self, follower: Key, target: Key, quiet: Option<bool>) -> Operation {
-        Operation::Follow { follower, target, quiet, cap: self.context.rules.following_max }
+        Operation::Follow { follower, target, quiet, cap: self.context.rules.following_max, park: false }
     }
 
     pub async fn unfollow(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Removed> {
