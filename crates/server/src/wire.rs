@@ -50,6 +50,7 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         notification_retention: settings.notifications_retention,
         audit_interval: settings.audit_interval,
         feed: settings.feed,
+        quarantine: settings.quarantine,
     };
     let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));
     Wired { store, service, place }

@@ -16,6 +16,7 @@ mod in_flight;
 mod jobs;
 mod limits;
 mod notifications;
+mod quarantine;
 mod rows;
 mod rules;
 mod service;
@@ -46,6 +47,7 @@ pub use notifications::{
     ACTORS_SHOWN, GROUP_LOOK_MAX, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationMessage,
     NotificationPage, NotificationStream, Notifications, NotificationsSeen,
 };
+pub use quarantine::{NoSurges, QuarantineRules, Surges};
 pub use rows::UserRow;
 pub use rules::Rules;
 pub use service::Service;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{FeedRules, Limits};
+use crate::{FeedRules, Limits, QuarantineRules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -16,6 +16,7 @@ pub struct Rules {
     /// Within which time everybody is audited once; `None` is never.
     pub audit_interval: Option<Duration>,
     pub feed: FeedRules,
+    pub quarantine: QuarantineRules,
 }
 
 impl Default for Rules {
@@ -27,6 +28,7 @@ impl Default for Rules {
             notification_retention: Duration::from_secs(30 * 24 * 60 * 60),
             audit_interval: Some(Duration::from_secs(60 * 60)),
             feed: FeedRules::default(),
+            quarantine: QuarantineRules::default(),
         }
     }
 }

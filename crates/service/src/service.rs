@@ -9,8 +9,8 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus, Rules,
-    Transfer, Upkeep,
+    Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, NoSurges, Notifications,
+    QuotaStatus, Rules, Surges, Transfer, Upkeep,
     feed::Feed,
     limits::Limiter,
     writer::{Observers, Writer},
@@ -36,12 +36,13 @@ struct Parts {
     clock: Arc<dyn Clock>,
     uptime: Arc<dyn Uptime>,
     inboxes: Option<Arc<dyn Inboxes>>,
+    surges: Arc<dyn Surges>,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Parts {
     fn build(self) -> Service {
-        let Self { store, rules, clock, uptime, inboxes, maintenance } = &self;
+        let Self { store, rules, clock, uptime, inboxes, surges, maintenance } = &self;
         let secret = &store.identity().secret;
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
@@ -64,6 +65,7 @@ impl Parts {
             sealer,
             keys: KeyHasher::new(secret),
             clock: Arc::clone(clock),
+            surges: Arc::clone(surges),
             hub,
         });
         let share = || Arc::clone(&context);
@@ -91,13 +93,18 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, rules: Rules) -> Self {
         let clock = Arc::new(SystemClock);
         let uptime = Arc::new(SystemUptime::start());
-        Parts { store, rules, clock, uptime, inboxes: None, maintenance: None }.build()
+        let surges = Arc::new(NoSurges);
+        Parts { store, rules, clock, uptime, inboxes: None, surges, maintenance: None }.build()
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
-        let upkeep = &self.upkeep;
-        tokio::join!(self.events.run_hub(), upkeep.run_audits(), upkeep.run_healer(), self.feeds.run_feed());
+        tokio::join!(
+            self.events.run_hub(),
+            self.upkeep.run_audits(),
+            self.upkeep.run_healer(),
+            self.feeds.run_feed(),
+        );
     }
 
     /// Streams end, and with them what they need.
@@ -121,6 +128,12 @@ impl Service {
     #[must_use]
     pub fn with_inboxes(self, inboxes: Arc<dyn Inboxes>) -> Self {
         Parts { inboxes: Some(inboxes), ..self.parts }.build()
+    }
+
+    /// With somebody who knows of surges: follows are parked by what they say.
+    #[must_use]
+    pub fn with_surges(self, surges: Arc<dyn Surges>) -> Self {
+        Parts { surges, ..self.parts }.build()
     }
 
     /// With what the store offers to operators.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{FeedRules, Limits};
+use entourage_service::{FeedRules, Limits, QuarantineRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -35,6 +35,7 @@ pub struct Settings {
     /// `None` is no bound.
     pub following_max: Option<u64>,
     pub limits: Limits,
+    pub quarantine: QuarantineRules,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
     /// Origins whose pages may call, as browsers send them.
@@ -180,6 +181,10 @@ impl Settings {
                 duration(text).filter(above_zero)
             })?,
             feed: feed(raw, memory_budget_bytes)?,
+            quarantine: QuarantineRules {
+                enabled: raw.checked("abuse.quarantine", "true or false", |text| text.parse().ok())?,
+                ..QuarantineRules::default()
+            },
             memory_budget_bytes,
         })
     }
@@ -282,6 +287,7 @@ mod tests {
             ("limits.follows_per_hour", "many"),
             ("limits.follow_burst", "1000001"),
             ("limits.flips_per_day", "-1"),
+            ("abuse.quarantine", "on"),
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),

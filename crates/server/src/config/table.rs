@@ -29,6 +29,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("limits.challenge_after", "50", "follows in an hour after which more need a solved challenge; 0 is never"),
     setting("limits.challenge_key_file", "", "secret that proofs of solved challenges are signed with; empty is none"),
     setting("limits.flips_per_day", "3", "how often an edge may be followed and unfollowed a day; 0 is no limit"),
+    setting(
+        "abuse.quarantine",
+        "false",
+        "follows of fresh accounts are parked while their target sees a surge of them",
+    ),
     setting("auth.jwt.algorithm", "", "how users' tokens are signed, such as RS256; empty is no tokens"),
     list("auth.jwt.key_file", "secret or public keys of tokens; several files with commas between"),
     setting("auth.jwt.issuer", "", "the claim iss of every token"),

@@ -23,6 +23,7 @@ mod list_stream;
 mod lists;
 mod notifications;
 mod openapi;
+mod parked;
 mod percent_encoding;
 mod posts;
 mod probes;
@@ -81,6 +82,7 @@ fn groups() -> Vec<Group> {
         tickets::group(),
         jobs::group(),
         admin::group(),
+        parked::group(),
         fanout::group(),
         upkeep::group(),
         probes::group(),

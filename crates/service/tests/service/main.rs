@@ -27,6 +27,7 @@ mod limits;
 mod mistakes;
 mod notifications;
 mod postgres;
+mod quarantine;
 mod races;
 mod random;
 mod settling;
