@@ -51,6 +51,7 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         audit_interval: settings.audit_interval,
         feed: settings.feed,
         quarantine: settings.quarantine,
+        signals: settings.signals,
     };
     let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));
     Wired { store, service, place }

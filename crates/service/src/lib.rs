@@ -20,6 +20,7 @@ mod quarantine;
 mod rows;
 mod rules;
 mod service;
+mod signals;
 mod transfer;
 mod uncancellable;
 mod upkeep;
@@ -51,6 +52,7 @@ pub use quarantine::{NoSurges, QuarantineRules, Surges};
 pub use rows::UserRow;
 pub use rules::Rules;
 pub use service::Service;
+pub use signals::{COUNTERS_MAX, SIGNAL_COUNT_MAX, SIGNALS_MAX, Signal, SignalRules, Signalled, Signals, VIEWED_MAX};
 pub use transfer::{
     Demo, DemoTraffic, Export, ExportFormat, ExportKind, Exported, Packed, Packing, Transfer, demo_ids, import,
 };

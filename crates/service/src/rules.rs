@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{FeedRules, Limits, QuarantineRules};
+use crate::{FeedRules, Limits, QuarantineRules, SignalRules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -17,6 +17,7 @@ pub struct Rules {
     pub audit_interval: Option<Duration>,
     pub feed: FeedRules,
     pub quarantine: QuarantineRules,
+    pub signals: SignalRules,
 }
 
 impl Default for Rules {
@@ -29,6 +30,7 @@ impl Default for Rules {
             audit_interval: Some(Duration::from_secs(60 * 60)),
             feed: FeedRules::default(),
             quarantine: QuarantineRules::default(),
+            signals: SignalRules::default(),
         }
     }
 }

@@ -10,9 +10,10 @@ use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
     Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, NoSurges, Notifications,
-    QuotaStatus, Rules, Surges, Transfer, Upkeep,
+    QuotaStatus, Rules, Signals, Surges, Transfer, Upkeep,
     feed::Feed,
     limits::Limiter,
+    signals::SignalCounters,
     writer::{Observers, Writer},
 };
 
@@ -24,6 +25,7 @@ pub struct Service {
     pub jobs: Arc<Jobs>,
     pub upkeep: Upkeep,
     pub transfer: Arc<Transfer>,
+    pub signals: Arc<Signals>,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -47,6 +49,7 @@ impl Parts {
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
         let hub = Arc::default();
+        let signals = Arc::new(SignalCounters::new(&rules.signals));
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
@@ -57,6 +60,7 @@ impl Parts {
             leaderboard: Arc::clone(&leaderboard),
             limiter: Arc::clone(&limiter),
             hub: Arc::clone(&hub),
+            signals: Arc::clone(&signals),
         };
         let context = Arc::new(Context {
             store: Arc::clone(store),
@@ -70,6 +74,7 @@ impl Parts {
         });
         let share = || Arc::clone(&context);
         let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
+        let signals = Arc::new(Signals::new(share(), signals));
         let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard)));
         let feeds = Arc::new(Feeds::new(share(), feed));
         let transfer =
@@ -79,6 +84,7 @@ impl Parts {
             events: Events::new(share()),
             upkeep: Upkeep::new(share(), leaderboard, maintenance.clone()),
             transfer: Arc::new(transfer),
+            signals,
             graph,
             feeds,
             jobs,
@@ -104,6 +110,7 @@ impl Service {
             self.upkeep.run_audits(),
             self.upkeep.run_healer(),
             self.feeds.run_feed(),
+            self.signals.run()
         );
     }
 

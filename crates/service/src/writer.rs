@@ -15,6 +15,7 @@ use crate::{
     graph::Leaderboard,
     in_flight::{Guard, InFlight},
     limits::{Hold, Limited, Limiter},
+    signals::SharedCounters,
     uncancellable::Uncancellable,
 };
 
@@ -44,6 +45,7 @@ pub(crate) struct Observers {
     pub(crate) leaderboard: Arc<Leaderboard>,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) hub: Arc<StreamHub>,
+    pub(crate) signals: SharedCounters,
 }
 
 impl Observers {
@@ -56,6 +58,7 @@ impl Observers {
             self.feed.saw(outcome, audience);
             self.limiter.saw(outcome);
             self.leaderboard.saw(outcome);
+            self.signals.saw(outcome);
             if outcome.is_logged() {
                 match logged.iter_mut().find(|(known, _)| known == name) {
                     Some((_, count)) => *count += 1,

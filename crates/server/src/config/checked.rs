@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{FeedRules, Limits, QuarantineRules};
+use entourage_service::{FeedRules, Limits, QuarantineRules, SignalRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -36,6 +36,7 @@ pub struct Settings {
     pub following_max: Option<u64>,
     pub limits: Limits,
     pub quarantine: QuarantineRules,
+    pub signals: SignalRules,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
     /// Origins whose pages may call, as browsers send them.
@@ -181,6 +182,13 @@ impl Settings {
                 duration(text).filter(above_zero)
             })?,
             feed: feed(raw, memory_budget_bytes)?,
+            signals: SignalRules {
+                kept: raw.checked("suggestions.signal_days", "a whole number from 1 to 3650", |text| {
+                    let days = text.parse().ok().filter(|days| (1..=3_650).contains(days))?;
+                    Some(DAY * days)
+                })?,
+                ..SignalRules::default()
+            },
             quarantine: QuarantineRules {
                 enabled: raw.checked("abuse.quarantine", "true or false", |text| text.parse().ok())?,
                 ..QuarantineRules::default()
@@ -288,6 +296,8 @@ mod tests {
             ("limits.follow_burst", "1000001"),
             ("limits.flips_per_day", "-1"),
             ("abuse.quarantine", "on"),
+            ("suggestions.signal_days", "0"),
+            ("suggestions.signal_days", "3651"),
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),

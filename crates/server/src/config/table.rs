@@ -81,6 +81,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("feed.own_posts", "true", "a feed has its reader's own posts too"),
     setting("feed.resp_member", "id", "what names a post in feed:{u} over RESP: id, or external_id where there is one"),
     setting("feed.inbox_budget", "auto", "bytes all inboxes may take; auto is a quarter of memory.budget"),
+    setting("suggestions.signal_days", "30", "days for which a reported profile view counts, halving five times"),
     setting("audit.interval", "1h", "time in which everybody's lists and counts are compared once; 0s is never"),
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
     setting("cache.budget", "256MiB", "bytes of PostgreSQL's rows and ids held in memory; 0 is none"),

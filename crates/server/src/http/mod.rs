@@ -32,6 +32,7 @@ mod relationships;
 mod request;
 mod requests;
 mod response;
+mod signals;
 mod sse;
 mod tickets;
 mod trace;
@@ -80,6 +81,7 @@ fn groups() -> Vec<Group> {
         notifications::group(),
         events::group(),
         tickets::group(),
+        signals::group(),
         jobs::group(),
         admin::group(),
         parked::group(),

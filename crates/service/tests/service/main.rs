@@ -31,3 +31,4 @@ mod quarantine;
 mod races;
 mod random;
 mod settling;
+mod signals;

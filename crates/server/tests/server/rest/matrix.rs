@@ -143,6 +143,11 @@ pub(crate) const MATRIX: &[Row] = &[
     ("list_events", "GET /events?limit=1", SERVICE),
     ("stream_events", "GET /events/stream", SERVICE),
     ("make_ticket", "POST /tickets", [NOBODY, "201", "201", "201", "201", "201", "201"]),
+    (
+        "signal",
+        r#"POST /signals {"signals": [{"viewer": "{own}", "viewed": "{pal}", "type": "profile_view"}]}"#,
+        SERVICE,
+    ),
     // The memory store has nothing to copy: whoever may ask hears that.
     ("backup", r#"POST /admin/backup {"to": "/nowhere"}"#, [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
     ("erase_now", "POST /admin/erase-now", [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),

@@ -164,6 +164,7 @@ pub(crate) const ROWS: &[Row] = &[
     refused("list_events", &["GET /events?limit=1"]),
     refused("stream_events", &["GET /events/stream"]),
     reads("make_ticket", &["POST /tickets"]),
+    refused("signal", &[r#"POST /signals {"signals": [{"viewer": "{v}", "viewed": "{u}", "type": "profile_view"}]}"#]),
     refused("backup", &[r#"POST /admin/backup {"to": "/nowhere"}"#]),
     refused("erase_now", &["POST /admin/erase-now"]),
     refused("suspend_user", &["PUT /admin/users/{u}/suspend"]),
