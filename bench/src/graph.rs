@@ -124,5 +124,5 @@ pub(crate) fn import(follower: Key, target: Key, at: Millis) -> Write {
 }
 
 pub(crate) fn follow(follower: Key, target: Key) -> Write {
-    Operation::Follow { follower, target, quiet: Some(false), cap: Some(10_000_000) }.into()
+    Operation::Follow { follower, target, quiet: Some(false), cap: Some(10_000_000), park: false }.into()
 }

@@ -45,7 +45,8 @@ pub(super) fn measure(bench: &Bench<'_>, subject: &Subject<'_>) -> Result<Vec<Ro
             };
             numbers.chunks(CHUNK).map(writes).collect::<Vec<_>>()
         };
-        let follow = |follower, target| Operation::Follow { follower, target, quiet: Some(false), cap: None };
+        let follow =
+            |follower, target| Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false };
         commit_chunks(store, storming(follow).into_iter()).await?;
         let state = format!("right after {} follows, none in blocks yet", short(storm as u64));
         rows.push(account.read("page of 50, newest, after a storm", &state, |_| None).await?);

@@ -90,14 +90,17 @@ pub fn decide(view: &impl View, operation: &Operation, version: Version) -> Resu
 fn decide_one(view: &impl View, operation: &Operation, version: Version) -> Result<Decision, Refusal> {
     match *operation {
         Operation::PutUser { key, ref id, ref patch, overwrite } => put_user(view, key, id, patch, overwrite, version),
-        Operation::Follow { follower, target, quiet, cap } => follow(view, follower, target, quiet, cap, version),
+        Operation::Follow { follower, target, quiet, cap, park } => {
+            follow(view, follower, target, quiet, cap, park, version)
+        }
         Operation::Unfollow { follower, target } => {
             actor(view, follower)?;
             Ok(remove(view, Kind::Follow, follower, target, Cause::Follower, version))
         }
         Operation::RemoveFollower { target, follower, sees_quiet } => {
             actor(view, target)?;
-            let hidden = !sees_quiet && view.edge(Kind::Follow, follower, target).is_some_and(|edge| edge.quiet);
+            let is_secret = |edge: EdgeValue| edge.quiet || edge.state == State::Parked;
+            let hidden = !sees_quiet && view.edge(Kind::Follow, follower, target).is_some_and(is_secret);
             let mut decision = remove(view, Kind::Follow, follower, target, Cause::Target, version);
             if hidden {
                 decision.reply = Reply::Gone { changed: false };
@@ -112,6 +115,7 @@ fn decide_one(view: &impl View, operation: &Operation, version: Version) -> Resu
             actor(view, target)?;
             answer_request(view, follower, target, State::Removed, version)
         }
+        Operation::Release { target, follower, accept } => release(view, follower, target, accept, version),
         Operation::Block { actor: by, target } => block(view, by, target, version),
         Operation::Mute { actor: by, target, expires_at } => mark(view, Kind::Mute, by, target, expires_at, version),
         Operation::Unblock { actor: by, target } => {
@@ -170,6 +174,7 @@ fn follow(
     target: Key,
     quiet: Option<bool>,
     cap: Option<u64>,
+    park: bool,
     version: Version,
 ) -> Result<Decision, Refusal> {
     pair(view, follower, target)?;
@@ -186,10 +191,11 @@ fn follow(
             return Ok(unchanged(before));
         }
         // Another `quiet` changes the flag only: the position stays. But a follower who was quiet when the account went
-        // private was never accepted, and must ask like anybody.
-        let after = match private && before.state == State::Active {
-            true => EdgeValue { state: State::Pending, ..EdgeValue::active(version) },
-            false => EdgeValue { quiet, version, ..before },
+        // private was never accepted, and must ask like anybody. In quarantine, to be seen is as good as to be new.
+        let after = match before.state {
+            State::Active if park && !quiet => EdgeValue { state: State::Parked, ..EdgeValue::active(version) },
+            State::Active if private => EdgeValue { state: State::Pending, ..EdgeValue::active(version) },
+            _ => EdgeValue { quiet, version, ..before },
         };
         return Ok(edge(Kind::Follow, follower, target, Cause::Follower, Some(before), after));
     }
@@ -200,7 +206,11 @@ fn follow(
     if cap.is_some_and(|cap| view.following_load(follower) >= cap) {
         return Err(Refusal::FollowingLimit);
     }
-    let state = if private { State::Pending } else { State::Active };
+    let state = match private {
+        _ if park && !quiet => State::Parked,
+        true => State::Pending,
+        false => State::Active,
+    };
     let after = EdgeValue { state, quiet, ..EdgeValue::active(version) };
     Ok(edge(Kind::Follow, follower, target, Cause::Follower, None, after))
 }
@@ -225,6 +235,21 @@ fn answer_request(
         }
         _ => Err(Refusal::NoSuchRequest),
     }
+}
+
+/// The target has not answered: on a private account they still do, and an active follow does not count as accepted.
+fn release(view: &impl View, follower: Key, target: Key, accept: bool, version: Version) -> Result<Decision, Refusal> {
+    if !view.user_exists(target) {
+        return Err(Refusal::UserNotFound);
+    }
+    let parked = view.edge(Kind::Follow, follower, target).filter(|edge| edge.state == State::Parked);
+    let before = parked.ok_or(Refusal::NotParked)?;
+    let after = match (accept, view.is_private(target)) {
+        (false, _) => EdgeValue { state: State::Removed, version, ..before },
+        (true, true) => EdgeValue { state: State::Pending, ..EdgeValue::active(version) },
+        (true, false) => EdgeValue::active(version),
+    };
+    Ok(edge(Kind::Follow, follower, target, Cause::Target, Some(before), after))
 }
 
 fn block(view: &impl View, by: Key, target: Key, version: Version) -> Result<Decision, Refusal> {

@@ -103,7 +103,7 @@ pub struct EdgeValue {
     pub expires: Option<Expiry>,
     /// The version of the last write.
     pub version: Version,
-    /// When it became active (while pending: when it was requested).
+    /// When it became active (while pending: when it was requested; while parked: when it was parked).
     pub position: Position,
 }
 

@@ -129,7 +129,7 @@ const fn follow_name(before: Option<State>, after: Option<State>, cause: Cause) 
         // An edge that stays active can change only its flag.
         (Some(_), Some(_)) => "follow.updated",
         (_, Some(_)) => "follow.created",
-        (Some(State::Pending), None) => match cause {
+        (Some(State::Pending | State::Parked), None) => match cause {
             Cause::Target | Cause::Block => "follow.rejected",
             _ => "follow.cancelled",
         },
@@ -209,6 +209,11 @@ mod tests {
             (Some(Active), Some(Active), Cause::Follower, "follow.updated"),
             (Some(Active), Some(Pending), Cause::Follower, "follow.requested"),
             (Some(Parked), Some(Active), Cause::Target, "follow.accepted"),
+            (Some(Parked), Some(Pending), Cause::Target, "follow.requested"),
+            (Some(Active), Some(Parked), Cause::Follower, "follow.parked"),
+            (Some(Parked), None, Cause::Follower, "follow.cancelled"),
+            (Some(Parked), None, Cause::Target, "follow.rejected"),
+            (Some(Parked), None, Cause::Block, "follow.rejected"),
         ];
         for (before, after, cause, name) in cases {
             assert_eq!(follow_name(before, after, cause), name, "{before:?} {after:?} {cause:?}");

@@ -59,20 +59,22 @@ pub enum Operation {
         overwrite: Overwrite,
     },
     /// `cap` bounds active + pending + parked edges of the follower; `None` is no bound. `quiet: None` keeps the
-    /// current value.
+    /// current value. `park`: a new edge that others would see becomes parked, and so does a quiet one that is to be
+    /// seen from now on. Quiet follows are not parked: nobody but the follower sees or counts them.
     Follow {
         follower: Key,
         target: Key,
         quiet: Option<bool>,
         cap: Option<u64>,
+        park: bool,
     },
     /// Also cancels a request.
     Unfollow {
         follower: Key,
         target: Key,
     },
-    /// The target removes a follower (or a request). A quiet follower is removed, too; unless `sees_quiet`, the reply
-    /// is the same as for a user who did not follow.
+    /// The target removes a follower (or a request). A quiet or parked follower is removed, too; unless `sees_quiet`,
+    /// the reply is the same as for a user who did not follow.
     RemoveFollower {
         target: Key,
         follower: Key,
@@ -85,6 +87,13 @@ pub enum Operation {
     Reject {
         target: Key,
         follower: Key,
+    },
+    /// Ends the quarantine of a parked edge: accepted it becomes active, or a request on a private account; otherwise
+    /// it is dropped.
+    Release {
+        target: Key,
+        follower: Key,
+        accept: bool,
     },
     /// Removes follow edges in both directions.
     Block {
@@ -240,9 +249,10 @@ impl Operation {
     pub fn home(&self) -> Key {
         match *self {
             // The follower owns the edge.
-            Self::RemoveFollower { follower, .. } | Self::Accept { follower, .. } | Self::Reject { follower, .. } => {
-                follower
-            }
+            Self::RemoveFollower { follower, .. }
+            | Self::Accept { follower, .. }
+            | Self::Reject { follower, .. }
+            | Self::Release { follower, .. } => follower,
             // A server record about one user.
             Self::PutRecord { space, owner, ref id, .. } if owner.is_server() => {
                 let about = match space {
@@ -274,6 +284,7 @@ impl Operation {
             | Self::Import { follower, target, .. }
             | Self::ImportRequest { follower, target, .. } => (follower, Some(target)),
             Self::RemoveFollower { target, follower, .. }
+            | Self::Release { target, follower, .. }
             | Self::Accept { target, follower }
             | Self::Reject { target, follower } => (target, Some(follower)),
             Self::Block { actor, target }

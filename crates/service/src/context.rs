@@ -6,7 +6,7 @@ use std::sync::Arc;
 use entourage_model::{Clock, KeyHasher, Sealer};
 use entourage_store::Store;
 
-use crate::{Rules, events::StreamHub, writer::Writer};
+use crate::{Rules, Surges, events::StreamHub, writer::Writer};
 
 pub(crate) struct Context {
     /// For reads. Every write goes through the writer.
@@ -16,6 +16,8 @@ pub(crate) struct Context {
     pub(crate) sealer: Sealer,
     pub(crate) keys: KeyHasher,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Whose new followers are quarantined.
+    pub(crate) surges: Arc<dyn Surges>,
     /// Wakes streams, and says when the server stops.
     pub(crate) hub: Arc<StreamHub>,
 }

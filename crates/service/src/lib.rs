@@ -17,9 +17,11 @@ mod in_flight;
 mod jobs;
 mod limits;
 mod notifications;
+mod quarantine;
 mod rows;
 mod rules;
 mod service;
+mod signals;
 mod suggestions;
 mod transfer;
 mod uncancellable;
@@ -53,9 +55,11 @@ pub use notifications::{
     ACTORS_SHOWN, GROUP_LOOK_MAX, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationMessage,
     NotificationPage, NotificationStream, Notifications, NotificationsSeen,
 };
+pub use quarantine::{NoSurges, QuarantineRules, Surges};
 pub use rows::UserRow;
 pub use rules::Rules;
 pub use service::Service;
+pub use signals::{COUNTERS_MAX, SIGNAL_COUNT_MAX, SIGNALS_MAX, Signal, SignalRules, Signalled, Signals, VIEWED_MAX};
 pub use suggestions::{
     CACHE_BYTES_MAX, DISMISSED_MAX, FIRST_HOPS_MAX, IMPORTED_MAX, NAMED_MAX, NEWCOMER_FOLLOWS, Person, RankerName,
     Reason, SECOND_HOPS_MAX, SUGGESTIONS_MAX, Suggestion, SuggestionRules, Suggestions, parse_suggestion_limit,

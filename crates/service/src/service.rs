@@ -9,11 +9,12 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Abuse, Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications, QuotaStatus,
-    Rules, Suggestions, Transfer, Upkeep,
+    Abuse, Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, NoSurges, Notifications,
+    QuotaStatus, Rules, Signals, Suggestions, Surges, Transfer, Upkeep,
     abuse::Buffer,
     feed::Feed,
     limits::Limiter,
+    signals::SignalCounters,
     suggestions::Cache as SuggestionCache,
     writer::{Observers, Writer},
 };
@@ -28,6 +29,7 @@ pub struct Service {
     pub transfer: Arc<Transfer>,
     pub suggestions: Suggestions,
     pub abuse: Arc<Abuse>,
+    pub signals: Arc<Signals>,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -40,18 +42,20 @@ struct Parts {
     clock: Arc<dyn Clock>,
     uptime: Arc<dyn Uptime>,
     inboxes: Option<Arc<dyn Inboxes>>,
+    surges: Arc<dyn Surges>,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Parts {
     fn build(self) -> Service {
-        let Self { store, rules, clock, uptime, inboxes, maintenance } = &self;
+        let Self { store, rules, clock, uptime, inboxes, surges, maintenance } = &self;
         let secret = &store.identity().secret;
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
         let hub = Arc::default();
         let suggested: Arc<SuggestionCache> = Arc::default();
         let buffer: Arc<Buffer> = Arc::default();
+        let signals = Arc::new(SignalCounters::new(&rules.signals));
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
@@ -64,6 +68,7 @@ impl Parts {
             limiter: Arc::clone(&limiter),
             hub: Arc::clone(&hub),
             abuse: Arc::clone(&buffer),
+            signals: Arc::clone(&signals),
         };
         let context = Arc::new(Context {
             store: Arc::clone(store),
@@ -72,11 +77,13 @@ impl Parts {
             sealer,
             keys: KeyHasher::new(secret),
             clock: Arc::clone(clock),
+            surges: Arc::clone(surges),
             hub,
         });
         let share = || Arc::clone(&context);
         let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
         let abuse = Arc::new(Abuse::new(share(), Arc::clone(&limiter), buffer));
+        let signals = Arc::new(Signals::new(share(), signals));
         let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard), Arc::clone(&abuse)));
         let feeds = Arc::new(Feeds::new(share(), feed));
         let transfer =
@@ -88,6 +95,7 @@ impl Parts {
             transfer: Arc::new(transfer),
             suggestions: Suggestions::new(share(), Arc::clone(&graph), suggested),
             abuse,
+            signals,
             graph,
             feeds,
             jobs,
@@ -102,7 +110,8 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, rules: Rules) -> Self {
         let clock = Arc::new(SystemClock);
         let uptime = Arc::new(SystemUptime::start());
-        Parts { store, rules, clock, uptime, inboxes: None, maintenance: None }.build()
+        let surges = Arc::new(NoSurges);
+        Parts { store, rules, clock, uptime, inboxes: None, surges, maintenance: None }.build()
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
@@ -114,6 +123,7 @@ impl Service {
             upkeep.run_healer(),
             self.feeds.run_feed(),
             self.abuse.run(),
+            self.signals.run(),
         );
     }
 
@@ -138,6 +148,12 @@ impl Service {
     #[must_use]
     pub fn with_inboxes(self, inboxes: Arc<dyn Inboxes>) -> Self {
         Parts { inboxes: Some(inboxes), ..self.parts }.build()
+    }
+
+    /// With somebody who knows of surges: follows are parked by what they say.
+    #[must_use]
+    pub fn with_surges(self, surges: Arc<dyn Surges>) -> Self {
+        Parts { surges, ..self.parts }.build()
     }
 
     /// With what the store offers to operators.

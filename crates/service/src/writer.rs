@@ -16,6 +16,7 @@ use crate::{
     graph::Leaderboard,
     in_flight::{Guard, InFlight},
     limits::{Hold, Limited, Limiter},
+    signals::SharedCounters,
     suggestions::Cache as SuggestionCache,
     uncancellable::Uncancellable,
 };
@@ -47,6 +48,7 @@ pub(crate) struct Observers {
     pub(crate) suggestions: Arc<SuggestionCache>,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) hub: Arc<StreamHub>,
+    pub(crate) signals: SharedCounters,
     pub(crate) abuse: Arc<Buffer>,
 }
 
@@ -60,6 +62,7 @@ impl Observers {
             self.feed.saw(outcome, audience);
             self.limiter.saw(outcome);
             self.leaderboard.saw(outcome);
+            self.signals.saw(outcome);
             self.suggestions.saw(outcome);
             if outcome.is_logged() {
                 match logged.iter_mut().find(|(known, _)| known == name) {
@@ -269,6 +272,7 @@ const fn operation_name(operation: &Operation) -> &'static str {
         Operation::RemoveFollower { .. } => "remove_follower",
         Operation::Accept { .. } => "accept",
         Operation::Reject { .. } => "reject",
+        Operation::Release { .. } => "release",
         Operation::Block { .. } => "block",
         Operation::Unblock { .. } => "unblock",
         Operation::Mute { .. } => "mute",

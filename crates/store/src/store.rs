@@ -141,6 +141,9 @@ pub struct Progress {
 ///   that are not quiet and not onto one of `without` (ascending), in any order, each list as of some moment of the call.
 ///   `keys_of` has the key of each number in request order, and `public_followers` how many followers that are not quiet
 ///   they have (C11). Numbers hold for one [`NewestFollows`] from one `clear` to the next.
+/// - **C28** A parked edge is in the two lists of its plane, takes its place under the cap, and is in nothing else: no
+///   check, no other list, no count. It leaves them by [`entourage_model::Operation::Release`], or as a request does;
+///   released, its position is that of the commit.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;

@@ -163,6 +163,7 @@ mod tests {
                 target: Key(target),
                 quiet: Some(false),
                 cap: None,
+                park: false,
             })
         };
         for write in [follow(1, 2), follow(2, 1), follow(5, 5), follow(-9, i64::MAX)] {
@@ -192,8 +193,13 @@ mod tests {
     fn a_follow_shares_its_target_and_a_profile_change_does_not() {
         let locks = Locks::new(7);
         let target = locks.number(Name::User(Key(2)));
-        let follow =
-            Write::from(Operation::Follow { follower: Key(1), target: Key(2), quiet: Some(false), cap: Some(1) });
+        let follow = Write::from(Operation::Follow {
+            follower: Key(1),
+            target: Key(2),
+            quiet: Some(false),
+            cap: Some(1),
+            park: false,
+        });
         assert!(locks.of(&follow).contains(&(target, false)));
         let put = Write::from(Operation::PutUser {
             key: Key(2),

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{AbuseRules, FeedRules, Limits, RankerName, SuggestionRules};
+use entourage_service::{AbuseRules, FeedRules, Limits, QuarantineRules, RankerName, SignalRules, SuggestionRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -35,6 +35,8 @@ pub struct Settings {
     /// `None` is no bound.
     pub following_max: Option<u64>,
     pub limits: Limits,
+    pub quarantine: QuarantineRules,
+    pub signals: SignalRules,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
     /// Origins whose pages may call, as browsers send them.
@@ -184,6 +186,17 @@ impl Settings {
             feed: feed(raw, memory_budget_bytes)?,
             suggestions: suggestions(raw)?,
             abuse: abuse(raw)?,
+            signals: SignalRules {
+                kept: raw.checked("suggestions.signal_days", "a whole number from 1 to 3650", |text| {
+                    let days = text.parse().ok().filter(|days| (1..=3_650).contains(days))?;
+                    Some(DAY * days)
+                })?,
+                ..SignalRules::default()
+            },
+            quarantine: QuarantineRules {
+                enabled: raw.checked("abuse.quarantine", "true or false", |text| text.parse().ok())?,
+                ..QuarantineRules::default()
+            },
             memory_budget_bytes,
         })
     }
@@ -335,6 +348,9 @@ mod tests {
             ("limits.follows_per_hour", "many"),
             ("limits.follow_burst", "1000001"),
             ("limits.flips_per_day", "-1"),
+            ("abuse.quarantine", "on"),
+            ("suggestions.signal_days", "0"),
+            ("suggestions.signal_days", "3651"),
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),

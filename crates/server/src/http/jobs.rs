@@ -49,6 +49,8 @@ enum JobKindName {
     AcceptAll,
     GoingPublic,
     Erase,
+    AcceptParked,
+    DropParked,
 }
 
 #[derive(JsonSchema)]

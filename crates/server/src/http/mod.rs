@@ -24,6 +24,7 @@ mod list_stream;
 mod lists;
 mod notifications;
 mod openapi;
+mod parked;
 mod percent_encoding;
 mod posts;
 mod probes;
@@ -32,6 +33,7 @@ mod relationships;
 mod request;
 mod requests;
 mod response;
+mod signals;
 mod sse;
 mod suggestions;
 mod tickets;
@@ -82,8 +84,10 @@ fn groups() -> Vec<Group> {
         notifications::group(),
         events::group(),
         tickets::group(),
+        signals::group(),
         jobs::group(),
         admin::group(),
+        parked::group(),
         fanout::group(),
         abuse::group(),
         upkeep::group(),

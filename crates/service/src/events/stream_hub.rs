@@ -203,8 +203,8 @@ fn hint(event: &Event) -> Option<(Key, Hint)> {
         return None;
     }
     let (user, actor, kind) = match (before, after) {
-        (None, Some(State::Active)) => (target, follower, NotificationKind::Follow),
-        (None, Some(State::Pending)) => (target, follower, NotificationKind::FollowRequest),
+        (None | Some(State::Parked), Some(State::Active)) => (target, follower, NotificationKind::Follow),
+        (None | Some(State::Parked), Some(State::Pending)) => (target, follower, NotificationKind::FollowRequest),
         (Some(State::Pending), Some(State::Active)) => (follower, target, NotificationKind::RequestAccepted),
         _ => return None,
     };

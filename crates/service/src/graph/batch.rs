@@ -1,10 +1,13 @@
 //! Many follows and unfollows in one request: each atomic by itself, each with its own result.
 
+use std::collections::HashSet;
+
 use entourage_model::{Error, Key, Operation, Overwrite, Reply, Result, Token, UserId, UserPatch, Write};
 
 use crate::{
     Call, Followed, Graph, Receipt, Removed,
     ids::{actor_not_found, user_not_found},
+    quarantine::shown_edge,
     writer::unexpected,
 };
 
@@ -64,13 +67,17 @@ impl Graph {
         if self.context.rules.auto_create {
             self.create_all_missing(&operations, &keys).await?;
         }
+        let parked = self.parked_of(call, &operations, &keys).await?;
         let mut writes = Vec::with_capacity(operations.len());
         let mut results: Vec<Option<Result<BatchDone>>> = Vec::with_capacity(operations.len());
         for (index, (operation, keys)) in operations.iter().zip(keys.chunks(2)).enumerate() {
             let write = match *keys {
                 [Some(follower), Some(target)] => {
                     let operation = match *operation {
-                        BatchOperation::Follow { quiet, .. } => self.follow_operation(follower, target, quiet),
+                        BatchOperation::Follow { quiet, .. } => {
+                            let park = parked.contains(&(follower, target));
+                            self.follow_operation(follower, target, quiet, park)
+                        }
                         BatchOperation::Unfollow { .. } => Operation::Unfollow { follower, target },
                     };
                     // Each has a record of its own: a retry repeats what was refused and replays the rest.
@@ -118,10 +125,25 @@ impl Graph {
                 Some(last) => last.merge(token)?,
                 None => token,
             });
-            *slot = Some(done(operation, outcome.reply, receipt));
+            *slot = Some(done(call, operation, outcome.reply, receipt));
         }
         let token = last.map(|token| token.encode(&self.context.sealer));
         Ok(Batch { results: results.into_iter().flatten().collect(), token, replayed })
+    }
+
+    /// Which of the follows are parked if they are new.
+    pub(super) async fn parked_of(
+        &self,
+        call: &Call,
+        operations: &[BatchOperation],
+        keys: &[Option<Key>],
+    ) -> Result<HashSet<(Key, Key)>> {
+        let pair = |(operation, keys): (&BatchOperation, &[Option<Key>])| match (operation, keys) {
+            (BatchOperation::Follow { .. }, [Some(follower), Some(target)]) => Some((*follower, *target)),
+            _ => None,
+        };
+        let pairs: Vec<(Key, Key)> = operations.iter().zip(keys.chunks(2)).filter_map(pair).collect();
+        self.context.parked(call, &pairs).await
     }
 
     pub(crate) async fn create_all_missing(&self, operations: &[BatchOperation], keys: &[Option<Key>]) -> Result<()> {
@@ -154,9 +176,10 @@ impl Graph {
     }
 }
 
-fn done(operation: BatchOperation, reply: Reply, receipt: Receipt) -> Result<BatchDone> {
+fn done(call: &Call, operation: BatchOperation, reply: Reply, receipt: Receipt) -> Result<BatchDone> {
     match (operation, reply) {
-        (BatchOperation::Follow { follower, target, .. }, Reply::Edge { value: edge, created, .. }) => {
+        (BatchOperation::Follow { follower, target, .. }, Reply::Edge { value, created, .. }) => {
+            let edge = shown_edge(call, value);
             Ok(BatchDone::Followed(Followed { follower, target, edge, created, receipt: Some(receipt) }))
         }
         (BatchOperation::Unfollow { .. }, Reply::Gone { changed }) => {

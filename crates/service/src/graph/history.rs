@@ -35,9 +35,9 @@ impl Ending {
         match (ended.cause, ended.state) {
             (Cause::Block, _) => Self::Blocked,
             (Cause::Erase, _) => Self::Erased,
-            (Cause::Target, State::Pending) => Self::Rejected,
+            (Cause::Target, State::Pending | State::Parked) => Self::Rejected,
             (Cause::Target, _) => Self::Removed,
-            (Cause::Follower | Cause::Import, State::Pending) => Self::Cancelled,
+            (Cause::Follower | Cause::Import, State::Pending | State::Parked) => Self::Cancelled,
             (Cause::Follower | Cause::Import, _) => Self::Unfollowed,
         }
     }

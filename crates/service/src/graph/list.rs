@@ -85,7 +85,13 @@ impl Graph {
         self.page(List::new(user, plane, side), viewer, cursor, limit).await
     }
 
-    async fn page(&self, list: List, viewer: Option<Key>, cursor: Option<&str>, limit: Limit) -> Result<UserPage> {
+    pub(super) async fn page(
+        &self,
+        list: List,
+        viewer: Option<Key>,
+        cursor: Option<&str>,
+        limit: Limit,
+    ) -> Result<UserPage> {
         let scope = CursorScope { list, selection: Selection::All, viewer };
         let after = cursor.map(|text| Cursor::decode(text, &self.context.sealer, &scope)).transpose()?;
         let visible = self.context.visible_list(viewer, list).await?;

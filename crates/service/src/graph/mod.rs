@@ -13,6 +13,7 @@ mod leaderboard;
 mod list;
 mod list_stream;
 mod mute;
+mod parked;
 mod pipeline;
 mod range;
 mod relationship;

@@ -6,6 +6,7 @@ use entourage_model::{Change, EdgeValue, Error, Key, Operation, Outcome, Reply, 
 use crate::{
     BatchOperation, Call, Graph,
     ids::{actor_not_found, user_not_found},
+    quarantine::shown_edge,
     writer::unexpected,
 };
 
@@ -64,13 +65,17 @@ impl Graph {
             let keys: Vec<Option<Key>> = keys.iter().enumerate().map(may).collect();
             self.create_all_missing(operations, &keys).await?;
         }
+        let parked = self.parked_of(call, operations, &keys).await?;
         let mut writes = Vec::with_capacity(operations.len());
         let mut results = Vec::with_capacity(operations.len());
         for (operation, keys) in operations.iter().zip(keys.chunks(2)) {
             let [follower, _] = operation.ends();
             let operation = call.may_change(follower).and_then(|()| match *keys {
                 [Some(follower), Some(target)] => Ok(match *operation {
-                    BatchOperation::Follow { quiet, .. } => self.follow_operation(follower, target, quiet),
+                    BatchOperation::Follow { quiet, .. } => {
+                        let park = parked.contains(&(follower, target));
+                        self.follow_operation(follower, target, quiet, park)
+                    }
                     BatchOperation::Unfollow { .. } => Operation::Unfollow { follower, target },
                 }),
                 [None, _] => Err(actor_not_found()),
@@ -91,14 +96,14 @@ impl Graph {
                     Some(last) => last.merge(token)?,
                     None => token,
                 });
-                edge_written(&outcome)
+                edge_written(call, &outcome)
             }));
         }
         Ok(written)
     }
 }
 
-fn edge_written(outcome: &Outcome) -> Result<EdgeWritten> {
+fn edge_written(call: &Call, outcome: &Outcome) -> Result<EdgeWritten> {
     let is_active = |value: &EdgeValue| value.state == State::Active;
     let listed = outcome.changes.iter().any(|change| match change {
         Change::Edge(edge) => edge.before.as_ref().is_some_and(is_active) != is_active(&edge.after),
@@ -107,7 +112,7 @@ fn edge_written(outcome: &Outcome) -> Result<EdgeWritten> {
     match &outcome.reply {
         Reply::Edge { value, created, .. } => {
             let changed = outcome.reply.changed();
-            Ok(EdgeWritten { changed, listed, created: *created, edge: Some(*value) })
+            Ok(EdgeWritten { changed, listed, created: *created, edge: Some(shown_edge(call, *value)) })
         }
         Reply::Gone { changed } => Ok(EdgeWritten { changed: *changed, listed, created: false, edge: None }),
         other => Err(unexpected(other)),

@@ -95,7 +95,12 @@ impl Graph {
                 following: out_shown.is_some(),
                 followed_by: back_shown.is_some(),
                 mutual: out_shown.is_some() && back_shown.is_some(),
-                requested: is_end && out.is_some_and(|edge| edge.state == State::Pending),
+                requested: out.is_some_and(|edge| match edge.state {
+                    State::Pending => is_end,
+                    // To its follower it is a request, to its target it is nothing.
+                    State::Parked => is_own,
+                    State::Active | State::Removed => false,
+                }),
                 blocking: is_end && blocking.is_some(),
                 blocked_by: is_end && blocked_by.is_some(),
                 muting: is_own && muting.is_some_and(|mute| !mute.is_over(now)),

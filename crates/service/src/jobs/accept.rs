@@ -27,11 +27,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    const fn below(before: Version) -> Self {
+    pub(super) const fn below(before: Version) -> Self {
         Self { marks: Vec::new(), open: Some(Place { position: before, key: Key::MIN }) }
     }
 
-    const fn is_unfinished(&self) -> bool {
+    pub(super) const fn is_unfinished(&self) -> bool {
         self.open.is_some() || !self.marks.is_empty()
     }
 }
@@ -45,7 +45,7 @@ impl Jobs {
     pub async fn accept_all(&self, call: &Call, target: &UserId) -> Result<JobStarted> {
         call.may_change(target)?;
         let user = self.context.stored_user(target).await?;
-        let asked = self.above_requests(requests_of(user.key)).await?;
+        let asked = self.above_all(requests_of(user.key)).await?;
         let (id, receipt) = self.start_job(call, JobKind::AcceptAll, &user, Some(asked)).await?;
         self.wake.notify_one();
         Ok(JobStarted { job: self.shown_job(id).await?, receipt })
@@ -90,13 +90,13 @@ impl Jobs {
     pub(crate) async fn accept_waiting(&self, target: Key) -> Result<()> {
         let list = requests_of(target);
         let is_public = self.context.users_by_key(&[target]).await?.get(&target).is_some_and(|user| !user.private);
-        let above = self.above_requests(list).await?;
+        let above = self.above_all(list).await?;
         if !is_public || above == Version::ZERO {
             return Ok(());
         }
         let mut plan = Plan::below(above);
         while plan.is_unfinished() {
-            if let Some(requests) = self.next_requests(list, &mut plan).await? {
+            if let Some(requests) = self.next_edges(list, &mut plan).await? {
                 self.accept_edges(target, &requests, None).await?;
             }
         }
@@ -132,12 +132,12 @@ impl Jobs {
         // What was asked for when the job began, by whatever clock; of an account that is public all requests.
         let before = match job.before {
             Some(before) => before,
-            None => self.above_requests(list).await?,
+            None => self.above_all(list).await?,
         };
         let before = before.max(job.id);
         job.before = Some(before);
         let mut plan = self.plans.lock().remove(&job.id).unwrap_or_else(|| Plan::below(before));
-        let Some(requests) = self.next_requests(list, &mut plan).await? else {
+        let Some(requests) = self.next_edges(list, &mut plan).await? else {
             self.plans.lock().insert(job.id, plan);
             return Ok((Step::More, 0));
         };
@@ -147,7 +147,7 @@ impl Jobs {
             return Ok((Step::More, accepted));
         }
         // Nobody has to ask a public account: who asked meanwhile did so by another server's clock.
-        let above = self.above_requests(list).await?;
+        let above = self.above_all(list).await?;
         if job.kind == JobKind::GoingPublic && accepted > 0 && above > Version::ZERO && !target.private {
             job.before = Some(above);
             return Ok((Step::More, accepted));
@@ -155,15 +155,15 @@ impl Jobs {
         Ok((Step::Done, accepted))
     }
 
-    /// A version above all requests that have been made, whatever clock they were made by; zero without any.
-    async fn above_requests(&self, list: List) -> Result<Version> {
+    /// A version above everything in the list, by whatever clock it came there; zero where there is nothing.
+    pub(super) async fn above_all(&self, list: List) -> Result<Version> {
         let page = self.context.store.scan(list, None, 1).await?;
         let newest = page.edges.first().map(|edge| edge.value.position);
         Ok(newest.map_or(Version::ZERO, |newest| Version::from_bits(newest.bits().saturating_add(1)).min(Version::MAX)))
     }
 
-    /// The oldest requests that are left, newest first; `None` while the list is still being looked through.
-    async fn next_requests(&self, list: List, plan: &mut Plan) -> Result<Option<Vec<Edge>>> {
+    /// The oldest edges that are left, newest first; `None` while the list is still being looked through.
+    pub(super) async fn next_edges(&self, list: List, plan: &mut Plan) -> Result<Option<Vec<Edge>>> {
         for _ in 0..PLAN_PAGES {
             let Some(from) = plan.open.take() else { break };
             let page = self.context.store.scan(list, Some(from), CHUNK_MAX).await?;

@@ -5,6 +5,7 @@ mod accept;
 mod due;
 mod erase;
 mod erased_ids;
+mod parked;
 mod stored;
 mod work;
 
@@ -32,6 +33,9 @@ pub enum JobKind {
     /// An account is private no longer: who asked to follow it does.
     GoingPublic,
     Erase,
+    /// Parked follows of an account become active, or requests if it is private.
+    AcceptParked,
+    DropParked,
 }
 
 impl JobKind {
@@ -40,6 +44,8 @@ impl JobKind {
             Self::AcceptAll => "accept_all",
             Self::GoingPublic => "going_public",
             Self::Erase => "erase",
+            Self::AcceptParked => "accept_parked",
+            Self::DropParked => "drop_parked",
         }
     }
 }
@@ -97,7 +103,7 @@ pub struct Jobs {
     wake: Notify,
     /// When ids of the erased were looked at last, in milliseconds since 2000.
     ids_looked_at: AtomicU64,
-    /// In which order jobs that accept requests go through them.
+    /// In which order jobs go through requests and parked follows.
     plans: Mutex<HashMap<Version, Plan>>,
 }
 

@@ -20,7 +20,7 @@ struct Document {
     kind: JobKind,
     state: JobState,
     subject: Option<Subject>,
-    /// Requests from before this are accepted, later ones wait.
+    /// Requests and parked follows from before this are answered, later ones wait.
     before: Option<Version>,
     edges: u64,
     error: Option<Box<str>>,

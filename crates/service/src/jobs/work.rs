@@ -46,6 +46,7 @@ impl Jobs {
         let stepped = match job.kind {
             JobKind::AcceptAll | JobKind::GoingPublic => self.accept_chunk(&mut job).await,
             JobKind::Erase => self.erase_chunk(&mut job).await,
+            JobKind::AcceptParked | JobKind::DropParked => self.release_chunk(&mut job).await,
         };
         let mut moved = 0;
         match stepped {

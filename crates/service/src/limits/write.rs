@@ -21,7 +21,7 @@ impl Limiter {
     /// A solved challenge counts for the follower who proved it. Quiet follows do not count for their target: others
     /// would learn of them by being refused.
     pub(crate) fn begin(self: &Arc<Self>, write: &mut Write, has_proof: impl FnOnce(Key) -> bool) -> Limited {
-        let Operation::Follow { follower, target, quiet, cap } = &mut write.operation else { return Limited::Free };
+        let Operation::Follow { follower, target, quiet, cap, .. } = &mut write.operation else { return Limited::Free };
         write.limits = self.follow_limits(has_proof(*follower));
         let Some(targets) = self.targets.of(*target).filter(|_| *quiet != Some(true)) else {
             return Limited::Follow(Arc::clone(self), None);

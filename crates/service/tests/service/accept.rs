@@ -38,7 +38,8 @@ impl World {
     }
 
     async fn ask(&self, followers: impl Iterator<Item = i64>) {
-        let follow = |follower| Operation::Follow { follower: Key(follower), target: STAR, quiet: None, cap: None };
+        let follow =
+            |follower| Operation::Follow { follower: Key(follower), target: STAR, quiet: None, cap: None, park: false };
         self.commit(followers.map(follow)).await;
     }
 

@@ -19,7 +19,7 @@ const FOLLOWED: Key = Key(0);
 const FOLLOWERS: i64 = 1_002;
 
 fn follow(follower: Key, target: Key, quiet: bool) -> Operation {
-    Operation::Follow { follower, target, quiet: Some(quiet), cap: None }
+    Operation::Follow { follower, target, quiet: Some(quiet), cap: None, park: false }
 }
 
 async fn write(store: &dyn Store, operation: Operation) {

@@ -34,7 +34,8 @@ impl World {
     }
 
     async fn follow(&self, pairs: impl Iterator<Item = (i64, i64)>) {
-        let follow = |(a, b)| Operation::Follow { follower: Key(a), target: Key(b), quiet: Some(false), cap: None };
+        let follow =
+            |(a, b)| Operation::Follow { follower: Key(a), target: Key(b), quiet: Some(false), cap: None, park: false };
         self.commit(pairs.map(follow)).await;
     }
 

@@ -37,7 +37,7 @@ fn put(id: i64) -> Write {
 
 fn follow(follower: i64, target: i64) -> Write {
     let (follower, target) = (Key(follower), Key(target));
-    Write::from(Operation::Follow { follower, target, quiet: Some(false), cap: None })
+    Write::from(Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false })
 }
 
 async fn commit(store: &dyn Store, writes: impl Iterator<Item = Write>) {

@@ -93,7 +93,7 @@ async fn people(store: &dyn Store) {
     };
     let follow = |number: i64| {
         let (follower, target) = (Key(number), Key(AUTHOR));
-        Write::from(Operation::Follow { follower, target, quiet: Some(false), cap: None })
+        Write::from(Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false })
     };
     let writes: Vec<Write> = (0..FOLLOWERS).chain([AUTHOR]).map(put).chain((0..FOLLOWERS).map(follow)).collect();
     for chunk in writes.chunks(10_000) {

@@ -10,7 +10,7 @@ use self::import_kit::Place;
 
 fn follow(place: &Place, follower: &str, target: &str) -> Operation {
     let (follower, target) = (place.key(follower), place.key(target));
-    Operation::Follow { follower, target, quiet: Some(false), cap: None }
+    Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false }
 }
 
 #[tokio::test]

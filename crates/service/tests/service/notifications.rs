@@ -194,8 +194,13 @@ async fn a_day_of_more_than_is_counted_says_so_and_hides_no_other_day() {
     let world = World::new(fans + 2).await;
     world.follow(fans, 0).await;
     world.clock.advance(24 * 3_600_000);
-    let follow =
-        |follower| Operation::Follow { follower: Key(follower), target: Key(0), quiet: Some(false), cap: None };
+    let follow = |follower| Operation::Follow {
+        follower: Key(follower),
+        target: Key(0),
+        quiet: Some(false),
+        cap: None,
+        park: false,
+    };
     world.commit((1..fans).map(follow)).await;
     let page = world.service.notifications.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();
     let said: Vec<_> = page.rows.iter().map(|row| (row.count_is_exact, row.actors.len(), row.seen)).collect();
@@ -275,7 +280,7 @@ async fn rows_that_are_not_told_of_hide_nobody() {
     assert_eq!(world.unseen(0).await, 1);
     let muted = 3..3 + silent;
     world.commit(muted.clone().map(|fan| Operation::Mute { actor: Key(0), target: Key(fan), expires_at: None })).await;
-    let follow = |fan| Operation::Follow { follower: Key(fan), target: Key(0), quiet: None, cap: None };
+    let follow = |fan| Operation::Follow { follower: Key(fan), target: Key(0), quiet: None, cap: None, park: false };
     world.clock.advance(1);
     world.commit(muted.map(follow)).await;
     let page = world.service.notifications.notifications(&Call::default(), &id(0), None, Limit::DEFAULT).await.unwrap();

@@ -24,6 +24,7 @@ mod with_room {
         fresh = roomy,
         skips = [
             "sweeps::a_cursor_stays_good_after_reopening",
+            "parked::parked_follows_survive_reopening",
             "races::cap_is_exact_at_9_999",
             "quotas::what_was_taken_survives_reopening",
             "records::a_large_group_goes_in_chunks",
@@ -46,6 +47,7 @@ mod evicting_all_the_time {
         fresh = cramped,
         skips = [
             "sweeps::a_cursor_stays_good_after_reopening",
+            "parked::parked_follows_survive_reopening",
             "races::cap_is_exact_at_9_999",
             "quotas::what_was_taken_survives_reopening",
             "records::a_large_group_goes_in_chunks",

@@ -213,7 +213,7 @@ pub async fn done(store: &dyn Store, operation: Operation) -> Outcome {
 }
 
 pub fn follow(follower: i64, target: i64) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None, park: false }
 }
 
 pub fn unfollow(follower: i64, target: i64) -> Operation {

@@ -37,7 +37,9 @@ pub(super) async fn an_older_epoch_changes_nothing(world: World) {
     let (lease, other) = (own_lease(), own_lease());
     world.done(fenced(follow(a, b), &lease, 3)).await;
     world.done(fenced(unfollow(a, b), &lease, 3)).await;
-    world.done(fenced(Operation::Follow { follower: a, target: b, quiet: None, cap: Some(9) }, &lease, 4)).await;
+    world
+        .done(fenced(Operation::Follow { follower: a, target: b, quiet: None, cap: Some(9), park: false }, &lease, 4))
+        .await;
     let (_, mark) = world.user_at_mark().await;
     for epoch in [0, 3] {
         world.refused(fenced(unfollow(a, b), &lease, epoch), Code::Fenced).await;

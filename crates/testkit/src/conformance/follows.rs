@@ -42,7 +42,9 @@ pub(super) async fn quiet_changes_the_flag_only(world: World) {
     let (first, ..) = edge_of(world.done(follow(a, b)).await.reply);
     world.done(follow(a, c)).await;
     for quiet in [true, false, true] {
-        let outcome = world.done(Operation::Follow { follower: a, target: b, quiet: Some(quiet), cap: Some(0) }).await;
+        let outcome = world
+            .done(Operation::Follow { follower: a, target: b, quiet: Some(quiet), cap: Some(0), park: false })
+            .await;
         let expected = EdgeValue { quiet, version: outcome.version, ..first };
         assert_eq!(edge_of(outcome.reply), (expected, false, true));
         assert!(outcome.version > first.version);

@@ -1,8 +1,8 @@
 //! The list of all cases, with the clauses each tests. `if` names the guarantee that a case needs.
 
 use super::{
-    Case, blocks, checks, counts, erasing, events, fences, follows, idempotency, life, lists, past, posts, quotas,
-    races, records, requests, sweeps, users, versions,
+    Case, blocks, checks, counts, erasing, events, fences, follows, idempotency, life, lists, parked, past, posts,
+    quotas, races, records, requests, sweeps, users, versions,
 };
 
 /// Passes the list to another macro. A case that is missing here is dead code, which the lints refuse.
@@ -53,6 +53,18 @@ macro_rules! conformance_cases {
                 a_private_user_is_not_followed_quietly [C3];
                 requests_are_listed_apart [C10 C11];
                 an_accepted_follow_says_so [C1];
+            }
+            parked {
+                a_parked_follow_is_in_nothing_else [C1 C9 C12 C28];
+                only_what_others_would_see_is_parked [C3 C28];
+                accepted_it_is_active_from_now [C1 C4 C28];
+                accepted_on_a_private_account_it_is_a_request [C1 C3 C28];
+                dropped_or_taken_back_it_is_gone [C1 C12 C17 C28];
+                nothing_else_is_released [C3];
+                parked_follows_count_towards_the_cap [C3 C28];
+                an_erased_end_takes_it_along [C18 C28];
+                accepting_against_dropping_has_one_winner [C3 C5 C11];
+                parked_follows_survive_reopening [C14 C28] if durable;
             }
             blocks {
                 block_removes_follows_both_ways [C1];

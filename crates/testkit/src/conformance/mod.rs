@@ -41,6 +41,7 @@ mod list;
 mod lists;
 mod operations;
 mod pages;
+mod parked;
 mod past;
 #[cfg(test)]
 mod planted;

@@ -6,15 +6,23 @@ use entourage_model::{
 };
 
 pub(super) fn follow(follower: Key, target: Key) -> Operation {
-    Operation::Follow { follower, target, quiet: Some(false), cap: None }
+    Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false }
 }
 
 pub(super) fn follow_quietly(follower: Key, target: Key) -> Operation {
-    Operation::Follow { follower, target, quiet: Some(true), cap: None }
+    Operation::Follow { follower, target, quiet: Some(true), cap: None, park: false }
 }
 
 pub(super) fn follow_within(follower: Key, target: Key, cap: u64) -> Operation {
-    Operation::Follow { follower, target, quiet: Some(false), cap: Some(cap) }
+    Operation::Follow { follower, target, quiet: Some(false), cap: Some(cap), park: false }
+}
+
+pub(super) fn follow_parked(follower: Key, target: Key) -> Operation {
+    Operation::Follow { follower, target, quiet: None, cap: None, park: true }
+}
+
+pub(super) fn release(target: Key, follower: Key, accept: bool) -> Operation {
+    Operation::Release { target, follower, accept }
 }
 
 pub(super) fn unfollow(follower: Key, target: Key) -> Operation {

@@ -269,7 +269,7 @@ impl Reference {
     fn expect(&self, operation: &Operation) -> Result<Expected, Code> {
         match *operation {
             Operation::PutUser { key, ref id, ref patch, overwrite } => self.put(key, id, patch, overwrite),
-            Operation::Follow { follower, target, quiet, cap } => self.follow(follower, target, quiet, cap),
+            Operation::Follow { follower, target, quiet, cap, park } => self.follow(follower, target, quiet, cap, park),
             Operation::Unfollow { follower, target } => {
                 self.known(follower)?;
                 Ok(self.end((Kind::Follow, follower, target), "follow.cancelled", Cause::Follower))
@@ -278,7 +278,8 @@ impl Reference {
                 self.known(target)?;
                 let link = (Kind::Follow, follower, target);
                 let expected = self.end(link, "follow.rejected", Cause::Target);
-                let is_hidden = !sees_quiet && self.links.get(&link).is_some_and(|value| value.quiet);
+                let is_secret = |value: &EdgeValue| value.quiet || value.state == State::Parked;
+                let is_hidden = !sees_quiet && self.links.get(&link).is_some_and(is_secret);
                 Ok(if is_hidden { Expected { told: Told::NothingGone, ..expected } } else { expected })
             }
             Operation::Accept { target, follower } => self.accept(target, follower),
@@ -292,6 +293,7 @@ impl Reference {
                     _ => Err(Code::NotFound),
                 }
             }
+            Operation::Release { target, follower, accept } => self.release(target, follower, accept),
             Operation::Block { actor, target } => {
                 let mut expected = self.mark((Kind::Block, actor, target), "block.created", None)?;
                 if !expected.effects.is_empty() {
@@ -342,7 +344,14 @@ impl Reference {
         if blocks(follower, target) || blocks(target, follower) { Err(Code::Blocked) } else { Ok(()) }
     }
 
-    fn follow(&self, follower: Key, target: Key, quiet: Option<bool>, cap: Option<u64>) -> Result<Expected, Code> {
+    fn follow(
+        &self,
+        follower: Key,
+        target: Key,
+        quiet: Option<bool>,
+        cap: Option<u64>,
+        park: bool,
+    ) -> Result<Expected, Code> {
         self.may_follow(follower, target)?;
         if self.users.get(&follower).is_some_and(|user| user.follow_suspended) {
             return Err(Code::FollowSuspended);
@@ -350,9 +359,12 @@ impl Reference {
         let link = (Kind::Follow, follower, target);
         let private = self.users.get(&target).is_some_and(|user| user.private);
         match self.links.get(&link) {
-            Some(value) if quiet == Some(true) && (private || value.state == State::Pending) => Err(Code::QuietPrivate),
+            Some(value) if quiet == Some(true) && (private || value.state != State::Active) => Err(Code::QuietPrivate),
             Some(value) if quiet.is_none_or(|quiet| value.quiet == quiet) => {
                 Ok(Expected { told: Told::Link { link, created: false }, effects: Vec::new() })
+            }
+            Some(value) if park && value.quiet => {
+                Ok(begin(link, "follow.parked", false, Becomes { state: State::Parked, ..Becomes::ACTIVE }))
             }
             Some(value) if private && value.state == State::Active => {
                 let asks = Becomes { state: State::Pending, ..Becomes::ACTIVE };
@@ -371,6 +383,7 @@ impl Reference {
                     return Err(Code::FollowingLimit);
                 }
                 let (state, event) = match private {
+                    _ if park && !quiet => (State::Parked, "follow.parked"),
                     true => (State::Pending, "follow.requested"),
                     false => (State::Active, "follow.created"),
                 };
@@ -387,8 +400,26 @@ impl Reference {
             let again = Expected { told: Told::Link { link, created: false }, effects: Vec::new() };
             return if value.quiet { Err(Code::NotFound) } else { Ok(again) };
         }
+        if value.state == State::Parked {
+            return Err(Code::NotFound);
+        }
         let active = Becomes { quiet: value.quiet, accepted: true, ..Becomes::ACTIVE };
         Ok(begin(link, "follow.accepted", false, active))
+    }
+
+    fn release(&self, target: Key, follower: Key, accept: bool) -> Result<Expected, Code> {
+        let user = self.users.get(&target).ok_or(Code::UserNotFound)?;
+        let link = (Kind::Follow, follower, target);
+        if self.links.get(&link).is_none_or(|value| value.state != State::Parked) {
+            return Err(Code::NotFound);
+        }
+        Ok(match (accept, user.private) {
+            (false, _) => self.end(link, "follow.rejected", Cause::Target),
+            (true, true) => {
+                begin(link, "follow.requested", false, Becomes { state: State::Pending, ..Becomes::ACTIVE })
+            }
+            (true, false) => begin(link, "follow.accepted", false, Becomes::ACTIVE),
+        })
     }
 
     fn may_mark(&self, kind: Kind, actor: Key, target: Key) -> Result<(), Code> {

@@ -133,7 +133,7 @@ impl Clients {
         let (a, b) = (Key(a), Key(b));
         let quiet = [None, Some(false), Some(false), Some(true)][self.rng.random_range(0..4)];
         match self.rng.random_range(0..100) {
-            0..40 => Operation::Follow { follower: a, target: b, quiet, cap: None },
+            0..40 => Operation::Follow { follower: a, target: b, quiet, cap: None, park: false },
             40..49 => Operation::Unfollow { follower: a, target: b },
             49..58 => Operation::Block { actor: a, target: b },
             58..70 => Operation::Unblock { actor: a, target: b },

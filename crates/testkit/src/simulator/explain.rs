@@ -80,8 +80,10 @@ fn fits(operation: &Operation, body: &EventBody) -> bool {
         Operation::Unfollow { .. } | Operation::Unblock { .. } | Operation::Unmute { .. } => {
             cause == Cause::Follower && after.is_none()
         }
-        Operation::Accept { .. } => cause == Cause::Target && after.is_some(),
-        Operation::Reject { .. } | Operation::RemoveFollower { .. } => cause == Cause::Target && after.is_none(),
+        Operation::Accept { .. } | Operation::Release { accept: true, .. } => cause == Cause::Target && after.is_some(),
+        Operation::Reject { .. } | Operation::RemoveFollower { .. } | Operation::Release { accept: false, .. } => {
+            cause == Cause::Target && after.is_none()
+        }
         _ => false,
     }
 }

@@ -172,6 +172,7 @@ pub(super) fn own_link(operation: &Operation) -> Option<Link> {
         Operation::Follow { follower, target, .. }
         | Operation::Unfollow { follower, target }
         | Operation::RemoveFollower { target, follower, .. }
+        | Operation::Release { target, follower, .. }
         | Operation::Accept { target, follower }
         | Operation::Reject { target, follower } => Some((Kind::Follow, follower, target)),
         Operation::Block { actor, target } | Operation::Unblock { actor, target } => Some((Kind::Block, actor, target)),

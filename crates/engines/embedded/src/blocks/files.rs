@@ -345,7 +345,7 @@ mod tests {
             let patch = UserPatch { name: Some(Some("somebody".into())), ..UserPatch::default() };
             let put = Operation::PutUser { key, id: UserId::from(key.0), patch, overwrite: Overwrite::Replace };
             store.commit(put.into()).await.unwrap();
-            let follow = Operation::Follow { follower: key, target: Key(0), quiet: None, cap: None };
+            let follow = Operation::Follow { follower: key, target: Key(0), quiet: None, cap: None, park: false };
             let _ = store.commit(follow.into()).await;
         }
         store.checkpoint().await.unwrap();

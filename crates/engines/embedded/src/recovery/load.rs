@@ -385,7 +385,7 @@ mod tests {
             for target in 1..400 {
                 let follow = |follower| {
                     let quiet = Some(target % 3 == 0);
-                    Operation::Follow { follower: Key(follower), target: Key(target), quiet, cap: None }
+                    Operation::Follow { follower: Key(follower), target: Key(target), quiet, cap: None, park: false }
                 };
                 store.commit(follow(0).into()).await.unwrap();
                 store.commit(follow(target + 100).into()).await.unwrap();

@@ -309,7 +309,7 @@ mod tests {
     use entourage_testkit::{conformance::block_on, crash_disk::CrashDisk};
 
     fn follow(follower: i64, target: i64, quiet: bool) -> Operation {
-        Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(quiet), cap: None }
+        Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(quiet), cap: None, park: false }
     }
 
     /// Users 1 to 5. Two follows in blocks, three in the delta, and one block.

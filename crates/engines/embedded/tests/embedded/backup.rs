@@ -53,7 +53,7 @@ fn draw(random: &mut StdRng) -> Operation {
     let (a, b) = (random.random_range(0..USERS), random.random_range(1..USERS));
     let (follower, target) = (Key(a), Key((a + b) % USERS));
     match random.random_range(0..16) {
-        0..8 => Operation::Follow { follower, target, quiet: Some(b % 5 == 0), cap: None },
+        0..8 => Operation::Follow { follower, target, quiet: Some(b % 5 == 0), cap: None, park: false },
         8..12 => Operation::Unfollow { follower, target },
         12 => Operation::Block { actor: follower, target },
         13..15 => Operation::Unblock { actor: follower, target },

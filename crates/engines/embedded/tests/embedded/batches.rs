@@ -31,7 +31,7 @@ fn batches_on_their_way_are_seen_by_the_next_ones() {
         assert!(store.commit_all(users).await.iter().all(Result::is_ok));
         let follow = |follower, target| {
             let (follower, target) = (Key(follower), Key(target));
-            Operation::Follow { follower, target, quiet: Some(false), cap: Some(7) }.into()
+            Operation::Follow { follower, target, quiet: Some(false), cap: Some(7), park: false }.into()
         };
         // Many callers want the same edges; each user may have seven.
         let callers = (0..32).map(|_| {
@@ -86,7 +86,7 @@ fn batches_on_top_of_a_failed_one_fail_with_it() {
                             let number = round * 320 + caller * 40 + step;
                             let (follower, target) = (number % 100, (number + 1 + number / 100) % 100);
                             let (follower, target) = (Key(follower), Key(target));
-                            Operation::Follow { follower, target, quiet: Some(false), cap: None }.into()
+                            Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false }.into()
                         })
                         .collect();
                     store.commit_all(writes).await
@@ -161,7 +161,7 @@ fn lists_that_are_read_while_they_are_folded_have_nobody_twice() {
             // Lists stay short.
             Write::from(match round % 2 {
                 0 => Operation::Unfollow { follower: Key((number + round - 1) % LISTS * SHARD), target },
-                _ => Operation::Follow { follower, target, quiet: None, cap: None },
+                _ => Operation::Follow { follower, target, quiet: None, cap: None, park: false },
             })
         };
         block_on(store.commit_all((0..LISTS).map(write).collect()));

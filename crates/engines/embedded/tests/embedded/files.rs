@@ -26,7 +26,7 @@ fn user(number: i64, name: &str) -> Operation {
 }
 
 fn follow(follower: i64, target: i64) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None, park: false }
 }
 
 async fn commit(store: &Store, operation: Operation) {

@@ -44,7 +44,13 @@ fn user(number: i64, private: bool) -> Operation {
 }
 
 fn follow(follower: i64, target: i64) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(follower % 4 == 3), cap: None }
+    Operation::Follow {
+        follower: Key(follower),
+        target: Key(target),
+        quiet: Some(follower % 4 == 3),
+        cap: None,
+        park: false,
+    }
 }
 
 fn unfollow(follower: i64, target: i64) -> Operation {

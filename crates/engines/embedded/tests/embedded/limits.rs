@@ -20,7 +20,8 @@ fn user(number: i64) -> Write {
 }
 
 fn follow(follower: i64, target: i64) -> Write {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }.into()
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None, park: false }
+        .into()
 }
 
 fn unfollow(follower: i64, target: i64) -> Write {

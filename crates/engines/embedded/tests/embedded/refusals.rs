@@ -28,7 +28,8 @@ fn user(number: i64) -> Write {
 }
 
 fn follow(follower: i64, target: i64) -> Write {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }.into()
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None, park: false }
+        .into()
 }
 
 /// Writes all of them. Whoever is refused for memory comes again when they were told to, and is taken then.

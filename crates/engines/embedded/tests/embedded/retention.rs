@@ -36,7 +36,7 @@ async fn change_edges(store: &Store, count: usize) {
         if !store.commit(unfollow.into()).await.unwrap().changes.is_empty() {
             continue;
         }
-        let follow = Operation::Follow { follower, target, quiet: Some(false), cap: None };
+        let follow = Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false };
         assert_eq!(store.commit(follow.into()).await.unwrap().changes.len(), 1);
     }
 }

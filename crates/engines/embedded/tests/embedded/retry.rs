@@ -25,7 +25,8 @@ fn user(number: i64) -> Write {
 /// Each with a key of its own.
 fn follow(number: i64) -> Write {
     let idempotency = Some(IdempotencyKey { scope: [number as u8; 16], request: 9 });
-    let follow = Operation::Follow { follower: Key(number), target: Key(0), quiet: Some(false), cap: None };
+    let follow =
+        Operation::Follow { follower: Key(number), target: Key(0), quiet: Some(false), cap: None, park: false };
     Write { idempotency, ..Write::from(follow) }
 }
 

@@ -83,7 +83,7 @@ async fn fill(store: &Store) {
         write(Operation::PutUser { key, id, patch, overwrite: Overwrite::Replace }).await;
     }
     for number in 1..USERS {
-        write(Operation::Follow { follower: Key(number), target: Key(0), quiet: None, cap: None }).await;
+        write(Operation::Follow { follower: Key(number), target: Key(0), quiet: None, cap: None, park: false }).await;
     }
     write(Operation::Unfollow { follower: Key(1), target: Key(0) }).await;
     let value = Some(b"friends".as_slice().into());

@@ -213,7 +213,7 @@ mod tests {
             let target = Key(0);
             let follower = (1..).map(Key).find(|key| engine.home_of(*key) != engine.home_of(target)).unwrap();
             let [home, source] = [target, follower].map(|key| engine.home_of(key));
-            let follow = Operation::Follow { follower, target, quiet: None, cap: None };
+            let follow = Operation::Follow { follower, target, quiet: None, cap: None, park: false };
             for operation in [put(target, false), put(follower, false), follow, put(target, true)] {
                 engine.write(&operation.into()).await.unwrap();
             }

@@ -109,6 +109,7 @@ impl Engine {
             | Operation::ImportMute { target, .. }
             | Operation::Accept { target, .. }
             | Operation::Reject { target, .. }
+            | Operation::Release { target, .. }
             | Operation::RemoveFollower { target, .. } => others.users.push((target, self.user(target))),
             Operation::GroupMember { owner, member, .. } => {
                 let home = self.home(member).lock();

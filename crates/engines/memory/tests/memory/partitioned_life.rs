@@ -24,7 +24,7 @@ async fn with_people(homes: u16) -> Store {
 }
 
 fn follow(follower: Key, target: Key) -> Write {
-    Operation::Follow { follower, target, quiet: Some(false), cap: None }.into()
+    Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false }.into()
 }
 
 #[test]

@@ -59,7 +59,12 @@ impl Server {
         Self::serving(front, store, rules, |service| service.with_uptime(passing).with_clock(clock))
     }
 
-    fn serving(front: Front, store: Arc<dyn Store>, rules: Rules, finish: impl FnOnce(Service) -> Service) -> Self {
+    pub(crate) fn serving(
+        front: Front,
+        store: Arc<dyn Store>,
+        rules: Rules,
+        finish: impl FnOnce(Service) -> Service,
+    ) -> Self {
         let (stop, stopped) = oneshot::channel();
         let (started, address) = std::sync::mpsc::channel();
         let service = Arc::new(finish(Service::new(Arc::clone(&store), rules)));

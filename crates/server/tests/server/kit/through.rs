@@ -105,7 +105,7 @@ impl RestStore {
                 (self.hasher.key(id) == *key)
                     .then(|| Some(format!("{method} /users/{} {}", self.path_id(*key)?, patch_json(patch))))?
             }
-            Operation::Follow { follower, target, quiet, cap: None } => {
+            Operation::Follow { follower, target, quiet, cap: None, park: false } => {
                 let (a, b) = pair(*follower, *target)?;
                 let body = quiet.map_or(json!({}), |quiet| json!({ "quiet": quiet }));
                 Some(match numeric(*follower).filter(|_| turn) {

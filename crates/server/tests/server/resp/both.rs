@@ -335,7 +335,9 @@ fn an_id_that_shares_its_key_with_another_follows_nobody() {
         let hasher = KeyHasher::new(&store.identity().secret);
         let [victim, bob] = ["victim", "bob"].map(|id| hasher.key(&id.try_into().unwrap()));
         let (id, patch) = ("squatter".try_into().unwrap(), UserPatch::default());
-        let follow = |follower, target| Operation::Follow { follower, target, quiet: Some(false), cap: None }.into();
+        let follow = |follower, target| {
+            Operation::Follow { follower, target, quiet: Some(false), cap: None, park: false }.into()
+        };
         let writes = vec![
             Operation::PutUser { key: victim, id, patch, overwrite: Overwrite::Keep }.into(),
             follow(victim, bob),

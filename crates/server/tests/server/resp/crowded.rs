@@ -152,8 +152,13 @@ fn a_millisecond_is_read_up_to_a_million_rows() {
             let (patch, overwrite) = (UserPatch::default(), Overwrite::Replace);
             Operation::PutUser { key: keys.key(id), id: id.clone(), patch, overwrite }.into()
         };
-        let follow =
-            Operation::Follow { follower: keys.key(&fan), target: keys.key(&star), quiet: Some(false), cap: None };
+        let follow = Operation::Follow {
+            follower: keys.key(&fan),
+            target: keys.key(&star),
+            quiet: Some(false),
+            cap: None,
+            park: false,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         for done in runtime.block_on(store.commit_all(vec![put(&star), put(&fan), follow.into()])) {
             done.unwrap();

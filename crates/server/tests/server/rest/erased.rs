@@ -19,7 +19,7 @@ fn nothing_shows_who_was_erased() {
         commit(Operation::PutUser { key: Key(number), id: UserId::from(number), patch, overwrite });
     }
     for (a, b) in [(1, 7), (7, 1), (7, 2), (3, 7), (1, 3), (3, 1)] {
-        commit(Operation::Follow { follower: Key(a), target: Key(b), quiet: Some(false), cap: None });
+        commit(Operation::Follow { follower: Key(a), target: Key(b), quiet: Some(false), cap: None, park: false });
     }
     commit(Operation::Mute { actor: Key(3), target: Key(7), expires_at: None });
     let server = Server::with(Recorded::over(store, Some(Lie::Erased(Key(7)))), Rules::default());

@@ -52,6 +52,7 @@ const OWN_SEEKS: [&str; 7] = [NOBODY, NONE, NO, NO, NO, NONE, NONE];
 const SHOWN: [&str; 7] = [NOBODY, "200", HIDDEN, HIDDEN, "200", "200", HIDDEN];
 const SERVICE: [&str; 7] = [NOBODY, NO, NO, NO, NO, "200", "200"];
 const ADMIN: [&str; 7] = [NOBODY, NO, NO, NO, NO, NO, "200"];
+const ADMIN_STARTS: [&str; 7] = [NOBODY, NO, NO, NO, NO, NO, "202"];
 
 pub(crate) const MATRIX: &[Row] = &[
     ("put_user", r#"PUT /users/{own} {"private": true}"#, OWN),
@@ -144,11 +145,19 @@ pub(crate) const MATRIX: &[Row] = &[
     ("list_events", "GET /events?limit=1", SERVICE),
     ("stream_events", "GET /events/stream", SERVICE),
     ("make_ticket", "POST /tickets", [NOBODY, "201", "201", "201", "201", "201", "201"]),
+    (
+        "signal",
+        r#"POST /signals {"signals": [{"viewer": "{own}", "viewed": "{pal}", "type": "profile_view"}]}"#,
+        SERVICE,
+    ),
     // The memory store has nothing to copy: whoever may ask hears that.
     ("backup", r#"POST /admin/backup {"to": "/nowhere"}"#, [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
     ("erase_now", "POST /admin/erase-now", [NOBODY, NO, NO, NO, NO, NO, "400 invalid_request"]),
     ("suspend_user", "PUT /admin/users/{own}/suspend", ADMIN),
     ("unsuspend_user", "DELETE /admin/users/{own}/suspend", ADMIN),
+    ("list_parked", "GET /admin/users/{own}/parked", ADMIN),
+    ("accept_parked", "POST /admin/users/{own}/parked:accept", ADMIN_STARTS),
+    ("drop_parked", "POST /admin/users/{own}/parked:drop", ADMIN_STARTS),
     ("feed_standing", "GET /admin/feed", ADMIN),
     ("pin_fanout", r#"PUT /admin/users/{own}/fanout {"mode": "pull"}"#, ADMIN),
     ("get_fanout", "GET /admin/users/{own}/fanout", ADMIN),

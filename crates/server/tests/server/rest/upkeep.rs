@@ -48,7 +48,10 @@ async fn audited(lie: Option<Lie>) -> AuditReport {
     }
     for follower in 1..=3 {
         let (follower, target, quiet) = (Key(follower), Key(4), follower == 3);
-        store.commit(Operation::Follow { follower, target, quiet: Some(quiet), cap: None }.into()).await.unwrap();
+        store
+            .commit(Operation::Follow { follower, target, quiet: Some(quiet), cap: None, park: false }.into())
+            .await
+            .unwrap();
     }
     let store: Arc<dyn Store> = Recorded::over(store, lie);
     Service::new(store, Rules::default()).upkeep.audit(&Call::default()).await.unwrap()

@@ -152,7 +152,8 @@ fn an_id_that_shares_its_key_with_another_is_refused() {
         ("@victim GET /users/bob/followers", "404 actor_not_found"),
     ]);
     let bob = hasher.key(&"bob".try_into().unwrap());
-    let follow = entourage_model::Operation::Follow { follower: key, target: bob, quiet: Some(false), cap: None };
+    let follow =
+        entourage_model::Operation::Follow { follower: key, target: bob, quiet: Some(false), cap: None, park: false };
     runtime.block_on(store.commit(follow.into())).unwrap();
     server.check_all(&[
         ("GET /users/victim/is-following/bob", r#"200 {"following": false}"#),

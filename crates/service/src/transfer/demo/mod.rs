@@ -163,6 +163,7 @@ fn edges(graph: &Graph, keys: &[Key]) -> Vec<Write> {
         target: key(target),
         quiet: Some(false),
         cap: None,
+        park: false,
     });
     let blocks =
         graph.blocks.iter().map(|&(actor, target)| Operation::Block { actor: key(actor), target: key(target) });

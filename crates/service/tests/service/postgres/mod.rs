@@ -4,4 +4,5 @@ mod accept;
 mod feed;
 mod mistakes;
 mod notifications;
+mod quarantine;
 mod random;

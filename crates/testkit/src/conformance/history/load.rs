@@ -49,8 +49,10 @@ impl Action {
     pub fn operation(&self) -> Operation {
         let Self { verb, actor, target } = *self;
         match verb {
-            Verb::Follow => Operation::Follow { follower: actor, target, quiet: Some(false), cap: None },
-            Verb::FollowQuietly => Operation::Follow { follower: actor, target, quiet: Some(true), cap: None },
+            Verb::Follow => Operation::Follow { follower: actor, target, quiet: Some(false), cap: None, park: false },
+            Verb::FollowQuietly => {
+                Operation::Follow { follower: actor, target, quiet: Some(true), cap: None, park: false }
+            }
             Verb::Unfollow => Operation::Unfollow { follower: actor, target },
             Verb::Block => Operation::Block { actor, target },
             Verb::Unblock => Operation::Unblock { actor, target },

@@ -42,6 +42,8 @@ enum Bug {
     IgnoresCap,
     /// Requests are not counted towards the cap.
     CapForgetsRequests,
+    /// A follow is never parked.
+    ParksNobody,
     /// A retry is executed again.
     RetriesTwice,
     /// The key of a refused write is used up.
@@ -157,6 +159,7 @@ const CAUGHT_BY_CASES: &[(Bug, &str)] = &[
     (Bug::QuietMovesPosition, "follows::quiet_changes_the_flag_only"),
     (Bug::IgnoresCap, "follows::cap_below_at_and_above"),
     (Bug::CapForgetsRequests, "requests::requests_count_towards_the_cap"),
+    (Bug::ParksNobody, "parked::a_parked_follow_is_in_nothing_else"),
     (Bug::RetriesTwice, "idempotency::a_late_retry_does_not_undo_an_unfollow"),
     (Bug::LooksUpNoReply, "idempotency::what_a_key_came_to_can_be_looked_up"),
     (Bug::RecordsRefusals, "idempotency::only_success_is_recorded"),

@@ -78,6 +78,7 @@ impl Planted {
         let nth = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         match &mut write.operation {
             Operation::Follow { cap, .. } if bug == Bug::IgnoresCap => *cap = None,
+            Operation::Follow { park, .. } if bug == Bug::ParksNobody => *park = false,
             Operation::PutUser { overwrite, .. } if bug == Bug::MergeReplaces && *overwrite == Overwrite::Merge => {
                 *overwrite = Overwrite::Replace;
             }

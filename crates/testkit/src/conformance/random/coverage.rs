@@ -52,6 +52,7 @@ fn a_run_meets_every_refusal_and_every_event() {
         "follow.accepted",
         "follow.rejected",
         "follow.updated",
+        "follow.parked",
         "block.created",
         "block.removed",
         "mute.created",

@@ -188,7 +188,8 @@ impl Draw {
             0..34 => {
                 let cap = self.one_in(3).then(|| self.rng.random_range(0..8));
                 let quiet = if self.one_in(4) { None } else { Some(quiet) };
-                Operation::Follow { follower: a, target: b, quiet, cap }
+                let park = self.beyond_graph && self.one_in(6);
+                Operation::Follow { follower: a, target: b, quiet, cap, park }
             }
             34..48 => Operation::Unfollow { follower: a, target: b },
             48..52 => Operation::RemoveFollower { target: a, follower: b, sees_quiet: self.one_in(2) },
@@ -217,7 +218,8 @@ impl Draw {
     /// What is beside the graph. Few ids and few values, so that they collide.
     fn beyond(&mut self) -> Operation {
         let (a, b) = (self.someone(), self.someone());
-        match self.rng.random_range(0..128) {
+        match self.rng.random_range(0..134) {
+            128.. => Operation::Release { target: a, follower: b, accept: !self.one_in(3) },
             0..6 => Operation::Suspend { key: a, suspended: self.one_in(4) },
             6..52 => self.record(a),
             52..82 => Operation::GroupMember { owner: a, group: self.group(), member: b, present: !self.one_in(5) },
@@ -232,7 +234,7 @@ impl Draw {
                 let value = (!self.one_in(4)).then(|| Box::from([self.rng.random_range(0..3)]));
                 Operation::PutRecord { space, owner, id, value, condition: Condition::Any, cap: None }
             }
-            125.. => {
+            125..128 => {
                 let key = self.erased.choose(&mut self.rng).copied().unwrap_or(b);
                 let (space, owner, id) = (Space::Erased, self.buckets.of(key), RecordId::of_key(key));
                 let value = self.one_in(4).then(Box::default);

@@ -174,8 +174,13 @@ pub async fn follows_at_once_add_one(world: &World) {
 /// A reconciler that read the first 10,000 followers found the others missing and removed their edges.
 pub async fn an_account_with_10_001_followers_is_looked_at_to_its_end(world: &World) {
     world.people(MANY + 1).await;
-    let follow =
-        |follower| Operation::Follow { follower: Key(follower), target: Key(0), quiet: Some(false), cap: None };
+    let follow = |follower| Operation::Follow {
+        follower: Key(follower),
+        target: Key(0),
+        quiet: Some(false),
+        cap: None,
+        park: false,
+    };
     world.commit((1..=MANY).map(follow)).await;
     let before = world.paged(Side::Followers, 0, 200).await;
     assert_eq!((before.0.len() as i64, before.1 as i64), (MANY, MANY));

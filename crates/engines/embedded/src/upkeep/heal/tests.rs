@@ -28,7 +28,7 @@ fn put_user(number: i64, private: bool) -> Operation {
 }
 
 fn follow(follower: i64, target: i64, quiet: bool) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(quiet), cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(quiet), cap: None, park: false }
 }
 
 /// Users 1 to 6, of whom 6 is private; 1, 3 and quietly 4 follow 2; 1 asks 6, blocks 4 and mutes 5.

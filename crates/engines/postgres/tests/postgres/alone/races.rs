@@ -38,8 +38,13 @@ async fn the_cap_is_exact_on_two_stores_of_one_schema() {
     for target in 2..=100 {
         stores[0].commit(follow(1, target).into()).await.unwrap();
     }
-    let capped =
-        |target| Operation::Follow { follower: Key(1), target: Key(target), quiet: Some(false), cap: Some(100) };
+    let capped = |target| Operation::Follow {
+        follower: Key(1),
+        target: Key(target),
+        quiet: Some(false),
+        cap: Some(100),
+        park: false,
+    };
     let outcomes = race(&stores, (101..=100 + tasks).map(|target| capped(target).into()).collect()).await;
     assert_eq!((created(&outcomes), refused(&outcomes, Code::FollowingLimit)), (1, TASKS - 1));
     assert_eq!(counts(&*stores[1], 1).await, (0, 100));

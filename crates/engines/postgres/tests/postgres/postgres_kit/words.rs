@@ -24,7 +24,7 @@ pub(crate) fn set_private(key: i64, private: bool) -> Operation {
 }
 
 pub(crate) fn follow(follower: i64, target: i64) -> Operation {
-    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None }
+    Operation::Follow { follower: Key(follower), target: Key(target), quiet: Some(false), cap: None, park: false }
 }
 
 pub(crate) fn unfollow(follower: i64, target: i64) -> Operation {

@@ -11,6 +11,7 @@
 //! | block between two others | the two | whether it stands, and whose it is | that no edge is between them |
 //! | mute, group, history, mark of what was seen | their owner | whether it is there | |
 //! | request between two others | the two | whether it was made | |
+//! | parked follow | its follower | whether it was made, taken back or removed by its target | |
 //! | post of a private or blocked author | their followers | whether it was written | |
 //!
 //! A private account counts as closed to a viewer who follows it quietly. An edge with one open end is no secret: the
@@ -52,6 +53,7 @@ pub(crate) fn draw(random: &mut SmallRng, cast: &Cast, reserved: &mut Reserved) 
         secrets.extend(shifted(random, cast, reserved));
         secrets.extend(block_of_others(random, cast, reserved));
         secrets.extend(request_of_others(random, cast, reserved));
+        secrets.extend(parked(random, cast, reserved));
         secrets.extend(ended(random, cast, reserved));
         secrets.push(own_things(random, cast));
         secrets.push(unread_post(random, cast));
@@ -222,6 +224,23 @@ fn request_of_others(random: &mut SmallRng, cast: &Cast, reserved: &mut Reserved
     let asked = vec![follow(&from, &to, false)];
     let late = vec![Step::apart("a request is for its two ends to know", asked, vec![])];
     Some(Secret { late, about: vec![from, to], ..Secret::default() })
+}
+
+/// In quarantine, also where the viewer is the target.
+fn parked(random: &mut SmallRng, cast: &Cast, reserved: &mut Reserved) -> Option<Secret> {
+    const WHY: &str = "a parked follow is there for its follower alone";
+    let from = pick(random, &cast.others());
+    let to = if random.random_bool(0.5) { cast.viewer.clone() } else { pick(random, &cast.others()) };
+    if !reserved.take(&from, &to) {
+        return None;
+    }
+    let mut early = vec![Step::apart(WHY, vec![format!("{from} PARK {to}")], vec![])];
+    match random.random_range(0..4) {
+        0 => early.push(Step::apart(WHY, vec![format!("DELETE /users/{from}/following/{to}")], vec![])),
+        1 => early.push(Step::apart(WHY, vec![format!("@{from} POST /users/{to}/follow")], vec![])),
+        _ => {}
+    }
+    Some(Secret { early, about: vec![from, to], ..Secret::default() })
 }
 
 /// What somebody followed before is theirs to know.

@@ -1,13 +1,14 @@
 //! One of two worlds: a server on a store of its own, made by services and then asked by the viewer.
 
 use std::{
+    collections::HashSet,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use entourage_model::{Clock, ManualClock, Millis, Uptime};
-use entourage_service::{FeedRules, Rules};
+use entourage_model::{Clock, Key, KeyHasher, ManualClock, Millis, Uptime, UserId};
+use entourage_service::{FeedRules, QuarantineRules, Rules, Surges};
 use entourage_store::Store;
 use serde_json::Value;
 
@@ -53,6 +54,16 @@ pub(crate) enum By {
     Service,
 }
 
+/// Whose followers are parked at this moment.
+#[derive(Default)]
+struct Forced(Mutex<HashSet<Key>>);
+
+impl Surges for Forced {
+    fn is_surging(&self, target: Key) -> bool {
+        self.0.lock().unwrap().contains(&target)
+    }
+}
+
 /// What came of a line of a step.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -65,6 +76,7 @@ pub(crate) struct World {
     pub(crate) common: Rc<Common>,
     open: Open,
     server: Option<Server>,
+    surges: Arc<Forced>,
     store: Option<Arc<dyn Store>>,
     wire: Option<Wire>,
     /// What a planted leak has to remember.
@@ -80,6 +92,7 @@ impl World {
             common: Rc::clone(common),
             open,
             server: None,
+            surges: Arc::default(),
             store: None,
             wire: None,
             forged: Forged::default(),
@@ -95,10 +108,15 @@ impl World {
         (self.wire, self.server, self.store) = (None, None, None);
         let store = (self.open)(Arc::clone(&self.common.clock) as _);
         let feed = FeedRules { celebrity_followers: CELEBRITY_FOLLOWERS, ..FeedRules::default() };
-        let rules = Rules { audit_interval: None, feed, ..Rules::default() };
+        // Everybody is fresh.
+        let quarantine = QuarantineRules { enabled: true, fresh: Duration::MAX };
+        let rules = Rules { audit_interval: None, feed, quarantine, ..Rules::default() };
         let clock = Arc::clone(&self.common.clock);
         let passing: Arc<dyn Uptime> = Arc::clone(&clock) as _;
-        let server = Server::timed(clock, &passing, self.common.credentials.front(), Arc::clone(&store), rules);
+        let surges = Arc::clone(&self.surges);
+        let server = Server::serving(self.common.credentials.front(), Arc::clone(&store), rules, |service| {
+            service.with_uptime(&passing).with_clock(clock).with_surges(surges)
+        });
         (self.server, self.store) = (Some(server), Some(store));
     }
 
@@ -126,12 +144,24 @@ impl World {
         if let Some((owner, member)) = line.split_once(" GROUP ") {
             return Done { is_accepted: self.add_to_group(owner, member), post: None };
         }
+        if let Some((from, to)) = line.split_once(" PARK ") {
+            return Done { is_accepted: self.park(from, to), post: None };
+        }
         let reply = self.service(&line);
         assert!(reply.status < 500, "{line}: {} {}", reply.status, reply.text);
         let post = reply.body["id"].as_str().filter(|_| line.contains("POST /posts")).map(str::to_owned);
         let refused = |result: &Value| result["status"].as_u64() >= Some(400);
         let results = reply.body["results"].as_array();
         Done { is_accepted: reply.status < 300 && !results.is_some_and(|results| results.iter().any(refused)), post }
+    }
+
+    /// A follow while its target sees a surge.
+    fn park(&self, from: &str, to: &str) -> bool {
+        let target = KeyHasher::new(&self.store().identity().secret).key(&UserId::try_from(to).unwrap());
+        self.surges.0.lock().unwrap().insert(target);
+        let reply = self.service(&format!("PUT /users/{from}/following/{to}"));
+        self.surges.0.lock().unwrap().remove(&target);
+        reply.body["state"] == "parked"
     }
 
     fn add_to_group(&self, owner: &str, member: &str) -> bool {

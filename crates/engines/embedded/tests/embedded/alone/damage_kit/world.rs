@@ -59,6 +59,7 @@ pub(crate) fn follow(follower: i64, target: i64) -> Operation {
         target: Key(target),
         quiet: Some(follower % 7 == 3 && target != PRIVATE),
         cap: None,
+        park: false,
     }
 }
 

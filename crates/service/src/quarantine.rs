@@ -1,0 +1,68 @@
+//! Quarantine: which new follows are parked because fresh accounts surge on their target, and who sees that they are.
+
+use std::{collections::HashSet, time::Duration};
+
+use entourage_model::{EdgeValue, Key, Millis, Result, State, User};
+
+use crate::{Actor, Call, Context, Credential};
+
+/// Who sees a surge at this moment.
+pub trait Surges: Send + Sync + 'static {
+    /// Whether a surge of fresh accounts on this user is an open case.
+    fn is_surging(&self, target: Key) -> bool;
+}
+
+/// Nobody does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSurges;
+
+impl Surges for NoSurges {
+    fn is_surging(&self, _: Key) -> bool {
+        false
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuarantineRules {
+    /// Follows of fresh accounts are parked while their target sees a surge.
+    pub enabled: bool,
+    /// How long after its registration an account is fresh.
+    pub fresh: Duration,
+}
+
+impl Default for QuarantineRules {
+    fn default() -> Self {
+        Self { enabled: false, fresh: Duration::from_secs(7 * 24 * 60 * 60) }
+    }
+}
+
+impl QuarantineRules {
+    fn is_fresh(&self, user: &User, now: Millis) -> bool {
+        let age = now.since_2000().saturating_sub(user.registered_at.since_2000());
+        u128::from(age) < self.fresh.as_millis()
+    }
+}
+
+impl Context {
+    /// Which of these follows are parked if they are new. An admin's own token is exempt.
+    pub(crate) async fn parked(&self, call: &Call, pairs: &[(Key, Key)]) -> Result<HashSet<(Key, Key)>> {
+        let rules = &self.rules.quarantine;
+        if !rules.enabled || (call.admin && call.credential == Credential::User) {
+            return Ok(HashSet::new());
+        }
+        let mut surging: Vec<(Key, Key)> =
+            pairs.iter().copied().filter(|(_, target)| self.surges.is_surging(*target)).collect();
+        let followers: Vec<Key> = surging.iter().map(|(follower, _)| *follower).collect();
+        let (users, now) = (self.users_by_key(&followers).await?, self.clock.now());
+        surging.retain(|(follower, _)| users.get(follower).is_some_and(|user| rules.is_fresh(user, now)));
+        Ok(surging.into_iter().collect())
+    }
+}
+
+/// The edge as its follower sees it, or a service: to a user a parked follow is a request.
+pub(crate) fn shown_edge(call: &Call, edge: EdgeValue) -> EdgeValue {
+    match (&call.actor, edge.state) {
+        (Actor::User(_), State::Parked) => EdgeValue { state: State::Pending, ..edge },
+        _ => edge,
+    }
+}
