@@ -19,6 +19,7 @@ mod notifications;
 mod quarantine;
 mod rows;
 mod rules;
+mod scheduler;
 mod service;
 mod signals;
 mod transfer;
@@ -51,6 +52,7 @@ pub use notifications::{
 pub use quarantine::{NoSurges, QuarantineRules, Surges};
 pub use rows::UserRow;
 pub use rules::Rules;
+pub use scheduler::{Clusters, Scheduled, Scheduler, Task, TaskResult};
 pub use service::Service;
 pub use signals::{COUNTERS_MAX, SIGNAL_COUNT_MAX, SIGNALS_MAX, Signal, SignalRules, Signalled, Signals, VIEWED_MAX};
 pub use transfer::{

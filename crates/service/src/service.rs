@@ -9,8 +9,8 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, NoSurges, Notifications,
-    QuotaStatus, Rules, Signals, Surges, Transfer, Upkeep,
+    Actor, Call, Caller, Clusters, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, NoSurges, Notifications,
+    QuotaStatus, Rules, Scheduler, Signals, Surges, Transfer, Upkeep,
     feed::Feed,
     limits::Limiter,
     signals::SignalCounters,
@@ -23,9 +23,10 @@ pub struct Service {
     pub notifications: Notifications,
     pub events: Events,
     pub jobs: Arc<Jobs>,
-    pub upkeep: Upkeep,
+    pub upkeep: Arc<Upkeep>,
     pub transfer: Arc<Transfer>,
     pub signals: Arc<Signals>,
+    pub scheduler: Scheduler,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -39,12 +40,13 @@ struct Parts {
     uptime: Arc<dyn Uptime>,
     inboxes: Option<Arc<dyn Inboxes>>,
     surges: Arc<dyn Surges>,
+    clusters: Option<Arc<dyn Clusters>>,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Parts {
     fn build(self) -> Service {
-        let Self { store, rules, clock, uptime, inboxes, surges, maintenance } = &self;
+        let Self { store, rules, clock, uptime, inboxes, surges, clusters, maintenance } = &self;
         let secret = &store.identity().secret;
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
@@ -74,6 +76,7 @@ impl Parts {
         });
         let share = || Arc::clone(&context);
         let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
+        let upkeep = Arc::new(Upkeep::new(share(), Arc::clone(&leaderboard), maintenance.clone()));
         let signals = Arc::new(Signals::new(share(), signals));
         let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard)));
         let feeds = Arc::new(Feeds::new(share(), feed));
@@ -82,7 +85,14 @@ impl Parts {
         Service {
             notifications: Notifications::new(share()),
             events: Events::new(share()),
-            upkeep: Upkeep::new(share(), leaderboard, maintenance.clone()),
+            scheduler: Scheduler::new(
+                share(),
+                Arc::clone(&jobs),
+                Arc::clone(&upkeep),
+                Arc::clone(&signals),
+                clusters.clone(),
+            ),
+            upkeep,
             transfer: Arc::new(transfer),
             signals,
             graph,
@@ -100,14 +110,14 @@ impl Service {
         let clock = Arc::new(SystemClock);
         let uptime = Arc::new(SystemUptime::start());
         let surges = Arc::new(NoSurges);
-        Parts { store, rules, clock, uptime, inboxes: None, surges, maintenance: None }.build()
+        Parts { store, rules, clock, uptime, inboxes: None, surges, clusters: None, maintenance: None }.build()
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
         tokio::join!(
             self.events.run_hub(),
-            self.upkeep.run_audits(),
+            self.scheduler.run(),
             self.upkeep.run_healer(),
             self.feeds.run_feed(),
             self.signals.run()
@@ -141,6 +151,12 @@ impl Service {
     #[must_use]
     pub fn with_surges(self, surges: Arc<dyn Surges>) -> Self {
         Parts { surges, ..self.parts }.build()
+    }
+
+    /// With somebody who looks for clusters of accounts that follow the same people, now and then.
+    #[must_use]
+    pub fn with_clusters(self, clusters: Arc<dyn Clusters>) -> Self {
+        Parts { clusters: Some(clusters), ..self.parts }.build()
     }
 
     /// With what the store offers to operators.

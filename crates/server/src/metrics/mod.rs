@@ -61,6 +61,7 @@ fn describe() {
     describe_counter!("entourage_limiter_refusals_total", "How often a limit said no, by limit");
     describe_gauge!("entourage_limiter_keys", "Actors, targets or edges that a limit remembers, by limit");
     describe_gauge!("entourage_signal_counters", "Counters of profile views in memory");
+    describe_counter!("entourage_tasks_total", "Runs of scheduled tasks");
     describe_gauge!("entourage_jobs_running", "Jobs that are not finished");
     describe_counter!("entourage_job_edges_total", "Edges that jobs changed, by kind");
     describe_counter!("entourage_jobs_finished_total", "Jobs that ended, by kind and state");

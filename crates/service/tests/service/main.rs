@@ -30,5 +30,6 @@ mod postgres;
 mod quarantine;
 mod races;
 mod random;
+mod scheduler;
 mod settling;
 mod signals;

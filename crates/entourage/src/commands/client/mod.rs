@@ -6,6 +6,7 @@ mod edges;
 mod erase;
 mod events;
 mod feed;
+mod jobs;
 mod lists;
 mod paging;
 mod posts;
@@ -53,6 +54,8 @@ pub(crate) enum Verb {
     Erase(erase::Arguments),
     /// List what changed, oldest first.
     Events(events::Arguments),
+    /// List jobs and scheduled tasks, or run a task now.
+    Jobs(jobs::Arguments),
     /// Show how the server stands.
     Stats(stats::Arguments),
 }
@@ -74,6 +77,7 @@ impl Verb {
             Self::User(verb) => users::run(verb),
             Self::Erase(arguments) => erase::run(arguments),
             Self::Events(arguments) => events::run(arguments),
+            Self::Jobs(arguments) => jobs::run(arguments),
             Self::Stats(arguments) => stats::run(arguments),
         }
     }
