@@ -131,7 +131,7 @@ enum Absent {
 /// What documents say is not there. Whatever is built takes its row from here and its sentence from the document.
 const ABSENT: &[(&str, &str, Absent)] = &[
     ("README.md", "abuse detectors", Absent::Routes(&["/api/v1/admin/abuse"])),
-    ("README.md", "suggestions", Absent::Routes(&["/api/v1/users/alice/suggestions", "/api/v1/signals"])),
+    ("README.md", "suggestions", Absent::Routes(&["/api/v1/users/alice/suggestions"])),
     ("README.md", "Kafka", Absent::Settings(&["log.url"])),
     ("README.md", "a console", Absent::Routes(&["/console"])),
     ("README.md", "Cassandra, a shared cache, clusters", Absent::Stores(&["cassandra://host/keyspace"])),
