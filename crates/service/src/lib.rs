@@ -17,9 +17,9 @@ mod in_flight;
 mod jobs;
 mod limits;
 mod notifications;
-mod quarantine;
 mod rows;
 mod rules;
+mod scheduler;
 mod service;
 mod signals;
 mod suggestions;
@@ -46,8 +46,8 @@ pub use graph::{
     DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, DRIVING_ROWS_MAX, Derived, Distance, EdgeWritten, Ending, Followed,
     GROUP_NAME_MAX_CHARS, GROUPS_MAX, Graph, GroupWritten, HistoryPage, HistoryRow, LEADERBOARD_MAX, LISTS_MAX,
     LeaderboardPage, Limit, ListName, ListStream, Marked, MemberAdded, NAME_MAX_BYTES, Order, Pipelined,
-    RELATIONSHIPS_MAX, Ranked, Relationship, Removed, ScanCursor, ScanPage, Shared, Suspended, UserGroup, UserPage,
-    UserView, UserWritten, VisibleCounts, Window, Windowed,
+    QuarantineRules, RELATIONSHIPS_MAX, Ranked, Relationship, Removed, ScanCursor, ScanPage, Shared, Surges, Suspended,
+    UserGroup, UserPage, UserView, UserWritten, VisibleCounts, Window, Windowed,
 };
 pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState, Jobs};
 pub use limits::{Limits, QuotaStatus};
@@ -55,9 +55,9 @@ pub use notifications::{
     ACTORS_SHOWN, GROUP_LOOK_MAX, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationMessage,
     NotificationPage, NotificationStream, Notifications, NotificationsSeen,
 };
-pub use quarantine::{NoSurges, QuarantineRules, Surges};
 pub use rows::UserRow;
 pub use rules::Rules;
+pub use scheduler::{Clusters, Scheduled, Scheduler, Task, TaskResult};
 pub use service::Service;
 pub use signals::{COUNTERS_MAX, SIGNAL_COUNT_MAX, SIGNALS_MAX, Signal, SignalRules, Signalled, Signals, VIEWED_MAX};
 pub use suggestions::{

@@ -9,9 +9,9 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Abuse, Actor, Call, Caller, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, NoSurges, Notifications,
-    QuotaStatus, Rules, Signals, Suggestions, Surges, Transfer, Upkeep,
-    abuse::Buffer,
+    Abuse, Actor, Call, Caller, Clusters, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications,
+    QuotaStatus, Rules, Scheduler, Signals, Suggestions, Surges, Transfer, Upkeep,
+    abuse::{Buffer, Index as CaseIndex},
     feed::Feed,
     limits::Limiter,
     signals::SignalCounters,
@@ -25,11 +25,12 @@ pub struct Service {
     pub notifications: Notifications,
     pub events: Events,
     pub jobs: Arc<Jobs>,
-    pub upkeep: Upkeep,
+    pub upkeep: Arc<Upkeep>,
     pub transfer: Arc<Transfer>,
     pub suggestions: Suggestions,
     pub abuse: Arc<Abuse>,
     pub signals: Arc<Signals>,
+    pub scheduler: Scheduler,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -42,19 +43,21 @@ struct Parts {
     clock: Arc<dyn Clock>,
     uptime: Arc<dyn Uptime>,
     inboxes: Option<Arc<dyn Inboxes>>,
-    surges: Arc<dyn Surges>,
+    surges: Option<Arc<dyn Surges>>,
+    clusters: Option<Arc<dyn Clusters>>,
     maintenance: Option<Arc<dyn Maintenance>>,
 }
 
 impl Parts {
     fn build(self) -> Service {
-        let Self { store, rules, clock, uptime, inboxes, surges, maintenance } = &self;
+        let Self { store, rules, clock, uptime, inboxes, surges, clusters, maintenance } = &self;
         let secret = &store.identity().secret;
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
         let hub = Arc::default();
         let suggested: Arc<SuggestionCache> = Arc::default();
         let buffer: Arc<Buffer> = Arc::default();
+        let cases: Arc<CaseIndex> = Arc::default();
         let signals = Arc::new(SignalCounters::new(&rules.signals));
         let feed = Feed::new(rules.feed, store.guarantees().is_alone());
         let feed = Arc::new(match inboxes {
@@ -77,12 +80,13 @@ impl Parts {
             sealer,
             keys: KeyHasher::new(secret),
             clock: Arc::clone(clock),
-            surges: Arc::clone(surges),
+            surges: surges.clone().unwrap_or_else(|| Arc::clone(&cases) as _),
             hub,
         });
         let share = || Arc::clone(&context);
         let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
-        let abuse = Arc::new(Abuse::new(share(), Arc::clone(&limiter), buffer));
+        let abuse = Arc::new(Abuse::new(share(), Arc::clone(&limiter), buffer, cases));
+        let upkeep = Arc::new(Upkeep::new(share(), Arc::clone(&leaderboard), maintenance.clone()));
         let signals = Arc::new(Signals::new(share(), signals));
         let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard), Arc::clone(&abuse)));
         let feeds = Arc::new(Feeds::new(share(), feed));
@@ -91,9 +95,16 @@ impl Parts {
         Service {
             notifications: Notifications::new(share()),
             events: Events::new(share()),
-            upkeep: Upkeep::new(share(), leaderboard, maintenance.clone()),
+            scheduler: Scheduler::new(
+                share(),
+                Arc::clone(&jobs),
+                Arc::clone(&upkeep),
+                Arc::clone(&signals),
+                clusters.clone().or_else(|| abuse.periodic()),
+            ),
+            upkeep,
             transfer: Arc::new(transfer),
-            suggestions: Suggestions::new(share(), Arc::clone(&graph), suggested),
+            suggestions: Suggestions::new(share(), Arc::clone(&graph), Arc::clone(&signals), suggested),
             abuse,
             signals,
             graph,
@@ -110,17 +121,15 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, rules: Rules) -> Self {
         let clock = Arc::new(SystemClock);
         let uptime = Arc::new(SystemUptime::start());
-        let surges = Arc::new(NoSurges);
-        Parts { store, rules, clock, uptime, inboxes: None, surges, maintenance: None }.build()
+        Parts { store, rules, clock, uptime, inboxes: None, surges: None, clusters: None, maintenance: None }.build()
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
-        let upkeep = &self.upkeep;
         tokio::join!(
             self.events.run_hub(),
-            upkeep.run_audits(),
-            upkeep.run_healer(),
+            self.scheduler.run(),
+            self.upkeep.run_healer(),
             self.feeds.run_feed(),
             self.abuse.run(),
             self.signals.run(),
@@ -150,10 +159,16 @@ impl Service {
         Parts { inboxes: Some(inboxes), ..self.parts }.build()
     }
 
-    /// With somebody who knows of surges: follows are parked by what they say.
+    /// With somebody else than the cases who knows of surges.
     #[must_use]
     pub fn with_surges(self, surges: Arc<dyn Surges>) -> Self {
-        Parts { surges, ..self.parts }.build()
+        Parts { surges: Some(surges), ..self.parts }.build()
+    }
+
+    /// With somebody who looks for clusters of accounts that follow the same people, now and then.
+    #[must_use]
+    pub fn with_clusters(self, clusters: Arc<dyn Clusters>) -> Self {
+        Parts { clusters: Some(clusters), ..self.parts }.build()
     }
 
     /// With what the store offers to operators.

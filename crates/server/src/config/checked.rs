@@ -95,6 +95,7 @@ impl Settings {
                 text.parse().ok().filter(|count| (1..=1_000_000).contains(count))
             })
         };
+        let abuse = abuse(raw)?;
         Ok(Self {
             limits: limits(raw, &auth)?,
             auth,
@@ -185,7 +186,7 @@ impl Settings {
             })?,
             feed: feed(raw, memory_budget_bytes)?,
             suggestions: suggestions(raw)?,
-            abuse: abuse(raw)?,
+            abuse,
             signals: SignalRules {
                 kept: raw.checked("suggestions.signal_days", "a whole number from 1 to 3650", |text| {
                     let days = text.parse().ok().filter(|days| (1..=3_650).contains(days))?;
@@ -195,7 +196,7 @@ impl Settings {
             },
             quarantine: QuarantineRules {
                 enabled: raw.checked("abuse.quarantine", "true or false", |text| text.parse().ok())?,
-                ..QuarantineRules::default()
+                fresh: abuse.fresh_account,
             },
             memory_budget_bytes,
         })

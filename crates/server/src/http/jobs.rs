@@ -1,17 +1,18 @@
-//! `GET /admin/jobs` and `/admin/jobs/{job}`, and the response of requests that start one.
+//! `GET /admin/jobs` and `/admin/jobs/{job}`, `POST /admin/jobs/{task}/run`, and the response of requests that start a job.
 
 use std::sync::Arc;
 
 use axum::{extract::State, http::StatusCode};
-use entourage_model::{Code, Error, Result, UserId};
-use entourage_service::{Job, JobStarted, JobState, Service};
+use entourage_model::{Code, Error, Millis, Result, UserId};
+use entourage_service::{Job, JobStarted, JobState, Scheduled, Service, Task, TaskResult};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
+    body::Nothing,
     lists::{ListQuery, MoreJson, linked},
     openapi::{
-        Access, Group, get,
+        Access, Group, get, post,
         schema::{Id, Time, Version},
     },
     request::ApiRequest,
@@ -70,9 +71,58 @@ pub(super) struct StartedJson<'a> {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ScheduledTask")]
+struct ScheduledJson {
+    #[schemars(with = "TaskName")]
+    task: &'static str,
+    every_seconds: f64,
+    running: bool,
+    #[schemars(with = "Option<Time>")]
+    last_started_at: Option<String>,
+    #[schemars(with = "Option<Time>")]
+    last_finished_at: Option<String>,
+    /// How the last run ended; `null` before the first.
+    #[schemars(with = "Option<TaskResultName>")]
+    result: Option<&'static str>,
+    /// What came of it, or why it failed.
+    detail: Option<Box<str>>,
+    #[schemars(with = "Time")]
+    next_at: String,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "TaskName")]
+#[allow(dead_code, reason = "described, never made")]
+enum TaskName {
+    CountAudit,
+    Retention,
+    CoFollowClusters,
+    SignalSnapshot,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "TaskResult")]
+#[allow(dead_code, reason = "described, never made")]
+enum TaskResultName {
+    Done,
+    Failed,
+    Interrupted,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WantedTask")]
+struct WantedJson {
+    scheduled: ScheduledJson,
+}
+
+#[derive(Serialize, JsonSchema)]
 #[schemars(rename = "JobPage")]
 struct JobsJson<'a> {
     data: Vec<JobJson<'a>>,
+    /// What runs by itself, now and then.
+    scheduled: Vec<ScheduledJson>,
     #[serde(flatten)]
     more: MoreJson<'a>,
 }
@@ -87,6 +137,12 @@ pub(super) fn group() -> Group {
             .named("get_job", "One job")
             .answers::<JobJson>(StatusCode::OK, "The job")
             .refuses(&[Code::NotFound]),
+        post("/api/v1/admin/jobs/{task}/run", Access::Admin, run)
+            .named("run_task", "Run a scheduled task now")
+            .about("One server of the store runs it as soon as it can. `GET /admin/jobs` shows what came of it.")
+            .reads()
+            .answers::<WantedJson>(StatusCode::ACCEPTED, "It is asked for")
+            .refuses(&[Code::NotFound]),
     ];
     Group::new("Jobs", "What touches many edges is done in chunks, also across restarts of the server.", operations)
 }
@@ -95,8 +151,9 @@ pub(super) async fn list(State(service): State<Arc<Service>>, request: ApiReques
     let query: ListQuery = request.query()?;
     let page = service.jobs.list(&request.call, query.cursor(), query.limit()?).await?;
     let next_cursor = page.next_cursor.as_deref();
+    let scheduled = service.scheduler.list(&request.call).await?.into_iter().map(scheduled).collect();
     let data = page.rows.iter().map(shown).collect();
-    linked(&request, JobsJson { data, more: next_cursor.into() }, next_cursor, query.limit()?)
+    linked(&request, JobsJson { data, scheduled, more: next_cursor.into() }, next_cursor, query.limit()?)
 }
 
 pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
@@ -104,6 +161,28 @@ pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest
     let unknown = Error::new(Code::NotFound, "there is no such job, or it ended long ago");
     let job = service.jobs.get(&request.call, version(id, unknown)?).await?;
     json(StatusCode::OK, shown(&job))
+}
+
+pub(super) async fn run(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
+    let [name] = request.ids()?;
+    request.optional_body::<Nothing>()?;
+    let unknown = || Error::new(Code::NotFound, "there is no such task; GET /api/v1/admin/jobs lists them");
+    let task = Task::parse(name.as_str()).ok_or_else(unknown)?;
+    let wanted = service.scheduler.run_now(&request.call, task).await?;
+    json(StatusCode::ACCEPTED, WantedJson { scheduled: scheduled(wanted) })
+}
+
+fn scheduled(task: Scheduled) -> ScheduledJson {
+    ScheduledJson {
+        task: task.task.as_str(),
+        every_seconds: task.every.as_secs_f64(),
+        running: task.is_running,
+        last_started_at: task.last_started.map(Millis::to_rfc3339),
+        last_finished_at: task.last_finished.map(Millis::to_rfc3339),
+        result: task.result.map(TaskResult::as_str),
+        detail: task.detail,
+        next_at: task.next.to_rfc3339(),
+    }
 }
 
 pub(super) fn started(done: &JobStarted) -> Answer {

@@ -66,6 +66,7 @@ fn describe() {
     describe_gauge!("entourage_abuse_remembered", "Actors, targets and edges that detectors of abuse remember");
     describe_counter!("entourage_abuse_unseen_total", "Follows that detectors of abuse did not look at");
     describe_gauge!("entourage_signal_counters", "Counters of profile views in memory");
+    describe_counter!("entourage_tasks_total", "Runs of scheduled tasks");
     describe_gauge!("entourage_jobs_running", "Jobs that are not finished");
     describe_counter!("entourage_job_edges_total", "Edges that jobs changed, by kind");
     describe_counter!("entourage_jobs_finished_total", "Jobs that ended, by kind and state");

@@ -4,8 +4,13 @@
 //! accounts of one signature are compared exactly. What most of them follow must be surprising, given how many follow it
 //! anyway, and must have been followed, or they must have registered, in a burst: a class of friends grows over weeks.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use entourage_model::{Counts, Edge, Key, List, Millis, Result, User};
 use entourage_store::Sweep;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -14,7 +19,7 @@ use super::{
     Abuse, CASE_ACTORS_MAX, CASE_TARGETS_MAX, CaseKind,
     case::{Finding, Subject, Trace},
 };
-use crate::Call;
+use crate::{Call, Clusters};
 
 /// Targets that a ring has in common, at the least.
 pub const CLUSTER_TARGETS_MIN: usize = 5;
@@ -102,7 +107,28 @@ impl Signatures {
 /// The newest follows of an account, each with when it was made.
 type Follows = HashMap<Key, Vec<Edge>>;
 
+/// How often the scheduler looks for rings.
+const SEARCHED_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+#[async_trait]
+impl Clusters for Abuse {
+    fn every(&self) -> Duration {
+        SEARCHED_EVERY
+    }
+
+    async fn find(&self) -> Result<String> {
+        let ClustersFound { users, clusters } = self.find_clusters().await?;
+        Ok(format!("{clusters} clusters among {users} users"))
+    }
+}
+
 impl Abuse {
+    /// What the scheduler runs, where this server looks for abuse.
+    pub(crate) fn periodic(self: &Arc<Self>) -> Option<Arc<dyn Clusters>> {
+        let rules = &self.context.rules.abuse;
+        (rules.detect && rules.cluster_size > 0).then(|| Arc::clone(self) as _)
+    }
+
     /// As [`Self::find_clusters`], for an administrator who wants it now.
     pub async fn find_clusters_now(&self, call: &Call) -> Result<ClustersFound> {
         call.must_be_admin()?;

@@ -9,6 +9,7 @@ use super::{
     CaseKind, CaseState,
     case::{Document, Subject},
 };
+use crate::Surges;
 
 /// A cluster whose members are mostly those of a known case is that case.
 const SAME_CLUSTER_PERCENT: usize = 50;
@@ -38,7 +39,7 @@ struct Cases {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Index(RwLock<Cases>);
+pub(crate) struct Index(RwLock<Cases>);
 
 /// What is known of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +98,6 @@ impl Index {
         }
     }
 
-    pub(super) fn open_surge(&self, target: Key) -> bool {
-        self.0.read().surges.contains(&target)
-    }
-
     pub(super) fn open_cases(&self) -> usize {
         self.0.read().open
     }
@@ -145,6 +142,12 @@ impl Index {
         let cases = self.0.read();
         let is_old = |known: &Known| known.closed_at.is_some_and(|closed| closed < time);
         cases.known.iter().filter(|(_, known)| is_old(known)).map(|(id, _)| *id).collect()
+    }
+}
+
+impl Surges for Index {
+    fn is_surging(&self, target: Key) -> bool {
+        self.0.read().surges.contains(&target)
     }
 }
 

@@ -22,7 +22,7 @@ use entourage_model::{Key, Result};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-pub(crate) use self::buffer::Buffer;
+pub(crate) use self::{buffer::Buffer, index::Index};
 pub use self::{
     case::{
         CASE_ACTORS_MAX, CASE_EVIDENCE_MAX, CASE_TARGETS_MAX, Case, CaseEvidence, CaseKind, CaseState, CaseSummary,
@@ -36,9 +36,8 @@ pub use self::{
 use self::{
     case::{Finding, Subject},
     consume::Reader,
-    index::Index,
 };
-use crate::{Context, limits::Limiter};
+use crate::{Context, Surges as _, limits::Limiter};
 
 /// Detectors, cases, and the quota of one target.
 pub struct Abuse {
@@ -46,7 +45,7 @@ pub struct Abuse {
     limiter: Arc<Limiter>,
     /// What this process commits, where nobody else writes.
     buffer: Arc<Buffer>,
-    index: Index,
+    index: Arc<Index>,
     /// What waits for its case to be written again.
     findings: Mutex<HashMap<Subject, Finding>>,
     /// One pass at a time.
@@ -57,13 +56,13 @@ pub struct Abuse {
 }
 
 impl Abuse {
-    pub(crate) fn new(context: Arc<Context>, limiter: Arc<Limiter>, buffer: Arc<Buffer>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, limiter: Arc<Limiter>, buffer: Arc<Buffer>, index: Arc<Index>) -> Self {
         let reader = tokio::sync::Mutex::new(Reader::new(context.rules.abuse));
         Self {
             context,
             limiter,
             buffer,
-            index: Index::default(),
+            index,
             findings: Mutex::default(),
             reader,
             clusters: tokio::sync::Mutex::default(),
@@ -83,6 +82,6 @@ impl Abuse {
 
     /// Whether a surge case is open on this target. In memory; before [`Self::load`] nothing is known.
     pub fn open_surge(&self, target: Key) -> bool {
-        self.index.open_surge(target)
+        self.index.is_surging(target)
     }
 }

@@ -6,8 +6,8 @@ use entourage_model::{Error, Key, Operation, Overwrite, Reply, Result, Token, Us
 
 use crate::{
     Call, Followed, Graph, Receipt, Removed,
+    graph::quarantine::shown_edge,
     ids::{actor_not_found, user_not_found},
-    quarantine::shown_edge,
     writer::unexpected,
 };
 
@@ -143,7 +143,7 @@ impl Graph {
             _ => None,
         };
         let pairs: Vec<(Key, Key)> = operations.iter().zip(keys.chunks(2)).filter_map(pair).collect();
-        self.context.parked(call, &pairs).await
+        self.parked(call, &pairs).await
     }
 
     pub(crate) async fn create_all_missing(&self, operations: &[BatchOperation], keys: &[Option<Key>]) -> Result<()> {

@@ -3,7 +3,8 @@
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Operation, Reply, Result, State, UserId};
 use entourage_store::Whose;
 
-use crate::{Call, Graph, Receipt, quarantine::shown_edge, writer::unexpected};
+use super::quarantine::shown_edge;
+use crate::{Call, Graph, Receipt, writer::unexpected};
 
 /// An edge that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Graph {
     ) -> Result<Followed> {
         call.may_change(follower)?;
         let (follower_key, target_key) = self.context.write_keys(follower, target, true).await?;
-        let park = !self.context.parked(call, &[(follower_key, target_key)]).await?.is_empty();
+        let park = !self.parked(call, &[(follower_key, target_key)]).await?.is_empty();
         let operation = self.follow_operation(follower_key, target_key, quiet.into(), park);
         match self.context.writer.write(call, operation).await? {
             (Reply::Edge { value, created, .. }, receipt) => {

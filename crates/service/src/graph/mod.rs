@@ -15,6 +15,7 @@ mod list_stream;
 mod mute;
 mod parked;
 mod pipeline;
+mod quarantine;
 mod range;
 mod relationship;
 mod request;
@@ -38,6 +39,7 @@ pub use self::{
     list::{Limit, UserPage},
     list_stream::ListStream,
     pipeline::{EdgeWritten, Pipelined},
+    quarantine::{QuarantineRules, Surges},
     range::{Order, Window, Windowed},
     relationship::{RELATIONSHIPS_MAX, Relationship},
     scan_cursor::{ScanCursor, ScanPage},

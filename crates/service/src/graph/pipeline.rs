@@ -5,8 +5,8 @@ use entourage_model::{Change, EdgeValue, Error, Key, Operation, Outcome, Reply, 
 
 use crate::{
     BatchOperation, Call, Graph,
+    graph::quarantine::shown_edge,
     ids::{actor_not_found, user_not_found},
-    quarantine::shown_edge,
     writer::unexpected,
 };
 

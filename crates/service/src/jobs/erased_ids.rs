@@ -1,26 +1,15 @@
 //! Ids of the erased: kept for as long as events are that name them by their key, and no longer.
 
-use std::sync::atomic::Ordering;
-
 use entourage_model::{CHUNK_MAX, Code, Condition, Key, Operation, Record, Result, Space, Version, Write};
 use entourage_store::StoreExt as _;
 
 use crate::Jobs;
 
-/// How long one look is good for. Nobody waits for it: `erase_now` does not ask how old an id is.
-const LOOK_EVERY_MILLIS: u64 = 60_000;
-
 impl Jobs {
-    /// Releases ids that no event needs any more, now and then.
-    pub(super) async fn release_old_ids(&self) -> Result<()> {
-        let (now, last) = (self.context.clock.now().since_2000(), self.ids_looked_at.load(Ordering::Relaxed));
-        // A clock that was set back must not stop this until it has caught up.
-        if now.abs_diff(last) < LOOK_EVERY_MILLIS {
-            return Ok(());
-        }
-        self.ids_looked_at.store(now, Ordering::Relaxed);
+    /// Releases ids that no event needs any more; how many.
+    pub(crate) async fn release_old_ids(&self) -> Result<u64> {
         if self.context.store.scan_server_records(Space::Erased, None, 1).await?.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         // All events that are kept are newer than one that is gone, and none is newer than the end of time.
         let oldest = self.context.oldest_event().await?.unwrap_or(Version::MAX);
@@ -28,12 +17,12 @@ impl Jobs {
     }
 
     /// Those last needed by events from before `oldest`, or all. An erasure that goes on keeps its id.
-    pub(super) async fn release_ids(&self, oldest: Option<Version>) -> Result<()> {
-        let mut after: Option<Record> = None;
+    pub(super) async fn release_ids(&self, oldest: Option<Version>) -> Result<u64> {
+        let (mut after, mut released): (Option<Record>, u64) = (None, 0);
         loop {
             let from = after.as_ref().map(|record| record.id.as_bytes());
             let page = self.context.store.scan_server_records(Space::Erased, from, CHUNK_MAX).await?;
-            let Some((_, last)) = page.last() else { return Ok(()) };
+            let Some((_, last)) = page.last() else { return Ok(released) };
             after = Some(last.clone());
             let is_due = |(_, record): &(Key, Record)| oldest.is_none_or(|oldest| record.version < oldest);
             let removal = |(owner, Record { id, version, .. }): (Key, Record)| {
@@ -45,7 +34,7 @@ impl Jobs {
                 match outcome {
                     // Not finished, erased once more, or another server was faster.
                     Err(error) if error.code() == Code::RequestInProgress => {}
-                    other => drop(other?),
+                    other => released += u64::from(other?.reply.changed()),
                 }
             }
         }

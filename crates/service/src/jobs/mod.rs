@@ -9,10 +9,7 @@ mod parked;
 mod stored;
 mod work;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::AtomicU64},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use entourage_model::{Code, Cursor};
 use entourage_model::{
@@ -101,8 +98,6 @@ pub struct Jobs {
     maintenance: Option<Arc<dyn Maintenance>>,
     /// There may be something to do.
     wake: Notify,
-    /// When ids of the erased were looked at last, in milliseconds since 2000.
-    ids_looked_at: AtomicU64,
     /// In which order jobs go through requests and parked follows.
     plans: Mutex<HashMap<Version, Plan>>,
 }
@@ -111,8 +106,7 @@ const SCOPE: CursorScope = CursorScope { list: List::following(Key::SERVER), sel
 
 impl Jobs {
     pub(crate) fn new(context: Arc<Context>, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
-        let (wake, ids_looked_at, plans) = (Notify::new(), AtomicU64::new(0), Mutex::default());
-        Self { context, maintenance, wake, ids_looked_at, plans }
+        Self { context, maintenance, wake: Notify::new(), plans: Mutex::default() }
     }
 
     /// Jobs that run and jobs that ended lately, newest first.

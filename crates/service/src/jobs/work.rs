@@ -27,7 +27,6 @@ impl Jobs {
     /// again and again while it says so, it does all of it.
     pub async fn work(&self) -> Result<bool> {
         let mut worked = self.end_mutes().await?;
-        self.release_old_ids().await?;
         let running = self.unfinished_jobs().await?;
         metrics::gauge!("entourage_jobs_running").set(running.len() as f64);
         let mut failed = None;

@@ -29,6 +29,9 @@ pub(super) struct Counter {
     pub(super) last: u32,
 }
 
+/// Viewers with all their counters.
+pub(super) type Chunk = Vec<(Key, Vec<Counter>)>;
+
 #[derive(Debug)]
 pub(super) struct Counters {
     half_life_millis: f64,
@@ -177,12 +180,11 @@ impl Counters {
     }
 
     /// The chunks that have to be saved, with all their counters; they count as saved from now on.
-    pub(super) fn take_changed(&mut self, most: usize) -> Vec<(u16, Vec<(Key, Vec<Counter>)>)> {
+    pub(super) fn take_changed(&mut self, most: usize) -> Vec<(u16, Chunk)> {
         let mut numbers: Vec<u16> = self.changed.iter().copied().collect();
         numbers.sort_unstable();
         numbers.truncate(most);
-        let mut chunks: HashMap<u16, Vec<(Key, Vec<Counter>)>> =
-            numbers.iter().map(|number| (*number, Vec::new())).collect();
+        let mut chunks: HashMap<u16, Chunk> = numbers.iter().map(|number| (*number, Vec::new())).collect();
         for (viewer, own) in &self.viewers {
             if let Some(chunk) = chunks.get_mut(&chunk_of(*viewer)) {
                 chunk.push((*viewer, own.clone()));
@@ -196,7 +198,8 @@ impl Counters {
         chunks
     }
 
-    pub(super) fn of(&self, viewers: impl IntoIterator<Item = Key>) -> Vec<(Key, Vec<Counter>)> {
+    /// What there is of these viewers.
+    pub(super) fn of(&self, viewers: impl IntoIterator<Item = Key>) -> Chunk {
         viewers.into_iter().filter_map(|viewer| Some((viewer, self.viewers.get(&viewer)?.clone()))).collect()
     }
 

@@ -7,7 +7,10 @@ use entourage_model::{
 };
 use entourage_store::StoreExt as _;
 
-use super::{Signals, counters::Counter};
+use super::{
+    Signals,
+    counters::{Chunk, Counter},
+};
 
 const FORMAT: u8 = 1;
 /// How many chunks are saved between two looks at what else there is to do.
@@ -29,13 +32,11 @@ impl Drop for Unsaved<'_> {
     }
 }
 
-type Chunk = Vec<(Key, Vec<Counter>)>;
-
 fn record_id(chunk: u16) -> Result<RecordId> {
     RecordId::new(&chunk.to_be_bytes())
 }
 
-/// As many as a record holds. Those of the strongest viewers come first.
+/// As many viewers as a record holds.
 fn encode(chunk: &Chunk) -> Vec<u8> {
     let mut bytes = vec![FORMAT];
     for (viewer, counters) in chunk {

@@ -1,7 +1,7 @@
 //! Whom to follow, answered when it is asked, with reasons.
 //!
 //! Sources are asked in this order, and the first that offers somebody gives the reason: friends of friends, imported
-//! suggestions, who follows the viewer without being followed back, and for newcomers the leaderboard. Within a source its
+//! suggestions, whose profiles the viewer looked at, who follows the viewer without being followed back, and for newcomers the leaderboard. Within a source its
 //! own order counts. So the order of all suggestions is total: equal stores give equal answers.
 //!
 //! Everything is seen with the eyes of the user for whom suggestions are, whoever asks.
@@ -15,6 +15,7 @@ pub(crate) mod imported;
 mod not_followed_back;
 mod popular;
 mod ranker;
+mod signalled;
 pub(crate) mod source;
 
 use std::{
@@ -33,6 +34,7 @@ use self::{
     imported::Imported,
     not_followed_back::NotFollowedBack,
     popular::Popular,
+    signalled::Signalled,
     source::{Asked, Candidate, Evidence, Source},
 };
 pub use self::{
@@ -43,7 +45,7 @@ pub use self::{
     popular::NEWCOMER_FOLLOWS,
     ranker::RankerName,
 };
-use crate::{Call, Context, Graph};
+use crate::{Call, Context, Graph, Signals};
 
 /// How many suggestions there are for one user.
 pub const SUGGESTIONS_MAX: usize = 50;
@@ -114,11 +116,12 @@ pub struct Suggestions {
 }
 
 impl Suggestions {
-    pub(crate) fn new(context: Arc<Context>, graph: Arc<Graph>, cache: Arc<Cache>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, graph: Arc<Graph>, signals: Arc<Signals>, cache: Arc<Cache>) -> Self {
         let share = || Arc::clone(&context);
         let sources: Vec<Box<dyn Source>> = vec![
             Box::new(FriendsOfFriends::new(share())),
             Box::new(Imported { context: share() }),
+            Box::new(Signalled(signals)),
             Box::new(NotFollowedBack { context: share() }),
             Box::new(Popular { context: share(), graph }),
         ];

@@ -41,7 +41,6 @@ pub(crate) enum Evidence {
     /// A file brought them.
     Imported,
     /// What users did outside of the graph.
-    #[allow(dead_code, reason = "made by the source of signals")]
     Signal,
     /// They follow the viewer.
     FollowsYou,

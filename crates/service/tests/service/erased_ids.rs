@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use entourage_embedded::{Options, Store};
 use entourage_model::{Clock as _, Code, Key, ManualClock, Millis, Space, UserId, UserPatch};
-use entourage_service::{Actor, Call, EventPage, Limit, Limits, Rules, Service};
+use entourage_service::{Actor, Call, EventPage, Limit, Limits, Rules, Service, Task};
 use entourage_store::{Store as _, StoreExt as _, disk::Disk as _};
 use entourage_testkit::crash_disk::CrashDisk;
 
@@ -113,13 +113,15 @@ async fn an_id_goes_when_the_last_event_does_that_needs_it() {
     world.clock.advance(6 * 24 * HOUR_MILLIS);
     world.fill_the_log().await;
     assert!(!world.service.jobs.work().await.unwrap());
+    world.service.scheduler.run_to_end(&Call::default(), Task::Retention).await.unwrap();
     assert_eq!((world.kept_ids().await, canary_events(&world.events().await)), (1, 8));
     // A segment goes with the newest of its records, and the first one has some of Bob's by now.
     world.clock.advance(7 * 24 * HOUR_MILLIS + 1);
     world.fill_the_log().await;
     assert_eq!(canary_events(&world.events().await), 0);
     world.clock.advance(HOUR_MILLIS);
-    while world.service.jobs.work().await.unwrap() {}
+    let released = world.service.scheduler.run_to_end(&Call::default(), Task::Retention).await.unwrap();
+    assert_eq!(released.detail.as_deref(), Some("1 ids of erased users released"));
     assert_eq!(world.kept_ids().await, 0);
     world.store.checkpoint().await.unwrap();
     let left = world.files_with(ID);

@@ -31,6 +31,7 @@ mod postgres;
 mod quarantine;
 mod races;
 mod random;
+mod scheduler;
 mod settling;
 mod signals;
 mod suggestions;

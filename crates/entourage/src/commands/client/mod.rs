@@ -7,6 +7,7 @@ mod edges;
 mod erase;
 mod events;
 mod feed;
+mod jobs;
 mod lists;
 mod paging;
 mod posts;
@@ -60,6 +61,8 @@ pub(crate) enum Verb {
     /// List cases of suspected abuse, and decide about them.
     #[command(subcommand)]
     Abuse(abuse::Verb),
+    /// List jobs and scheduled tasks, or run a task now.
+    Jobs(jobs::Arguments),
     /// Show how the server stands.
     Stats(stats::Arguments),
 }
@@ -83,6 +86,7 @@ impl Verb {
             Self::Erase(arguments) => erase::run(arguments),
             Self::Events(arguments) => events::run(arguments),
             Self::Abuse(verb) => abuse::run(verb),
+            Self::Jobs(arguments) => jobs::run(arguments),
             Self::Stats(arguments) => stats::run(arguments),
         }
     }

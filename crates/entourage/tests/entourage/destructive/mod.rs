@@ -7,4 +7,5 @@ mod import_kill;
 mod kill;
 mod kill_feed;
 mod kill_jobs;
+mod kill_quarantine;
 mod kill_retry;

@@ -26,8 +26,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const DRIFTS_NAMED: usize = 100;
 /// Above this part of all users an alert is raised.
 const ALERT_ABOVE: f64 = 0.01;
-/// The first pass begins after this part of the interval.
-const FIRST_AFTER: u32 = 60;
 
 /// Something of a user that does not agree with itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +68,8 @@ impl AuditReport {
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     last: Mutex<Option<AuditReport>>,
+    /// How fast the next pass goes; `None` before the first, and while one runs.
+    pace: Mutex<Option<Pace>>,
 }
 
 impl Upkeep {
@@ -108,27 +108,20 @@ impl Upkeep {
         Ok(recounted)
     }
 
-    /// One pass after another, each within the interval if it can be.
-    pub(crate) async fn run_audits(&self) {
-        let Some(interval) = self.context.rules.audit_interval else { return };
-        let mut closed = self.context.hub.closed();
-        let mut pace = Pace::within(interval);
-        let audits = async {
-            tokio::time::sleep(interval / FIRST_AFTER).await;
-            loop {
-                let began = Instant::now();
-                match self.pass(&mut pace).await {
-                    Ok(report) => say(&report, began.elapsed()),
-                    Err(error) => tracing::warn!(code = error.code().as_str(), "the audit ended: {}", error.detail()),
-                }
-                pace.next_pass();
-                tokio::time::sleep(interval.saturating_sub(began.elapsed()).max(interval / FIRST_AFTER)).await;
-            }
-        };
-        tokio::select! {
-            () = audits => {}
-            _ = closed.wait_for(|closed| *closed) => {}
+    /// A whole pass beside requests, within the interval if it can be: it rests as much as the last one left it.
+    pub(crate) async fn audit_within_interval(&self) -> Result<AuditReport> {
+        let began = Instant::now();
+        let known = self.auditor.pace.lock().take();
+        let mut pace =
+            known.unwrap_or_else(|| self.context.rules.audit_interval.map_or_else(Pace::unlimited, Pace::within));
+        let result = self.pass(&mut pace).await;
+        pace.next_pass();
+        *self.auditor.pace.lock() = Some(pace);
+        match &result {
+            Ok(report) => say(report, began.elapsed()),
+            Err(error) => tracing::warn!(code = error.code().as_str(), "the audit ended: {}", error.detail()),
         }
+        result
     }
 
     async fn pass(&self, pace: &mut Pace) -> Result<AuditReport> {

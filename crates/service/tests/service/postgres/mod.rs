@@ -6,3 +6,4 @@ mod mistakes;
 mod notifications;
 mod quarantine;
 mod random;
+mod scheduler;

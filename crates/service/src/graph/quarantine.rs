@@ -4,22 +4,12 @@ use std::{collections::HashSet, time::Duration};
 
 use entourage_model::{EdgeValue, Key, Millis, Result, State, User};
 
-use crate::{Actor, Call, Context, Credential};
+use crate::{Actor, Call, Context, Credential, Graph};
 
 /// Who sees a surge at this moment.
 pub trait Surges: Send + Sync + 'static {
     /// Whether a surge of fresh accounts on this user is an open case.
     fn is_surging(&self, target: Key) -> bool;
-}
-
-/// Nobody does.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoSurges;
-
-impl Surges for NoSurges {
-    fn is_surging(&self, _: Key) -> bool {
-        false
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,18 +33,20 @@ impl QuarantineRules {
     }
 }
 
-impl Context {
+impl Graph {
     /// Which of these follows are parked if they are new. An admin's own token is exempt.
     pub(crate) async fn parked(&self, call: &Call, pairs: &[(Key, Key)]) -> Result<HashSet<(Key, Key)>> {
-        let rules = &self.rules.quarantine;
-        if !rules.enabled || (call.admin && call.credential == Credential::User) {
+        let Context { rules, surges, clock, .. } = &*self.context;
+        if !rules.quarantine.enabled || (call.admin && call.credential == Credential::User) {
             return Ok(HashSet::new());
         }
+        // A server that has just started does not know of open cases before it has read them.
+        self.abuse.load().await?;
         let mut surging: Vec<(Key, Key)> =
-            pairs.iter().copied().filter(|(_, target)| self.surges.is_surging(*target)).collect();
+            pairs.iter().copied().filter(|(_, target)| surges.is_surging(*target)).collect();
         let followers: Vec<Key> = surging.iter().map(|(follower, _)| *follower).collect();
-        let (users, now) = (self.users_by_key(&followers).await?, self.clock.now());
-        surging.retain(|(follower, _)| users.get(follower).is_some_and(|user| rules.is_fresh(user, now)));
+        let (users, now) = (self.context.users_by_key(&followers).await?, clock.now());
+        surging.retain(|(follower, _)| users.get(follower).is_some_and(|user| rules.quarantine.is_fresh(user, now)));
         Ok(surging.into_iter().collect())
     }
 }

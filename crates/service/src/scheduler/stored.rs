@@ -1,0 +1,87 @@
+//! A task as its record has it.
+
+use entourage_model::{
+    Code, Condition, Error, Fence, Lease, Millis, Operation, RecordId, Reply, Result, Version, Write,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{OWNER, SPACE, Scheduler, Task, TaskResult};
+use crate::writer::unexpected;
+
+/// How often a write is tried that others keep overtaking.
+const TRIES: usize = 10;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Document {
+    /// Of the last claim.
+    pub(super) epoch: u64,
+    /// The process that runs it.
+    pub(super) holder: Option<u64>,
+    /// How long its claim holds without a word from it; `None` while it does not run.
+    pub(super) until: Option<Millis>,
+    pub(super) started: Option<Millis>,
+    pub(super) finished: Option<Millis>,
+    pub(super) result: Option<TaskResult>,
+    pub(super) detail: Option<Box<str>>,
+    /// `None` before its first run.
+    pub(super) next: Option<Millis>,
+    /// Somebody asked for a run.
+    #[serde(default)]
+    pub(super) wanted: bool,
+}
+
+fn record_id(task: Task) -> Result<RecordId> {
+    RecordId::new(task.as_str().as_bytes())
+}
+
+impl Scheduler {
+    pub(super) async fn stored(&self, task: Task) -> Result<Option<(Version, Document)>> {
+        let found = self.context.store.get_records(SPACE, &[(OWNER, record_id(task)?)]).await?;
+        let Some(record) = found.into_iter().flatten().next() else { return Ok(None) };
+        // A record of a later version is as good as none: the task runs, and writes its own.
+        let document = serde_json::from_slice(&record.value).unwrap_or_default();
+        Ok(Some((record.version, document)))
+    }
+
+    /// Writes the record as the holder of an epoch, unless somebody has written it meanwhile; its new version.
+    pub(super) async fn store(&self, task: Task, known: Option<Version>, document: &Document) -> Result<Version> {
+        let lease = Lease::new(task.as_str().as_bytes())?;
+        let fence = Some(Box::new(Fence { lease, epoch: document.epoch }));
+        self.put(task, known, document, fence).await
+    }
+
+    async fn put(
+        &self,
+        task: Task,
+        known: Option<Version>,
+        document: &Document,
+        fence: Option<Box<Fence>>,
+    ) -> Result<Version> {
+        let bytes = serde_json::to_vec(document).map_err(|_| Error::internal("a task cannot be written"))?;
+        let (value, condition) = (Some(bytes.into_boxed_slice()), known.map_or(Condition::Absent, Condition::Version));
+        let operation =
+            Operation::PutRecord { space: SPACE, owner: OWNER, id: record_id(task)?, value, condition, cap: None };
+        match self.context.writer.write_one(Write { fence, ..Write::from(operation) }).await?.reply {
+            Reply::Record { version, .. } => Ok(version),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Notes that somebody asks for a run.
+    pub(super) async fn want(&self, task: Task) -> Result<Document> {
+        let mut last = Error::internal("nobody tried");
+        for _ in 0..TRIES {
+            let (known, document) = self
+                .stored(task)
+                .await?
+                .map_or((None, Document::default()), |(version, document)| (Some(version), document));
+            let document = Document { wanted: true, ..document };
+            match self.put(task, known, &document, None).await {
+                Ok(_) => return Ok(document),
+                Err(error) if error.code() == Code::RequestInProgress => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+}
