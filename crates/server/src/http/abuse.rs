@@ -79,7 +79,7 @@ impl CasesQuery {
 
 fn not_one_of(parameter: &str, words: &[&str]) -> Error {
     let detail = format!("one of {}", words.join(", "));
-    Error::invalid("a parameter of the query is not valid").at(format!("/{parameter}"), detail)
+    Error::invalid(format!("the {parameter} is {detail}")).at(format!("/{parameter}"), detail)
 }
 
 #[derive(Serialize, JsonSchema)]

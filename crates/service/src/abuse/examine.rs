@@ -47,8 +47,9 @@ struct Resident {
     name: Vec<char>,
 }
 
-const fn share(part: usize, of: usize) -> usize {
-    if of == 0 { 0 } else { part * 100 / of }
+/// In percent; of nothing there is none.
+fn share(part: usize, of: usize) -> usize {
+    (part * 100).checked_div(of).unwrap_or(0)
 }
 
 fn percent(part: usize, of: usize) -> f64 {

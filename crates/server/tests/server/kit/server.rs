@@ -105,6 +105,13 @@ impl Server {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(self.work());
     }
 
+    /// Looks for abuse in everything that was written so far.
+    #[allow(dead_code, reason = "asked by the tests of REST")]
+    pub(crate) fn detect_now(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.service.abuse.detect()).unwrap();
+    }
+
     pub(crate) fn ask_to_stop(&mut self) {
         drop(self.stop.take());
     }

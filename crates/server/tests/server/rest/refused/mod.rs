@@ -14,7 +14,7 @@ use std::{
 };
 
 use entourage_model::{Event, EventBody, Key, RecordId, Sequence, Space};
-use entourage_service::{Limits, Rules};
+use entourage_service::{AbuseRules, Limits, Rules};
 use entourage_store::{Store, StoreExt as _};
 use serde_json::Value;
 
@@ -97,6 +97,14 @@ impl Ground {
         let started = ["x1", "x2", "x3"]
             .map(|user| server.check(&format!("POST /users/{user}/follow-requests:accept-all"), "202"));
         let job = started[0].body["job"]["id"].as_str().unwrap().to_owned();
+        // Two cases of suspected abuse.
+        for target in ["pal", "x1"] {
+            for _ in 0..AbuseRules::default().pair_flips {
+                follow("x3", target);
+                server.check(&format!("DELETE /users/x3/following/{target}"), "200");
+            }
+        }
+        server.detect_now();
         server.work_now();
         wait_for_deliveries(&*store);
         let before = portrait_of(&*store);
