@@ -143,3 +143,19 @@ async fn a_flood_stays_within_its_bounds() {
     }
     assert!(world.service.signals.counters() > 4_000);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_profile_a_user_looked_at_is_suggested_to_them_alone() {
+    let world = World::new(5, 1_000).await;
+    let views = [view(1, 2, 3), view(1, 3, 9), view(1, 4, 1)];
+    world.service.signals.signal(&Call::default(), &views).await.unwrap();
+    // Whom they follow by now is not suggested.
+    world.service.graph.follow(&Call::default(), &id(1), &id(4), None).await.unwrap();
+    let suggested = async |viewer| {
+        let found = world.service.suggestions.suggestions(&Call::default(), &id(viewer), None, 50).await.unwrap();
+        let by_signal = found.into_iter().filter(|one| one.reason == entourage_service::Reason::Signal);
+        by_signal.map(|one| one.person.id).collect::<Vec<_>>()
+    };
+    assert_eq!(suggested(1).await, [id(3), id(2)]);
+    assert!(suggested(2).await.is_empty());
+}

@@ -5,6 +5,7 @@ mod quota;
 mod restart;
 mod scenarios;
 mod servers;
+mod surge;
 mod worlds;
 
 use std::{path::PathBuf, sync::Arc};
