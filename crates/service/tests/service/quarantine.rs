@@ -240,8 +240,8 @@ pub(crate) async fn a_wave_is_accepted_or_dropped(store: Arc<dyn Store>, wave: u
         let late = format!("{target}-late");
         world.put(&late, false).await;
         world.follow(&Call::default(), &late, target).await;
-        settled(async || world.parked(target).await == [late.clone()]).await;
-        assert_eq!(world.parked(target).await, std::slice::from_ref(&late));
+        settled(async || world.parked(target).await == [late.as_str()]).await;
+        assert_eq!(world.parked(target).await, [late.as_str()]);
         let expected = if private { (0, Some(wave as u64 - 1)) } else { (wave as u64 - 1, Some(0)) };
         let counts = async || {
             let (followers, _, requests) = world.counts(target).await;

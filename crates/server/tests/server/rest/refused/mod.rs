@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use entourage_model::{Event, EventBody, Key, RecordId, Sequence, Space};
+use entourage_model::{Event, EventBody, Key, KeyHasher, Operation, RecordId, Sequence, Space, UserId};
 use entourage_service::{AbuseRules, Limits, Rules};
 use entourage_store::{Store, StoreExt as _};
 use serde_json::Value;
@@ -49,12 +49,25 @@ pub(super) struct Sample {
     pub(super) body: String,
 }
 
+/// As if fresh accounts had surged.
+fn park(store: &dyn Store, followers: &[&str], target: &str) {
+    let hasher = KeyHasher::new(&store.identity().secret);
+    let key = |name: &str| hasher.key(&UserId::try_from(name).unwrap());
+    let follow = |name: &&str| {
+        let (follower, target) = (key(name), key(target));
+        Operation::Follow { follower, target, quiet: None, cap: None, park: true }.into()
+    };
+    let parked = store.commit_all(followers.iter().map(follow).collect());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(parked).into_iter().for_each(|result| drop(result.unwrap()));
+}
+
 impl Ground {
     pub(super) fn new() -> Self {
         let store = memory_store(1);
         let rules = Rules { limits: Limits::NONE, ..Rules::default() };
         let server = Server::with(Arc::clone(&store), rules);
-        for user in NAMES.iter().chain(&["x1", "x2", "x3", "b1", "b2"]) {
+        for user in NAMES.iter().chain(&["x1", "x2", "x3", "b1", "b2", "p1", "p2"]) {
             server.check(&format!("PUT /users/{user}"), "201");
         }
         let follow = |follower: &str, target: &str| {
@@ -80,6 +93,7 @@ impl Ground {
         for from in ["asker", "other", "boss"] {
             server.check(&format!("PUT /users/{from}/following/own"), "202");
         }
+        park(&*store, &["p1", "p2"], "own");
         for (list, others) in [("blocks", ["foe", "b1", "b2"]), ("mutes", ["pal", "x3", "boss"])] {
             for other in others {
                 server.check(&format!("PUT /users/own/{list}/{other}"), "201");
