@@ -131,13 +131,11 @@ enum Absent {
 
 /// What documents say is not there. Whatever is built takes its row from here and its sentence from the document.
 const ABSENT: &[(&str, &str, Absent)] = &[
-    ("README.md", "abuse detectors", Absent::Routes(&["/api/v1/admin/abuse"])),
     ("README.md", "Kafka", Absent::Settings(&["log.url"])),
     ("README.md", "a console", Absent::Routes(&["/console"])),
     ("README.md", "Cassandra, a shared cache, clusters", Absent::Stores(&["cassandra://host/keyspace"])),
-    ("CHANGELOG.md", "a shared cache", Absent::Settings(&["cache.url", "log.url"])),
-    ("ARCHITECTURE.md", "suggestions, a shared cache", Absent::Settings(&["cache.url"])),
-    ("docs/guide.md", "nothing makes this state yet", Absent::Settings(&["abuse.quarantine"])),
+    ("CHANGELOG.md", "A shared cache", Absent::Settings(&["cache.url", "log.url"])),
+    ("ARCHITECTURE.md", "a shared cache", Absent::Settings(&["cache.url"])),
 ];
 
 /// Lines about a moment and not about the program.
