@@ -7,7 +7,7 @@ use entourage_model::Millis;
 use hashbrown::HashMap;
 
 /// How many entries are compared to find the one that goes.
-const COMPARED: usize = 8;
+const COMPARED: usize = 2;
 
 pub(super) trait Weigh {
     /// What would be lost with it at `now`.
