@@ -1,4 +1,4 @@
-//! A table of bounded size. A new key takes the place of whichever of a few neighbours weighs least, so that a flood of
+//! A table of bounded size. A new key takes the place of whichever of a few others weighs least, so that a flood of
 //! keys seen once does not push out those that are seen again and again.
 
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use entourage_model::Millis;
 use hashbrown::HashMap;
 
 /// How many entries are compared to find the one that goes.
-const COMPARED: usize = 8;
+const COMPARED: usize = 2;
 
 pub(super) trait Weigh {
     /// What would be lost with it at `now`.
@@ -74,10 +74,12 @@ impl<K: Copy + Eq + Hash, V: Default + Weigh> Table<K, V> {
 
     fn lightest(&mut self, now: Millis) -> usize {
         let length = self.entries.len().max(1);
-        let near = (0..COMPARED.min(length)).map(|step| (self.hand + step) % length);
+        // From all of the table: those that came together may all be heavy.
+        let stride = (length / COMPARED).max(1);
+        let places = (0..COMPARED).map(|step| (self.hand + step * stride) % length);
         let weight = |place: &usize| self.entries.get(*place).map_or(0, |entry| entry.value.weight(now));
-        let lightest = near.min_by_key(weight).unwrap_or(0);
-        self.hand = (self.hand + COMPARED) % length;
+        let lightest = places.min_by_key(weight).unwrap_or(0);
+        self.hand = (self.hand + 1) % length;
         lightest
     }
 }

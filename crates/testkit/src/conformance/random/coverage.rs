@@ -68,6 +68,9 @@ fn a_run_meets_every_refusal_and_every_event() {
         "post.created",
         "post.updated",
         "post.deleted",
+        "abuse.opened",
+        "abuse.updated",
+        "abuse.removed",
         "record.changed",
     ];
     assert_eq!(names, HashSet::from(expected));

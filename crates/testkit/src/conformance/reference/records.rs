@@ -367,6 +367,10 @@ const fn event(space: Space, created: bool, there: bool) -> &'static str {
         (Space::Post, true, _) => "post.created",
         (Space::Post, false, true) => "post.updated",
         (Space::Post, false, false) => "post.deleted",
+        // Random values carry no mark of a case that is closed.
+        (Space::Case, true, _) => "abuse.opened",
+        (Space::Case, false, true) => "abuse.updated",
+        (Space::Case, false, false) => "abuse.removed",
         _ => "record.changed",
     }
 }
