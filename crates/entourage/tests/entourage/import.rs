@@ -191,7 +191,7 @@ fn files_that_make_no_sense_fail() {
     let data = folder.join("data");
     let cases: [(&str, &[u8], &str); 5] = [
         ("all-bad.csv", b"follower,target\n1\n2\n", "every line was rejected"),
-        ("no-header.csv", b"1,2\n3,4\n", "for CSV without a header say --edges or --users"),
+        ("no-header.csv", b"1,2\n3,4\n", "for CSV without a header say --edges, --users or --suggestions"),
         ("utf16.csv", b"\xff\xfef\0o\0l\0l\0o\0w\0e\0r\0,\0t\0\n\0", "first line is neither"),
         ("cut.gz", &piped(&["gzip", "-c"], &vec![b'7'; 100_000])[..40], "cannot be read"),
         ("folder", b"", "is a folder"),

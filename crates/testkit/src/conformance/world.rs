@@ -7,6 +7,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use entourage_model::{
@@ -18,6 +19,9 @@ use tokio::sync::Barrier;
 
 use super::settled::settled;
 use entourage_store::{Answer, CommitOrder, Guarantees, Store, StoreExt as _};
+
+/// How often events are read until they are listed: some seconds.
+const LISTED_TRIES: usize = 500;
 
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(super) type Reopen = Arc<dyn Fn(Arc<dyn Store>) -> Boxed<Arc<dyn Store>> + Send + Sync>;
@@ -272,9 +276,19 @@ impl World {
         if self.store.guarantees().order == CommitOrder::Known {
             return outcome.watermark.sequence();
         }
-        let events = super::pages::read_events(&*self.store, Sequence::ZERO).await.expect("events can be read");
-        let own = events.iter().rev().find(|event| event.version == outcome.version && !outcome.changes.is_empty());
-        own.or(events.last()).map_or(Sequence::ZERO, |event| event.sequence)
+        // An event is listed once no transaction is open that might come before it: others may have one.
+        for _ in 0..LISTED_TRIES {
+            let events = super::pages::read_events(&*self.store, Sequence::ZERO).await.expect("events can be read");
+            let own = events.iter().rev().find(|event| event.version == outcome.version);
+            if let Some(event) = own.or(events.last().filter(|_| outcome.changes.is_empty())) {
+                return event.sequence;
+            }
+            if outcome.changes.is_empty() {
+                return Sequence::ZERO;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the events of {:?} are never listed", outcome.version);
     }
 
     pub(super) async fn event_names(&self, mark: Sequence, users: &[Key]) -> Vec<&'static str> {
