@@ -51,6 +51,10 @@ def explained(case, problem):
     # A mute ends in the time to come, and a member of a group has to do with its owner.
     if code == "invalid_request" and ("/expires_at" in pointers or "member of a group" in problem.get("detail", "")):
         return True
+    # Times are those from 2000 to 2069.
+    if code == "invalid_request" and pointers and all(pointer.startswith("/signals/") for pointer in pointers):
+        times = [signal["at"] for signal in case.body["signals"] if "at" in signal]
+        return any(not "2000" < time[:4] < "2069" for time in times)
     # Two ids of an address may be the same one.
     if code == "invalid_request" and "mute themselves" in problem.get("detail", ""):
         ids = case.path_parameters or {}

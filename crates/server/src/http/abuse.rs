@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    body::Nothing,
+    body::{Nothing, Whole},
     jobs::version,
     lists::{MoreJson, linked_by},
     openapi::{
@@ -165,8 +165,8 @@ struct ClustersJson {
 #[schemars(rename = "FollowQuota")]
 struct QuotaBody {
     /// New follows of this user a minute, by anybody; 0 is no limit.
-    #[schemars(range(max = 1_000_000))]
-    per_minute: u32,
+    #[schemars(with = "u32", range(max = 1_000_000))]
+    per_minute: Whole,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -275,7 +275,7 @@ pub(super) async fn clusters(State(service): State<Arc<Service>>, request: ApiRe
 
 pub(super) async fn set_quota(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [id] = request.ids()?;
-    let QuotaBody { per_minute } = request.body()?;
+    let QuotaBody { per_minute: Whole(per_minute) } = request.body()?;
     let done = service.abuse.set_target_quota(&request.call, id, Some(per_minute)).await?;
     written(StatusCode::OK, quota_json(id, done.quota), &done.receipt)
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, header};
 use entourage_model::{Code, Error, Result};
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, IntoDeserializer, MapAccess, Visitor, value::MapAccessDeserializer},
+    de::{self, DeserializeOwned, IntoDeserializer, MapAccess, Unexpected, Visitor, value::MapAccessDeserializer},
 };
 use serde_path_to_error::Segment;
 
@@ -98,6 +98,42 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 pub(super) fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     T::deserialize(text.into_deserializer())
+}
+
+/// A whole number: to JSON Schema `7.0` is one, and some languages write it so.
+pub(super) struct Whole(pub(super) u32);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Expected;
+
+        impl Visitor<'_> for Expected {
+            type Value = Whole;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a whole number from 0 to 4294967295")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
+                let wrong = || E::invalid_value(Unexpected::Unsigned(number), &self);
+                u32::try_from(number).map(Whole).map_err(|_| wrong())
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole, E> {
+                let wrong = || E::invalid_value(Unexpected::Signed(number), &self);
+                u32::try_from(number).map(Whole).map_err(|_| wrong())
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Whole, E> {
+                if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
+                    return Ok(Whole(number as u32));
+                }
+                Err(E::invalid_value(Unexpected::Float(number), &self))
+            }
+        }
+
+        deserializer.deserialize_any(Expected)
+    }
 }
 
 /// A field that may be missing but not `null`.

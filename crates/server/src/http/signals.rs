@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    body::{Object, present, word},
+    body::{Object, Whole, present, word},
     openapi::{
         Access, Group, post,
         schema::{Id, Time},
@@ -38,7 +38,7 @@ struct SignalBody {
     /// How often; once, where it is left out.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "u32", range(min = 1, max = SIGNAL_COUNT_MAX))]
-    count: Option<u32>,
+    count: Option<Whole>,
     /// When; now, where it is left out or lies ahead.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Time")]
@@ -88,5 +88,5 @@ fn read((index, Object(body)): (usize, Object<SignalBody>)) -> Result<Signal> {
         let wrong = |_| Error::invalid("this is no time").at(path, "such as 2026-01-31T12:00:00.000Z");
         Millis::parse_rfc3339(&text).map_err(wrong)
     });
-    Ok(Signal { viewer, viewed, count: count.unwrap_or(1), at: at.transpose()? })
+    Ok(Signal { viewer, viewed, count: count.map_or(1, |Whole(count)| count), at: at.transpose()? })
 }

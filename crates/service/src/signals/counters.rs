@@ -157,12 +157,13 @@ impl Counters {
         let weakest = levels.len().div_ceil(EVICTED_PART).min(levels.len().saturating_sub(1));
         let (_, bar, _) = levels.select_nth_unstable_by(weakest, f64::total_cmp);
         let bar = *bar;
-        // Of equal ones so many that there is room.
-        let mut left = (levels.len() - weakest).min(self.most);
+        // All that are stronger stay, and of equal ones as many as there is room for.
+        let stronger = levels.iter().filter(|level| **level > bar).count();
+        let mut left = (levels.len() - weakest).min(self.most).saturating_sub(stronger);
         self.retain(|_, counter| {
-            let stays = counter.level >= bar && left > 0;
-            left -= usize::from(stays);
-            stays
+            let is_among_equals = counter.level == bar && left > 0;
+            left -= usize::from(is_among_equals);
+            counter.level > bar || is_among_equals
         });
     }
 
