@@ -13,7 +13,7 @@ use entourage_store::{Identity, SystemClock};
 fn a_run_meets_every_refusal_and_every_event() {
     let identity = Identity { epoch: 1, secret: Secret::from_bytes([5; 32]) };
     let store = Arc::new(memory::Store::new(identity, Arc::new(SystemClock)));
-    let met = block_on(run(store, Plan::new(1, 8_000), straight_on)).unwrap_or_else(|failure| panic!("{failure}"));
+    let met = block_on(run(store, Plan::new(1, 20_000), straight_on)).unwrap_or_else(|failure| panic!("{failure}"));
     let refusals = [
         Code::SelfFollow,
         Code::SelfBlock,
