@@ -34,8 +34,10 @@ struct Cases {
     known: HashMap<Version, Known>,
     by_subject: HashMap<Subject, Version>,
     open: usize,
-    /// Targets of open surges.
-    surges: HashSet<Key>,
+    /// Open surges of each target.
+    surges: HashMap<Key, usize>,
+    /// Open cases that hold each user's right to follow.
+    holders: HashMap<Key, Vec<Version>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,8 @@ impl Index {
         let holds = actors.iter().filter(|person| person.paused).map(|person| person.key).collect();
         let known = Known { subject, state, closed_at, written, last_seen, members, holds };
         let mut cases = self.0.write();
+        cases.leave(id);
+        cases.enter(id, &known);
         cases.known.insert(id, known);
         // Where two servers opened the same case at once, the open one counts, then the newer one.
         let is_open =
@@ -71,17 +75,16 @@ impl Index {
         if before.is_none_or(|before| (is_open(&cases, &before), before) < (is_open(&cases, &id), id)) {
             cases.by_subject.insert(subject, id);
         }
-        cases.recount();
     }
 
     pub(super) fn forget(&self, id: Version) {
         let mut cases = self.0.write();
+        cases.leave(id);
         if let Some(known) = cases.known.remove(&id)
             && cases.by_subject.get(&known.subject) == Some(&id)
         {
             cases.by_subject.remove(&known.subject);
         }
-        cases.recount();
     }
 
     pub(super) fn standing(&self, subject: &Subject, now: Millis, cool_down: u64) -> Standing {
@@ -104,9 +107,7 @@ impl Index {
 
     /// Open cases that hold this user's right to follow.
     pub(super) fn holders(&self, user: Key) -> Vec<Version> {
-        let cases = self.0.read();
-        let holds = |known: &Known| known.state == CaseState::Open && known.holds.contains(&user);
-        cases.known.iter().filter(|(_, known)| holds(known)).map(|(id, _)| *id).collect()
+        self.0.read().holders.get(&user).cloned().unwrap_or_default()
     }
 
     /// Closed cases that still hold somebody: whoever closed them did not come to the end.
@@ -147,15 +148,46 @@ impl Index {
 
 impl Surges for Index {
     fn is_surging(&self, target: Key) -> bool {
-        self.0.read().surges.contains(&target)
+        self.0.read().surges.contains_key(&target)
     }
 }
 
+impl Known {
+    fn surging(&self) -> Option<Key> {
+        self.subject.target.filter(|_| self.subject.kind == CaseKind::Surge)
+    }
+}
+
+/// What is asked for on the way of a follow is kept at hand, case by case: a store may have very many.
 impl Cases {
-    fn recount(&mut self) {
-        let open = || self.known.values().filter(|known| known.state == CaseState::Open);
-        let surges = open().filter(|known| known.subject.kind == CaseKind::Surge);
-        let surges = surges.filter_map(|known| known.subject.target).collect();
-        (self.open, self.surges) = (open().count(), surges);
+    fn enter(&mut self, id: Version, known: &Known) {
+        if known.state != CaseState::Open {
+            return;
+        }
+        self.open += 1;
+        known.surging().into_iter().for_each(|target| *self.surges.entry(target).or_default() += 1);
+        known.holds.iter().for_each(|user| self.holders.entry(*user).or_default().push(id));
+    }
+
+    fn leave(&mut self, id: Version) {
+        let Self { known, open, surges, holders, .. } = self;
+        let Some(known) = known.get(&id).filter(|known| known.state == CaseState::Open) else { return };
+        *open = open.saturating_sub(1);
+        if let Some(target) = known.surging()
+            && let Some(count) = surges.get_mut(&target)
+        {
+            *count -= 1;
+            if *count == 0 {
+                surges.remove(&target);
+            }
+        }
+        for user in &known.holds {
+            if let Some(cases) = holders.get_mut(user) {
+                cases.retain(|case| *case != id);
+                if cases.is_empty() {
+                    holders.remove(user);
+                }
+            }
+        }
     }
 }
