@@ -14,8 +14,8 @@ mod friends_of_friends;
 pub(crate) mod imported;
 mod not_followed_back;
 mod popular;
+mod profile_views;
 mod ranker;
-mod signalled;
 pub(crate) mod source;
 
 use std::{
@@ -34,7 +34,7 @@ use self::{
     imported::Imported,
     not_followed_back::NotFollowedBack,
     popular::Popular,
-    signalled::Signalled,
+    profile_views::ProfileViews,
     source::{Asked, Candidate, Evidence, Source},
 };
 pub use self::{
@@ -121,7 +121,7 @@ impl Suggestions {
         let sources: Vec<Box<dyn Source>> = vec![
             Box::new(FriendsOfFriends::new(share())),
             Box::new(Imported { context: share() }),
-            Box::new(Signalled(signals)),
+            Box::new(ProfileViews(signals)),
             Box::new(NotFollowedBack { context: share() }),
             Box::new(Popular { context: share(), graph }),
         ];

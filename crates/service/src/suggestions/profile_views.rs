@@ -11,10 +11,10 @@ use crate::Signals;
 /// Weights are fractions; only their order counts here.
 const WEIGHT_UNITS: f64 = 1_000_000.0;
 
-pub(super) struct Signalled(pub(super) Arc<Signals>);
+pub(super) struct ProfileViews(pub(super) Arc<Signals>);
 
 #[async_trait]
-impl Source for Signalled {
+impl Source for ProfileViews {
     async fn candidates(&self, asked: &Asked, limit: usize) -> Result<Vec<Candidate>> {
         let candidate = |(key, weight): (_, f64)| {
             let weight = (weight * WEIGHT_UNITS) as u64;
