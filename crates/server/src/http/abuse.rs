@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{extract::State, http::StatusCode};
 use entourage_model::{Code, Error, Result, UserId};
 use entourage_service::{
-    Case, CaseClosed, CaseEvidence, CaseFilter, CaseKind, CaseState, CaseUser, ClustersFound, Limit, Service,
-    TargetQuota,
+    Case, CaseClosed, CaseEvidence, CaseFilter, CaseKind, CaseState, CaseUser, Limit, Service, TargetQuota,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,15 +150,6 @@ struct ClosedJson<'a> {
     changed: bool,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ClustersFound")]
-struct ClustersJson {
-    /// Accounts that were looked at.
-    users: u64,
-    /// Rings among them, known or new.
-    clusters: u64,
-}
-
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FollowQuota")]
@@ -203,13 +193,6 @@ pub(super) fn group() -> Group {
             .audited("abuse.confirm")
             .answers::<ClosedJson>(StatusCode::OK, "Confirmed, now or before")
             .refuses(&[Code::NotFound]),
-        post("/api/v1/admin/abuse/clusters", Access::Admin, clusters)
-            .named("find_clusters", "Look for rings of accounts that follow the same users")
-            .about("Looks at everybody, at most a million accounts at a time. It has no deadline.")
-            .takes_long()
-            .reads()
-            .audited("abuse.clusters")
-            .answers::<ClustersJson>(StatusCode::OK, "What was found; each ring is a case"),
         put(QUOTA, Access::Admin, set_quota)
             .named("set_follow_quota", "Limit how fast one user is followed")
             .about("In place of `limits.follows_per_target_per_minute`, at once, and after a restart.")
@@ -265,12 +248,6 @@ async fn close(service: &Service, request: &ApiRequest, state: CaseState) -> Ans
     request.optional_body::<Nothing>()?;
     let CaseClosed { case, changed, receipt } = service.abuse.close(&request.call, case_id(request)?, state).await?;
     written(StatusCode::OK, ClosedJson { case: shown(&case, None), changed }, &receipt)
-}
-
-pub(super) async fn clusters(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
-    request.optional_body::<Nothing>()?;
-    let ClustersFound { users, clusters } = service.abuse.find_clusters_now(&request.call).await?;
-    json(StatusCode::OK, ClustersJson { users, clusters })
 }
 
 pub(super) async fn set_quota(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {

@@ -19,7 +19,7 @@ use super::{
     Abuse, CASE_ACTORS_MAX, CASE_TARGETS_MAX, CaseKind,
     case::{Finding, Subject, Trace},
 };
-use crate::{Call, Clusters};
+use crate::Clusters;
 
 /// Targets that a ring has in common, at the least.
 pub const CLUSTER_TARGETS_MIN: usize = 5;
@@ -127,12 +127,6 @@ impl Abuse {
     pub(crate) fn periodic(self: &Arc<Self>) -> Option<Arc<dyn Clusters>> {
         let rules = &self.context.rules.abuse;
         (rules.detect && rules.cluster_size > 0).then(|| Arc::clone(self) as _)
-    }
-
-    /// As [`Self::find_clusters`], for an administrator who wants it now.
-    pub async fn find_clusters_now(&self, call: &Call) -> Result<ClustersFound> {
-        call.must_be_admin()?;
-        self.find_clusters().await
     }
 
     /// Looks for rings and opens their cases. One search at a time; a large store takes several.

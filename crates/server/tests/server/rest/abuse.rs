@@ -1,5 +1,7 @@
 //! `/admin/abuse` and `/admin/users/{id}/follow-quota`.
 
+use std::time::{Duration, Instant};
+
 use entourage_service::{AbuseRules, Limits, Rules};
 use serde_json::Value;
 
@@ -161,7 +163,12 @@ fn clusters_are_looked_for_on_demand() {
             server.check(&format!("PUT /users/m{member}/following/other{target}"), "201");
         }
     }
-    server.check("POST /admin/abuse/clusters", r#"200 {"users": 225, "clusters": 1}"#);
+    server.check("POST /admin/jobs/co_follow_clusters/run", "202");
+    let began = Instant::now();
+    while !server.check("GET /admin/jobs", "200").text.contains("1 clusters among 225 users") {
+        assert!(began.elapsed() < Duration::from_secs(20), "the search does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     server.check(
         "GET /admin/abuse?kind=cluster",
         r#"200 {"data": [{"kind": "cluster", "actor_count": 25, "figures": {"members": 25.0, "common_targets": 8.0}}]}"#,

@@ -167,7 +167,6 @@ pub(crate) const MATRIX: &[Row] = &[
     ("get_case", "GET /admin/abuse/7", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
     ("dismiss_case", "POST /admin/abuse/7/dismiss", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
     ("confirm_case", "POST /admin/abuse/7/confirm", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
-    ("find_clusters", "POST /admin/abuse/clusters", ADMIN),
     ("set_follow_quota", r#"PUT /admin/users/{own}/follow-quota {"per_minute": 9}"#, ADMIN),
     ("get_follow_quota", "GET /admin/users/{own}/follow-quota", ADMIN),
     ("remove_follow_quota", "DELETE /admin/users/{own}/follow-quota", ADMIN),

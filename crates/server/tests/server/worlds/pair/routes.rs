@@ -189,7 +189,6 @@ pub(crate) const ROWS: &[Row] = &[
     refused("get_case", &["GET /admin/abuse/7"]),
     refused("dismiss_case", &["POST /admin/abuse/7/dismiss"]),
     refused("confirm_case", &["POST /admin/abuse/7/confirm"]),
-    refused("find_clusters", &["POST /admin/abuse/clusters"]),
     refused("set_follow_quota", &[r#"PUT /admin/users/{u}/follow-quota {"per_minute": 9}"#]),
     refused("get_follow_quota", &["GET /admin/users/{u}/follow-quota"]),
     refused("remove_follow_quota", &["DELETE /admin/users/{u}/follow-quota"]),
