@@ -52,7 +52,6 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         feed: settings.feed,
         suggestions: settings.suggestions,
         abuse: settings.abuse,
-        quarantine: settings.quarantine,
         signals: settings.signals,
     };
     let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));

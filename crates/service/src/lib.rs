@@ -46,8 +46,8 @@ pub use graph::{
     DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, DRIVING_ROWS_MAX, Derived, Distance, EdgeWritten, Ending, Followed,
     GROUP_NAME_MAX_CHARS, GROUPS_MAX, Graph, GroupWritten, HistoryPage, HistoryRow, LEADERBOARD_MAX, LISTS_MAX,
     LeaderboardPage, Limit, ListName, ListStream, Marked, MemberAdded, NAME_MAX_BYTES, Order, Pipelined,
-    QuarantineRules, RELATIONSHIPS_MAX, Ranked, Relationship, Removed, ScanCursor, ScanPage, Shared, Surges, Suspended,
-    UserGroup, UserPage, UserView, UserWritten, VisibleCounts, Window, Windowed,
+    RELATIONSHIPS_MAX, Ranked, Relationship, Removed, ScanCursor, ScanPage, Shared, Surges, Suspended, UserGroup,
+    UserPage, UserView, UserWritten, VisibleCounts, Window, Windowed,
 };
 pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState, Jobs};
 pub use limits::{Limits, QuotaStatus};

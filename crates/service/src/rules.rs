@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{AbuseRules, FeedRules, Limits, QuarantineRules, SignalRules, SuggestionRules};
+use crate::{AbuseRules, FeedRules, Limits, SignalRules, SuggestionRules};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -18,7 +18,6 @@ pub struct Rules {
     pub feed: FeedRules,
     pub suggestions: SuggestionRules,
     pub abuse: AbuseRules,
-    pub quarantine: QuarantineRules,
     pub signals: SignalRules,
 }
 
@@ -33,7 +32,6 @@ impl Default for Rules {
             feed: FeedRules::default(),
             suggestions: SuggestionRules::default(),
             abuse: AbuseRules::default(),
-            quarantine: QuarantineRules::default(),
             signals: SignalRules::default(),
         }
     }

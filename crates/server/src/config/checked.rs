@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{AbuseRules, FeedRules, Limits, QuarantineRules, RankerName, SignalRules, SuggestionRules};
+use entourage_service::{AbuseRules, FeedRules, Limits, RankerName, SignalRules, SuggestionRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -35,7 +35,6 @@ pub struct Settings {
     /// `None` is no bound.
     pub following_max: Option<u64>,
     pub limits: Limits,
-    pub quarantine: QuarantineRules,
     pub signals: SignalRules,
     pub auth: AuthSettings,
     pub http_listen: SocketAddr,
@@ -95,7 +94,6 @@ impl Settings {
                 text.parse().ok().filter(|count| (1..=1_000_000).contains(count))
             })
         };
-        let abuse = abuse(raw)?;
         Ok(Self {
             limits: limits(raw, &auth)?,
             auth,
@@ -186,17 +184,13 @@ impl Settings {
             })?,
             feed: feed(raw, memory_budget_bytes)?,
             suggestions: suggestions(raw)?,
-            abuse,
+            abuse: abuse(raw)?,
             signals: SignalRules {
                 kept: raw.checked("suggestions.signal_days", "a whole number from 1 to 3650", |text| {
                     let days = text.parse().ok().filter(|days| (1..=3_650).contains(days))?;
                     Some(DAY * days)
                 })?,
                 ..SignalRules::default()
-            },
-            quarantine: QuarantineRules {
-                enabled: raw.checked("abuse.quarantine", "true or false", |text| text.parse().ok())?,
-                fresh: abuse.fresh_account,
             },
             memory_budget_bytes,
         })
@@ -292,6 +286,7 @@ fn abuse(raw: &Raw) -> Result<AbuseRules, ConfigError> {
     Ok(AbuseRules {
         detect: is("abuse.detect")?,
         auto_suspend: is("abuse.auto_suspend")?,
+        quarantine: is("abuse.quarantine")?,
         fresh_account: time("abuse.fresh_account")?,
         cool_down: time("abuse.cool_down")?,
         pair_flips: threshold("abuse.pair_flips")?,

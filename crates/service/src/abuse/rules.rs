@@ -13,6 +13,8 @@ pub struct AbuseRules {
     pub detect: bool,
     /// An open case pauses its actors' right to follow.
     pub auto_suspend: bool,
+    /// Follows of fresh accounts are parked while a surge on their target is an open case.
+    pub quarantine: bool,
     /// Accounts that registered less than this ago are fresh.
     pub fresh_account: Duration,
     /// For so long after it was closed a case is not opened again.
@@ -58,6 +60,7 @@ impl Default for AbuseRules {
         Self {
             detect: true,
             auto_suspend: false,
+            quarantine: false,
             fresh_account: DAY * 7,
             cool_down: DAY * 7,
             pair_flips: 10,

@@ -39,7 +39,7 @@ pub use self::{
     list::{Limit, UserPage},
     list_stream::ListStream,
     pipeline::{EdgeWritten, Pipelined},
-    quarantine::{QuarantineRules, Surges},
+    quarantine::Surges,
     range::{Order, Window, Windowed},
     relationship::{RELATIONSHIPS_MAX, Relationship},
     scan_cursor::{ScanCursor, ScanPage},

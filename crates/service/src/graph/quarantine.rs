@@ -1,8 +1,8 @@
 //! Quarantine: which new follows are parked because fresh accounts surge on their target, and who sees that they are.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
-use entourage_model::{EdgeValue, Key, Millis, Result, State, User};
+use entourage_model::{EdgeValue, Key, Result, State};
 
 use crate::{Actor, Call, Context, Credential, Graph};
 
@@ -12,32 +12,11 @@ pub trait Surges: Send + Sync + 'static {
     fn is_surging(&self, target: Key) -> bool;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuarantineRules {
-    /// Follows of fresh accounts are parked while their target sees a surge.
-    pub enabled: bool,
-    /// How long after its registration an account is fresh.
-    pub fresh: Duration,
-}
-
-impl Default for QuarantineRules {
-    fn default() -> Self {
-        Self { enabled: false, fresh: Duration::from_secs(7 * 24 * 60 * 60) }
-    }
-}
-
-impl QuarantineRules {
-    fn is_fresh(&self, user: &User, now: Millis) -> bool {
-        let age = now.since_2000().saturating_sub(user.registered_at.since_2000());
-        u128::from(age) < self.fresh.as_millis()
-    }
-}
-
 impl Graph {
     /// Which of these follows are parked if they are new. An admin's own token is exempt.
     pub(crate) async fn parked(&self, call: &Call, pairs: &[(Key, Key)]) -> Result<HashSet<(Key, Key)>> {
         let Context { rules, surges, clock, .. } = &*self.context;
-        if !rules.quarantine.enabled || (call.admin && call.credential == Credential::User) {
+        if !rules.abuse.quarantine || (call.admin && call.credential == Credential::User) {
             return Ok(HashSet::new());
         }
         // A server that has just started does not know of open cases before it has read them.
@@ -46,7 +25,7 @@ impl Graph {
             pairs.iter().copied().filter(|(_, target)| surges.is_surging(*target)).collect();
         let followers: Vec<Key> = surging.iter().map(|(follower, _)| *follower).collect();
         let (users, now) = (self.context.users_by_key(&followers).await?, clock.now());
-        surging.retain(|(follower, _)| users.get(follower).is_some_and(|user| rules.quarantine.is_fresh(user, now)));
+        surging.retain(|(follower, _)| users.get(follower).is_some_and(|user| rules.abuse.is_fresh(user, now)));
         Ok(surging.into_iter().collect())
     }
 }

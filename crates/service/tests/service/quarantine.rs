@@ -11,8 +11,8 @@ use entourage_memory as memory;
 use entourage_memory::partitioned;
 use entourage_model::{Code, Key, KeyHasher, Millis, Secret, State, UserId, UserPatch};
 use entourage_service::{
-    Actor, BatchDone, BatchOperation, Call, Credential, Ending, GROUP_ROWS_MAX, JobState, Limit, Limits,
-    QuarantineRules, Rules, Service, Surges,
+    AbuseRules, Actor, BatchDone, BatchOperation, Call, Credential, Ending, GROUP_ROWS_MAX, JobState, Limit, Limits,
+    Rules, Service, Surges,
 };
 use entourage_store::{Derived, Identity, Store, SystemClock};
 use entourage_testkit::crash_disk::CrashDisk;
@@ -49,8 +49,8 @@ impl World {
 
     fn with(store: Arc<dyn Store>, enabled: bool) -> Self {
         let surges = Arc::new(Forced::default());
-        let quarantine = QuarantineRules { enabled, fresh: DAY };
-        let rules = Rules { limits: Limits::NONE, audit_interval: None, quarantine, ..Rules::default() };
+        let abuse = AbuseRules { quarantine: enabled, fresh_account: DAY, ..AbuseRules::default() };
+        let rules = Rules { limits: Limits::NONE, audit_interval: None, abuse, ..Rules::default() };
         let service = Service::new(Arc::clone(&store), rules).with_surges(Arc::clone(&surges) as _);
         Self { store, service: Arc::new(service), surges }
     }

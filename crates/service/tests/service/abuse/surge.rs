@@ -2,7 +2,6 @@
 
 use entourage_embedded as embedded;
 use entourage_model::State;
-use entourage_service::QuarantineRules;
 use entourage_store::Store as _;
 use entourage_testkit::crash_disk::CrashDisk;
 
@@ -14,9 +13,7 @@ fn start(disk: &CrashDisk, clock: &Arc<ManualClock>) -> (Arc<embedded::Store>, W
     let (disk, of_store) = (Arc::new(disk.clone()), Arc::clone(clock) as _);
     let store = embedded::Store::open(disk, "the test's folder", embedded::Options::default(), of_store).unwrap();
     let store = Arc::new(store);
-    let abuse = AbuseRules::default();
-    let quarantine = QuarantineRules { enabled: true, fresh: abuse.fresh_account };
-    let rules = Rules { quarantine, ..rules(abuse) };
+    let rules = rules(AbuseRules { quarantine: true, ..AbuseRules::default() });
     let service = Service::new(Arc::clone(&store) as _, rules).with_clock(Arc::clone(clock) as _);
     (store, World { service, clock: Arc::clone(clock) })
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use entourage_model::{Clock, Key, KeyHasher, ManualClock, Millis, Uptime, UserId};
-use entourage_service::{FeedRules, QuarantineRules, Rules, Surges};
+use entourage_service::{AbuseRules, FeedRules, Rules, Surges};
 use entourage_store::Store;
 use serde_json::Value;
 
@@ -109,8 +109,8 @@ impl World {
         let store = (self.open)(Arc::clone(&self.common.clock) as _);
         let feed = FeedRules { celebrity_followers: CELEBRITY_FOLLOWERS, ..FeedRules::default() };
         // Everybody is fresh.
-        let quarantine = QuarantineRules { enabled: true, fresh: Duration::MAX };
-        let rules = Rules { audit_interval: None, feed, quarantine, ..Rules::default() };
+        let abuse = AbuseRules { quarantine: true, fresh_account: Duration::MAX, ..AbuseRules::default() };
+        let rules = Rules { audit_interval: None, feed, abuse, ..Rules::default() };
         let clock = Arc::clone(&self.common.clock);
         let passing: Arc<dyn Uptime> = Arc::clone(&clock) as _;
         let surges = Arc::clone(&self.surges);
