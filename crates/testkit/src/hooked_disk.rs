@@ -86,6 +86,10 @@ impl<H: DiskHooks> DiskFile for HookedFile<H> {
         self.inner.write_at(bytes, offset)
     }
 
+    fn begin_read(&self) {
+        self.inner.begin_read();
+    }
+
     fn begin_sync(&self, offset: u64, length: u64) {
         self.inner.begin_sync(offset, length);
     }

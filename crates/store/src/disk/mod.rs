@@ -7,7 +7,7 @@
 
 mod real;
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, thread};
 
 pub use real::RealDisk;
 
@@ -47,6 +47,9 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Starts writeback of these bytes, so that a later `sync` has less to do. Promises nothing.
     fn begin_sync(&self, _offset: u64, _length: u64) {}
 
+    /// Starts reading the file into memory, so that later reads wait less. Promises nothing.
+    fn begin_read(&self) {}
+
     /// Makes everything written to this file durable. After an error the state of all of it is unknown.
     fn sync(&self) -> io::Result<()>;
 
@@ -83,8 +86,23 @@ fn exactly(length: usize, offset: u64, read: impl FnOnce(&mut [u8]) -> io::Resul
     Ok(buffer)
 }
 
+/// A file of more than this is read by two threads: to get the memory for it takes as long as to read it.
+const READ_IN_HALVES: usize = 64 << 20;
+
 /// A whole file.
 pub fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
     let size = usize::try_from(file.size()?).map_err(io::Error::other)?;
-    read_exact_at(file, size, 0)
+    if size <= READ_IN_HALVES {
+        return read_exact_at(file, size, 0);
+    }
+    exactly(size, 0, |buffer| {
+        let (first, second) = buffer.split_at_mut(size / 2);
+        let at = first.len() as u64;
+        thread::scope(|scope| {
+            let second = scope.spawn(|| file.read_at(second, at));
+            let first = file.read_at(first, 0)?;
+            let second = second.join().map_err(|_| io::Error::other("the thread that reads a file ended"))??;
+            Ok(first + second)
+        })
+    })
 }

@@ -166,6 +166,10 @@ impl DiskFile for RealFile {
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
     }
 
+    fn begin_read(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::WillNeed);
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data().map_err(naming(&self.path))
     }

@@ -37,6 +37,11 @@ pub(crate) enum Family {
 impl Family {
     pub(crate) const ALL: [Self; 4] = [Self::Users, Self::Following, Self::Followers, Self::Documents];
 
+    /// Whether a start reads all blocks.
+    pub(crate) const fn is_read_at_start(self) -> bool {
+        matches!(self, Self::Users | Self::Following)
+    }
+
     /// Whether blocks can hold personal data other than follows.
     pub(crate) const fn is_personal(self) -> bool {
         matches!(self, Self::Users | Self::Documents)

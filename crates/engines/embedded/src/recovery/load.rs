@@ -34,8 +34,8 @@ use entourage_store::disk::read_exact_at;
 
 /// More would wait for each other.
 const THREADS_MAX: usize = 8;
-/// Largest single read.
-const WINDOW: u64 = 8 << 20;
+/// Largest single read. Larger buffers go back to the system with every read, and getting them takes longer than reading.
+const WINDOW: u64 = 1 << 20;
 /// Reading a gap of this size takes no longer than a second request.
 const GAP: u64 = 64 << 10;
 
@@ -49,6 +49,9 @@ pub(crate) fn open_files(engine: &Engine, head: &Head) -> Result<(), Fault> {
             return Err(Fault::damaged(name, found.min(entry.size), what));
         }
         let FileEntry { number, family, size, proof } = *entry;
+        if family.is_read_at_start() {
+            file.begin_read();
+        }
         let (seed, sum) = proof.map_or((0, None), |proof| (proof.seed, Some(proof.sum)));
         engine.files.insert(number, OpenFile { family, file, size, live: 0, seed, sum });
     }
@@ -218,6 +221,7 @@ impl<'a> Rows<'a> {
 
     /// Returns when no more shards will come.
     fn load(&self) -> Result<(), Fault> {
+        let mut scratch = Scratch::default();
         loop {
             let Ok(index) = self.waiting.lock().recv() else { return Ok(()) };
             let (Some(shard), Some(loaded)) = (self.engine.state.shards().get(index), self.loaded.get(index)) else {
@@ -227,27 +231,38 @@ impl<'a> Rows<'a> {
             if loaded.swap(true, Ordering::Relaxed) {
                 shard.clear_rows();
             }
-            load_shard(self.engine, index, &mut shard)?;
+            load_shard(self.engine, index, &mut shard, &mut scratch)?;
         }
     }
 }
 
+/// Memory that is used again for the next shard.
+#[derive(Default)]
+struct Scratch {
+    blocks: Vec<(BlockRef, ListKey)>,
+    entries: Vec<block::Entry>,
+    unsorted: Vec<(StoredPlane, u32)>,
+}
+
 /// Reads blocks in disk order: rows are sorted afterwards, so the order in which they are filled does not matter.
-fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fault> {
-    let mut blocks: Vec<(BlockRef, ListKey)> = Vec::new();
+fn load_shard(engine: &Engine, index: usize, shard: &mut Shard, scratch: &mut Scratch) -> Result<(), Fault> {
+    let Scratch { blocks, entries, unsorted } = scratch;
+    blocks.clear();
     for (plane, ordinal, lists) in shard.all_lists(index) {
         let key = ListKey::new(plane, Side::Following, ordinal);
         blocks.extend(lists.following.iter().map(|block| (block, key)));
     }
-    blocks.sort_unstable_by_key(|(block, _)| (block.file(), block.offset()));
-    let (mut entries, mut unsorted) = (Vec::new(), Vec::new());
-    for blocks in windows(&blocks) {
+    // The lists of a shard are written in this order, so that the blocks in each file are mostly sorted.
+    blocks.sort_by_key(|(block, _)| block.file());
+    for blocks in blocks.chunk_by_mut(|(one, _), (next, _)| one.file() == next.file()) {
+        blocks.sort_by_key(|(block, _)| block.offset());
+    }
+    for blocks in windows(blocks) {
         let window = Window::read(engine, blocks)?;
         for &(block, key) in blocks {
             entries.clear();
             let owner = fold::owner(key).seed();
-            window
-                .decode(block, |seed, bytes| block::decode(owner ^ seed, bytes, block.count as usize, &mut entries))?;
+            window.decode(block, |seed, bytes| block::decode(owner ^ seed, bytes, block.count as usize, entries))?;
             for &plane in key.plane().rows() {
                 let Some(lists) = shard.lists_mut(plane, key.ordinal()) else { continue };
                 let is_first = lists.row.is_empty();
@@ -258,7 +273,7 @@ fn load_shard(engine: &Engine, index: usize, shard: &mut Shard) -> Result<(), Fa
     }
     unsorted.sort_unstable();
     unsorted.dedup();
-    for (plane, ordinal) in unsorted {
+    for (plane, ordinal) in unsorted.drain(..) {
         if let Some(lists) = shard.lists_mut(plane, ordinal) {
             lists.row.sort();
         }

@@ -20,7 +20,7 @@ use crate::{
     recovery::load::{Window, on_every_processor, windows},
     state::{
         SHARDS, State, USERS_PER_GROUP,
-        key_table::TABLES,
+        key_table::{Scratch, TABLES},
         keys::{self, Keys},
         lists::BlockRef,
         profile::NewProfile,
@@ -142,13 +142,14 @@ fn push(state: &State, first: u32, mut profiles: Vec<NewProfile>, stopped: &Atom
 
 /// Fills tables until none is left; threads share them through `next`.
 pub(crate) fn fill_tables(engine: &Engine, keys: &[Key], erased: &ErasedUsers, next: &AtomicUsize) {
+    let mut scratch = Scratch::default();
     loop {
         let first = next.fetch_add(TABLES_AT_ONCE, Ordering::Relaxed);
         if first >= TABLES {
             return;
         }
         let tables = first..(first + TABLES_AT_ONCE).min(TABLES);
-        engine.state.key_table().fill(tables, keys, erased.iter().map(|(ordinal, _)| *ordinal));
+        engine.state.key_table().fill(tables, keys, erased.iter().map(|(ordinal, _)| *ordinal), &mut scratch);
     }
 }
 

@@ -60,11 +60,18 @@ impl KeyTable {
 
     /// Fills empty tables from `keys`, which are indexed by ordinal, without the ordinals in `left_out` (ascending).
     /// The last ordinal of a key counts.
-    pub(crate) fn fill(&self, tables: Range<usize>, keys: &[Key], left_out: impl Iterator<Item = u32>) {
+    pub(crate) fn fill(
+        &self,
+        tables: Range<usize>,
+        keys: &[Key],
+        left_out: impl Iterator<Item = u32>,
+        scratch: &mut Scratch,
+    ) {
         let mut left_out = left_out.peekable();
+        let Scratch { entries, ordered } = scratch;
         let share = keys.len() / TABLES;
-        let mut entries: Vec<Vec<(PackedKey, u32)>> =
-            tables.clone().map(|_| Vec::with_capacity(share + share / 64 + 64)).collect();
+        entries.resize_with(tables.len(), || Vec::with_capacity(share + share / 64 + 64));
+        entries.iter_mut().for_each(Vec::clear);
         for (ordinal, &key) in keys.iter().enumerate() {
             let ordinal = ordinal as u32;
             if left_out.next_if_eq(&ordinal).is_some() {
@@ -76,20 +83,28 @@ impl KeyTable {
             }
         }
         for (table, entries) in tables.zip(entries) {
-            fill(&mut self.tables[table].write(), &entries);
+            fill(&mut self.tables[table].write(), entries, ordered);
         }
     }
 }
 
-fn fill(table: &mut Table, entries: &[(PackedKey, u32)]) {
+/// Memory of [`KeyTable::fill`] that is used again.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    entries: Vec<Vec<(PackedKey, u32)>>,
+    ordered: Vec<(PackedKey, u32)>,
+}
+
+fn fill(table: &mut Table, entries: &[(PackedKey, u32)], ordered: &mut Vec<(PackedKey, u32)>) {
     table.reserve(entries.len());
-    for (key, ordinal) in in_order_of_places(table, entries) {
+    put_in_order_of_places(table, entries, ordered);
+    for &(key, ordinal) in &*ordered {
         table.insert(key, ordinal);
     }
 }
 
 /// The lower bits of a hash give the bucket. If that changed, filling would be slower and nothing else.
-fn in_order_of_places(table: &Table, entries: &[(PackedKey, u32)]) -> Vec<(PackedKey, u32)> {
+fn put_in_order_of_places(table: &Table, entries: &[(PackedKey, u32)], ordered: &mut Vec<(PackedKey, u32)>) {
     let places = table.capacity().next_power_of_two();
     let parts = (places * size_of::<(PackedKey, u32)>() / PART_BYTES).next_power_of_two().min(places);
     let shift = places.trailing_zeros() - parts.trailing_zeros();
@@ -99,13 +114,13 @@ fn in_order_of_places(table: &Table, entries: &[(PackedKey, u32)]) -> Vec<(Packe
     for part in 0..parts {
         next[part + 1] += next[part];
     }
-    let mut ordered = entries.to_vec();
+    ordered.clear();
+    ordered.extend_from_slice(entries);
     for entry in entries {
         let place = &mut next[part(&entry.0)];
         ordered[*place] = *entry;
         *place += 1;
     }
-    ordered
 }
 
 #[cfg(test)]
@@ -116,9 +131,9 @@ mod tests {
     fn filled_at_once_or_one_by_one_is_the_same() {
         let keys: Vec<Key> = (0..40_000i64).map(|number| Key(number * number % 30_011 - 9_000)).collect();
         let left_out = [0, 7, 19_999, 39_999];
-        let (filled, inserted) = (KeyTable::default(), KeyTable::default());
+        let (filled, inserted, mut scratch) = (KeyTable::default(), KeyTable::default(), Scratch::default());
         for start in (0..TABLES).step_by(16) {
-            filled.fill(start..start + 16, &keys, left_out.into_iter());
+            filled.fill(start..start + 16, &keys, left_out.into_iter(), &mut scratch);
         }
         for (ordinal, key) in (0..).zip(&keys).filter(|(ordinal, _)| !left_out.contains(ordinal)) {
             inserted.insert(*key, ordinal);
@@ -131,7 +146,7 @@ mod tests {
     fn a_full_table_has_no_room_that_it_will_not_need() {
         let keys: Vec<Key> = (0..200_000).map(Key).collect();
         let table = KeyTable::default();
-        table.fill(0..TABLES, &keys, std::iter::empty());
+        table.fill(0..TABLES, &keys, std::iter::empty(), &mut Scratch::default());
         for table in table.tables() {
             let table = table.read();
             assert!(table.capacity() < table.len() * 2 + 16, "{} for {}", table.capacity(), table.len());
