@@ -58,17 +58,13 @@ impl Context {
 
     /// Whether an active edge stands between each pair.
     pub(crate) async fn are_active(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<bool>> {
-        let mut found = vec![false; pairs.len()];
-        let mut open = Vec::new();
-        for (slot, &(from, to)) in found.iter_mut().zip(pairs) {
-            match self.store.peek(kind, from, to) {
-                Answer::Yes => *slot = true,
-                Answer::No => {}
-                Answer::Unknown => open.push((slot, (from, to))),
-            }
-        }
+        let mut answers = vec![Answer::Unknown; pairs.len()];
+        self.store.peek_all(kind, pairs, &mut answers);
+        let mut found: Vec<bool> = answers.iter().map(|answer| *answer == Answer::Yes).collect();
+        let is_open = |(_, (answer, _)): &(_, (&Answer, _))| **answer == Answer::Unknown;
+        let open: Vec<_> = found.iter_mut().zip(answers.iter().zip(pairs)).filter(is_open).collect();
         if !open.is_empty() {
-            let asked: Vec<_> = open.iter().map(|(_, pair)| *pair).collect();
+            let asked: Vec<_> = open.iter().map(|(_, (_, pair))| **pair).collect();
             for ((slot, _), edge) in open.into_iter().zip(self.store.get_edges(kind, &asked).await?) {
                 *slot = edge.is_some_and(|edge| edge.state == State::Active);
             }
@@ -306,9 +302,13 @@ impl Visibility<'_> {
     pub(crate) async fn ask_blocks(&mut self, keys: &[Key]) -> Result<()> {
         let Some(viewer) = self.viewer else { return Ok(()) };
         let fresh: Vec<Key> = keys.iter().copied().filter(|key| !self.apart.contains_key(key)).collect();
-        let pairs: Vec<_> = fresh.iter().flat_map(|&key| [(viewer, key), (key, viewer)]).collect();
+        // The viewer's own are one look at one row.
+        let own = fresh.iter().map(|key| (viewer, *key));
+        let pairs: Vec<_> = own.chain(fresh.iter().map(|key| (*key, viewer))).collect();
         let blocks = self.context.are_active(Kind::Block, &pairs).await?;
-        self.apart.extend(fresh.into_iter().zip(blocks.chunks(2).map(|both| both.contains(&true))));
+        let (own, others) = blocks.split_at(fresh.len());
+        let apart = own.iter().zip(others).map(|(own, other)| *own || *other);
+        self.apart.extend(fresh.iter().copied().zip(apart));
         Ok(())
     }
 }

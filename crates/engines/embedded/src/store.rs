@@ -344,9 +344,15 @@ impl entourage_store::Store for Store {
         let Engine { state, files, .. } = &*self.engine;
         let ordinal = |key| state.ordinal_of_edges(key);
         let mut edges = Vec::with_capacity(pairs.len());
+        // Pairs mostly come grouped by follower.
+        let mut known = None;
         for pairs in pairs.chunks(EDGES_AT_ONCE) {
             for &(follower, target) in pairs {
-                let (Some(follower), Some(target)) = (ordinal(follower), ordinal(target)) else {
+                if known.is_none_or(|(key, _)| key != follower) {
+                    known = Some((follower, ordinal(follower)));
+                }
+                let follower = known.and_then(|(_, ordinal)| ordinal);
+                let (Some(follower), Some(target)) = (follower, ordinal(target)) else {
                     edges.push(None);
                     continue;
                 };

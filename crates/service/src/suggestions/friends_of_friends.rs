@@ -155,8 +155,11 @@ impl FriendsOfFriends {
             .zip(followers.into_iter().zip(keys))
             .map(|(scored, (followers, key))| (std::cmp::Reverse(scored.score), followers, key, scored.number))
             .collect();
-        order.sort_unstable();
+        if order.len() > limit && limit > 0 {
+            order.select_nth_unstable(limit - 1);
+        }
         order.truncate(limit);
+        order.sort_unstable();
         let candidate = |(std::cmp::Reverse(score), _, key, number)| {
             let evidence = Evidence::FollowedBy { common: 0, first: Vec::with_capacity(NAMED_MAX) };
             (number, Candidate { key, weight: u64::from(score), evidence })

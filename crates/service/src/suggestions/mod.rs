@@ -1,8 +1,9 @@
 //! Whom to follow, answered when it is asked, with reasons.
 //!
 //! Sources are asked in this order, and the first that offers somebody gives the reason: friends of friends, imported
-//! suggestions, whose profiles the viewer looked at, who follows the viewer without being followed back, and for newcomers the leaderboard. Within a source its
-//! own order counts. So the order of all suggestions is total: equal stores give equal answers.
+//! suggestions, whose profiles the viewer looked at, who follows the viewer without being followed back, and for newcomers
+//! the leaderboard. Within a source its own order counts. So the order of all suggestions is total: equal stores give
+//! equal answers.
 //!
 //! Everything is seen with the eyes of the user for whom suggestions are, whoever asks.
 
@@ -52,7 +53,7 @@ pub const SUGGESTIONS_MAX: usize = 50;
 /// How many are shown unless a request says otherwise.
 const DEFAULT_LIMIT: usize = SUGGESTIONS_MAX;
 /// How many candidates a source is asked for at first: some are left out.
-const CANDIDATES_FIRST: usize = 128;
+const CANDIDATES_FIRST: usize = 96;
 /// How many it is asked for at last, growing by [`GROWTH`]. Whoever has no suggestion among those has none of it.
 const CANDIDATES_MAX: usize = 8_192;
 const GROWTH: usize = 4;
