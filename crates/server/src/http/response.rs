@@ -32,8 +32,14 @@ impl IntoResponse for Failure {
     }
 }
 
+/// Room for a body before its length is known: most fit, longer ones grow.
+const BODY_BYTES: usize = 2 << 10;
+
 pub(super) fn json(status: StatusCode, body: impl Serialize) -> Answer {
-    Ok((status, Json(body)).into_response())
+    let mut bytes = Vec::with_capacity(BODY_BYTES);
+    let failed = |error| Error::new(Code::Internal, "an answer cannot be written as JSON").caused_by(error);
+    serde_json::to_writer(&mut bytes, &body).map_err(failed)?;
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response())
 }
 
 /// The response to a write carries its token.

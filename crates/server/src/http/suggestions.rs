@@ -89,8 +89,8 @@ pub(super) fn group() -> Group {
             .named("list_suggestions", "Whom a user may want to follow, best first")
             .about(
                 "First those whom the people follow whom the user follows: of their 500 newest follows, the 500 newest \
-                 that the user may see. Then imported suggestions, followers who are not followed back and, for those who \
-                 follow hardly anybody, the leaderboard. Nobody whom the user follows, asked to follow, blocks, mutes or \
+                 that the user may see. Then imported suggestions, those whose profiles the user looks at, followers who are \
+                 not followed back and, for those who follow hardly anybody, the leaderboard. Nobody whom the user follows, asked to follow, blocks, mutes or \
                  dismissed, or who blocks them.",
             )
             .query::<SuggestionQuery>()
