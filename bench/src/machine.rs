@@ -34,6 +34,12 @@ pub(crate) fn look(root: &Path, flags: String, about: Vec<String>) -> Result<Run
     })
 }
 
+/// User and system time of all threads of this process.
+pub(crate) fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
+}
+
 /// Peak resident memory of this process.
 pub(crate) fn peak_resident_bytes() -> u64 {
     kib("/proc/self/status", "VmHWM") << 10

@@ -4,6 +4,7 @@ mod cached;
 mod cached_postgres;
 mod checks;
 mod common;
+mod detectors;
 mod disk;
 mod durable;
 mod feed;

@@ -14,12 +14,15 @@ use anyhow::{Context, Result, ensure};
 use super::{Bench, Subject};
 use crate::{
     graph::Graph,
-    peers::{binary, free_address, serve},
+    peers::{binary, free_address, processor_seconds, serve},
     place,
     table::Row,
 };
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// A server that used less than this share of a processor for so long has nothing left to do.
+const SETTLED_BELOW: f64 = 0.05;
+const SETTLED_FOR: Duration = Duration::from_millis(500);
 pub(super) const CONNECTIONS: usize = 64;
 /// Requests a second.
 const HALF_LOAD: u32 = 25_000;
@@ -223,6 +226,20 @@ impl Server {
 
     fn is_ready(&self) -> bool {
         self.get("/readyz").is_ok_and(|(head, _)| head.starts_with("HTTP/1.1 200"))
+    }
+
+    /// Waits until what a start leaves for later is done.
+    pub(super) fn settle(&self) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let before = processor_seconds(self.child.id())?;
+            std::thread::sleep(SETTLED_FOR);
+            let busy = (processor_seconds(self.child.id())? - before) / SETTLED_FOR.as_secs_f64();
+            if busy < SETTLED_BELOW {
+                return Ok(());
+            }
+            ensure!(started.elapsed() < START_TIMEOUT, "the server does not come to rest");
+        }
     }
 
     /// The answer's head and body.

@@ -20,7 +20,7 @@ use anyhow::{Context, Result, ensure};
 pub(crate) use self::{
     null::run as run_null,
     postgres::Postgres,
-    usual::{Usual, ask_usually},
+    usual::{Usual, ask_usually, processor_seconds},
 };
 use crate::place;
 

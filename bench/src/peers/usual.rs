@@ -45,7 +45,7 @@ fn run(peer: &Peer, words: &[String], pipeline: usize, count: f64) -> Result<f64
 }
 
 /// User and system time of all threads of a process.
-fn processor_seconds(pid: u32) -> Result<f64> {
+pub(crate) fn processor_seconds(pid: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name, in brackets, may hold blanks; user and system time are the 12th and 13th after it.
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
