@@ -52,7 +52,7 @@ pub(super) enum Standing {
         written: Millis,
         last_seen: Millis,
     },
-    /// It was closed so lately that it stays so.
+    /// It was closed so lately that it stays so, or what was found had happened before.
     CoolsDown,
 }
 
@@ -87,14 +87,17 @@ impl Index {
         }
     }
 
-    pub(super) fn standing(&self, subject: &Subject, now: Millis, cool_down: u64) -> Standing {
+    /// For evidence of `seen`.
+    pub(super) fn standing(&self, subject: &Subject, seen: Millis, now: Millis, cool_down: u64) -> Standing {
         let cases = self.0.read();
         let known = cases.by_subject.get(subject).and_then(|id| Some((*id, cases.known.get(id)?)));
         match known {
             Some((case, &Known { state: CaseState::Open, written, last_seen, .. })) => {
                 Standing::Open { case, written, last_seen }
             }
-            Some((_, known)) if known.closed_at.is_some_and(|closed| closed.plus(cool_down) > now) => {
+            Some((_, known))
+                if known.closed_at.is_some_and(|closed| closed.plus(cool_down) > now || closed >= seen) =>
+            {
                 Standing::CoolsDown
             }
             _ => Standing::None,
