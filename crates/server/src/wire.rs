@@ -9,7 +9,7 @@ use entourage_model::{Error, Result};
 use entourage_postgres as postgres;
 use entourage_service::{Rules, Service};
 use entourage_store::{
-    Maintenance, Store, SystemClock,
+    Maintenance, Snapshots, Store, SystemClock,
     disk::{Disk, RealDisk},
     layers::cached,
 };
@@ -35,14 +35,16 @@ pub async fn wire(settings: &Settings) -> Result<Wired> {
 pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
     metrics::install();
     let mut opened = open_store(settings).await?;
-    if opened.is_remote {
-        opened.store = with_cache(settings, opened.store).await;
+    if opened.is_remote && settings.cache_budget_bytes > 0 {
+        let cached = Arc::new(with_cache(settings, opened.store).await);
+        opened.cache = Some(Arc::clone(&cached) as _);
+        opened.store = cached;
     }
     Ok(wire_over(settings, opened))
 }
 
 fn wire_over(settings: &Settings, opened: Opened) -> Wired {
-    let Opened { store, maintenance, place, .. } = opened;
+    let Opened { store, maintenance, cache, place, .. } = opened;
     let rules = Rules {
         auto_create: settings.auto_create,
         following_max: settings.following_max,
@@ -54,13 +56,16 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         abuse: settings.abuse,
         signals: settings.signals,
     };
-    let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));
+    let service = Service::new(Arc::clone(&store), rules).with_maintenance(maintenance).with_cache(cache);
+    let service = Arc::new(service);
     Wired { store, service, place }
 }
 
 struct Opened {
     store: Arc<dyn Store>,
     maintenance: Option<Arc<dyn Maintenance>>,
+    /// What is in front of the store, where something is.
+    cache: Option<Arc<dyn Snapshots>>,
     place: String,
     /// Whether every read is a round trip.
     is_remote: bool,
@@ -71,20 +76,20 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
         Some(("embedded", "")) => {
             let place = settings.data_dir.display().to_string();
             let store = Arc::new(open_embedded(settings, &place)?);
-            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place, is_remote: false })
+            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, cache: None, place, is_remote: false })
         }
         Some(("memory", "")) => {
             let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock))
                 .keeping_history(settings.history_retention);
             let place = "memory (gone when the process ends)".to_owned();
-            Ok(Opened { store: Arc::new(store), maintenance: None, place, is_remote: false })
+            Ok(Opened { store: Arc::new(store), maintenance: None, cache: None, place, is_remote: false })
         }
         Some(("memory", options)) => {
             let homes = homes(options)?;
             let store = partitioned::Store::new(embedded::random_identity(), Arc::new(SystemClock), homes)
                 .keeping_history(settings.history_retention);
             let place = format!("memory, {homes} homes (gone when the process ends)");
-            Ok(Opened { store: Arc::new(store), maintenance: None, place, is_remote: false })
+            Ok(Opened { store: Arc::new(store), maintenance: None, cache: None, place, is_remote: false })
         }
         Some(("postgres" | "postgresql", _)) => {
             let options = postgres::Options {
@@ -96,7 +101,7 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
             let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
             let store = Arc::new(store);
-            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, place, is_remote: true })
+            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, cache: None, place, is_remote: true })
         }
         other => Err(no_store(other)),
     }
@@ -130,10 +135,7 @@ fn no_store(url: Option<(&str, &str)>) -> Error {
     Error::invalid(format!("store.url: there is no store {scheme}:; use embedded:, postgres://… or memory:"))
 }
 
-async fn with_cache(settings: &Settings, store: Arc<dyn Store>) -> Arc<dyn Store> {
-    if settings.cache_budget_bytes == 0 {
-        return store;
-    }
+async fn with_cache(settings: &Settings, store: Arc<dyn Store>) -> cached::Store {
     let options = cached::Options {
         budget_bytes: settings.cache_budget_bytes,
         ttl: settings.cache_ttl,
@@ -148,7 +150,7 @@ async fn with_cache(settings: &Settings, store: Arc<dyn Store>) -> Arc<dyn Store
         }
     };
     let surroundings = cached::Surroundings { disk, ..cached::Surroundings::default() };
-    Arc::new(cached::Store::open(store, options, surroundings).await)
+    cached::Store::open(store, options, surroundings).await
 }
 
 fn open_embedded(settings: &Settings, place: &str) -> Result<embedded::Store> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
-use entourage_store::{Health, Maintenance, Store, SystemClock, SystemUptime};
+use entourage_store::{Health, Maintenance, Snapshots, Store, SystemClock, SystemUptime};
 
 use crate::{
     Abuse, Actor, Call, Caller, Clusters, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications,
@@ -46,11 +46,12 @@ struct Parts {
     surges: Option<Arc<dyn Surges>>,
     clusters: Option<Arc<dyn Clusters>>,
     maintenance: Option<Arc<dyn Maintenance>>,
+    cache: Option<Arc<dyn Snapshots>>,
 }
 
 impl Parts {
     fn build(self) -> Service {
-        let Self { store, rules, clock, uptime, inboxes, surges, clusters, maintenance } = &self;
+        let Self { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache } = &self;
         let secret = &store.identity().secret;
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
@@ -101,6 +102,7 @@ impl Parts {
                 Arc::clone(&upkeep),
                 Arc::clone(&signals),
                 clusters.clone().or_else(|| abuse.periodic()),
+                cache.clone(),
             ),
             upkeep,
             transfer: Arc::new(transfer),
@@ -121,7 +123,8 @@ impl Service {
     pub fn new(store: Arc<dyn Store>, rules: Rules) -> Self {
         let clock = Arc::new(SystemClock);
         let uptime = Arc::new(SystemUptime::start());
-        Parts { store, rules, clock, uptime, inboxes: None, surges: None, clusters: None, maintenance: None }.build()
+        let (inboxes, surges, clusters, maintenance, cache) = (None, None, None, None, None);
+        Parts { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache }.build()
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
@@ -175,6 +178,12 @@ impl Service {
     #[must_use]
     pub fn with_maintenance(self, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
         Parts { maintenance, ..self.parts }.build()
+    }
+
+    /// With a cache in front of the store, which is saved now and then.
+    #[must_use]
+    pub fn with_cache(self, cache: Option<Arc<dyn Snapshots>>) -> Self {
+        Parts { cache, ..self.parts }.build()
     }
 
     /// Every request begins here, also one that is then refused: an end user has a quota of requests.

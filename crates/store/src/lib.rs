@@ -23,7 +23,7 @@ pub use ext::StoreExt;
 pub use fail_point::fail_point;
 pub use guarantees::{CommitOrder, Derived, Guarantees, Mirrors, Writers};
 pub use health::{Health, Unhealthy};
-pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted};
+pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted, Snapshots};
 pub use newest_follows::NewestFollows;
 pub use report::{Problem, Report};
 pub use store::{Answer, Covered, Identity, Progress, Store, Whose};

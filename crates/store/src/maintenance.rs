@@ -58,6 +58,9 @@ pub trait Maintenance: Send + Sync + 'static {
     /// Counts the lists of a user, or of everybody, and corrects the counts, while writers run.
     async fn recount(&self, user: Option<Key>) -> Result<Recounted>;
 
+    /// The number of the last checkpoint, greater with each one; zero where the store makes none.
+    fn checkpoints(&self) -> u64;
+
     /// Whether the two directions of an edge are stored separately, so that they could differ. Where one row is both
     /// there is nothing to heal, and the methods below find nothing.
     fn has_mirrors(&self) -> bool;
@@ -72,4 +75,11 @@ pub trait Maintenance: Send + Sync + 'static {
     /// Sets the target's side of each edge, and the count of its list, to what the follower's side says. No write
     /// intervenes between check and change. An edge whose sides agree is left alone; there is no event.
     async fn heal(&self, edges: &[EdgeName]) -> Result<Healed>;
+}
+
+/// What a layer holds in memory and writes to this machine's disk, so that the next process begins with it.
+#[async_trait]
+pub trait Snapshots: Send + Sync + 'static {
+    /// Writes one now; how many rows it holds.
+    async fn save_snapshot(&self) -> Result<u64>;
 }

@@ -86,6 +86,7 @@ pub(super) fn print(loaded: &Loaded, celebrity_followers: u64, base: &str) -> st
              curl {base}/api/v1/users/{second}/is-following/{first}\n         \
              entourage following {third} --server {base}\n         \
              entourage feed {third} --server {base}\n         \
+             entourage suggest {third} --server {base}\n         \
              entourage watch {third} --server {base}    # somebody posts about once a second"
         )?;
     }

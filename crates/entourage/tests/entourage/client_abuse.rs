@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server_kit::{Folder, Serving, check, run};
+use crate::server_kit::{Folder, Serving, check, command, run, text};
 use serde_json::Value;
 
 fn json(base: &str, arguments: &[&str]) -> Value {
@@ -48,4 +48,50 @@ fn cases_are_listed_shown_and_decided() {
     ask(words(&["abuse", "list", "--state", "done"]), 2, &[], &["state"]);
     ask(words(&["abuse", "dismiss"]), 2, &[], &["ID"]);
     ask(words(&["events"]), 0, &["abuse.opened", "abuse.dismissed"], &[]);
+}
+
+/// A surge of fresh accounts on one user, and the follows after it in quarantine.
+#[test]
+fn parked_follows_are_listed_accepted_and_dropped() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data)]);
+    for (name, value) in [("QUARANTINE", "true"), ("SURGE_FOLLOWERS", "5"), ("LOOK_ALIKES", "0")] {
+        serve.env(format!("ENTOURAGE_ABUSE__{name}"), value);
+    }
+    let server = Serving::start_as(serve.env("ENTOURAGE_USERS__AUTO_CREATE", "true"));
+    let base = server.base.as_str();
+    let patience = Duration::from_secs(30);
+    let (began, mut followers) = (Instant::now(), 0);
+    while json(base, &["abuse", "list", "--kind", "surge"])["data"][0].is_null() {
+        json(base, &["follow", &format!("fresh{followers}"), "star"]);
+        followers += 1;
+        assert!(began.elapsed() < patience, "no surge after {followers} follows");
+    }
+    let park = |names: [&str; 2]| {
+        for name in names {
+            assert_eq!(json(base, &["follow", name, "star"])["state"], "parked");
+        }
+        let listed = json(base, &["abuse", "parked", "star"]);
+        assert_eq!((&listed["total"], &listed["data"][0]["id"]), (&2.into(), &names[1].into()), "{listed}");
+    };
+    park(["late1", "late2"]);
+    check(&["abuse", "parked", "star", "--limit", "1", "--server", base], 0, &["late2", "2 parked", "--cursor"], &[]);
+    let all = json(base, &["abuse", "parked", "star", "--limit", "1", "--all"]);
+    assert_eq!(all["data"].as_array().map(Vec::len), Some(2), "{all}");
+    let ends = |verb: &str, kind: &str| {
+        assert_eq!(json(base, &["abuse", verb, "star"])["kind"], kind);
+        let began = Instant::now();
+        while json(base, &["abuse", "parked", "star"])["total"] != 0 {
+            assert!(began.elapsed() < patience, "{verb} does not come to its end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    ends("accept-parked", "accept_parked");
+    assert_eq!(json(base, &["check", "late1", "star"])["results"]["star"], true);
+    park(["late3", "late4"]);
+    ends("drop-parked", "drop_parked");
+    assert_eq!(json(base, &["check", "late3", "star"])["results"]["star"], false);
+    check(&["abuse", "parked", "nobody", "--server", base], 3, &[], &["user_not_found"]);
+    check(&["abuse", "drop-parked", "--server", base], 2, &[], &["USER"]);
 }

@@ -62,6 +62,7 @@ fn the_demo_is_loaded_once_and_has_what_it_says() {
     }
     let said = stop(server);
     assert!(said.contains("10000 people with ") && said.contains("ada-abe") && said.contains("curl "), "{said}");
+    assert!(said.contains("entourage suggest amir-ali --server http"), "{said}");
     assert!(said.contains(" and 8240 posts") && said.contains("feed.celebrity_followers is 2000"), "{said}");
     let report = verify(&data);
     let (users, edges) = (exported(&data, "--users"), exported(&data, "--edges"));

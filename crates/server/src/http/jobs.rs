@@ -99,6 +99,7 @@ enum TaskName {
     Retention,
     CoFollowClusters,
     SignalSnapshot,
+    CacheSnapshot,
 }
 
 #[derive(JsonSchema)]
@@ -140,6 +141,7 @@ pub(super) fn group() -> Group {
         post("/api/v1/admin/jobs/{task}/run", Access::Admin, run)
             .named("run_task", "Run a scheduled task now")
             .about("One server of the store runs it as soon as it can. `GET /admin/jobs` shows what came of it.")
+            .audited("task.run")
             .reads()
             .answers::<WantedJson>(StatusCode::ACCEPTED, "It is asked for")
             .refuses(&[Code::NotFound]),

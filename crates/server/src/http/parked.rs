@@ -25,10 +25,12 @@ pub(super) fn group() -> Group {
         post("/api/v1/admin/users/{id}/parked:accept", Access::Admin, accept)
             .named("accept_parked", "Accept every follow of a user that was parked so far")
             .about("They become active, or requests if the account is private.")
+            .audited("parked.accept")
             .answers::<StartedJson>(StatusCode::ACCEPTED, "A job accepts them")
             .refuses(&[Code::UserNotFound]),
         post("/api/v1/admin/users/{id}/parked:drop", Access::Admin, drop_all)
             .named("drop_parked", "Drop every follow of a user that was parked so far")
+            .audited("parked.drop")
             .answers::<StartedJson>(StatusCode::ACCEPTED, "A job drops them")
             .refuses(&[Code::UserNotFound]),
     ];

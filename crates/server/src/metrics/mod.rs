@@ -63,6 +63,7 @@ fn describe() {
     describe_gauge!("entourage_abuse_open_cases", "Open cases of suspected abuse");
     describe_counter!("entourage_abuse_cases_total", "Cases of suspected abuse, by kind and state");
     describe_counter!("entourage_abuse_refused_total", "Cases that were not opened because too many are open");
+    describe_counter!("entourage_abuse_unreadable_total", "Cases that were left out because they cannot be read");
     describe_gauge!("entourage_abuse_remembered", "Actors, targets and edges that detectors of abuse remember");
     describe_counter!("entourage_abuse_unseen_total", "Follows that detectors of abuse did not look at");
     describe_gauge!("entourage_signal_counters", "Counters of profile views in memory");

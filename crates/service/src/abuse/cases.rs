@@ -65,6 +65,19 @@ pub(super) fn put(id: Version, value: Option<Box<[u8]>>, condition: Condition) -
     Operation::PutRecord { space, owner, id, value, condition, cap: None }
 }
 
+/// A case with its id. One that cannot be read must not stop the others: it is left out, said and counted.
+fn readable(record: &Record) -> Option<(Version, Document)> {
+    let id = record.id.version()?;
+    match Document::read(record) {
+        Ok(document) => Some((id, document)),
+        Err(error) => {
+            metrics::counter!("entourage_abuse_unreadable_total").increment(1);
+            tracing::error!(case = id.bits(), %error, "a case of suspected abuse is left out");
+            None
+        }
+    }
+}
+
 impl Abuse {
     /// Newest first.
     pub async fn list(&self, call: &Call, filter: CaseFilter, cursor: Option<&str>, limit: Limit) -> Result<CasePage> {
@@ -79,8 +92,8 @@ impl Abuse {
             let is_last = page.len() < SCAN;
             after = page.last().map(|record| record.id.clone());
             for record in page {
-                let document = Document::read(&record)?;
-                if let Some(id) = record.id.version().filter(|_| filter.shows(&document)) {
+                let Some((id, document)) = readable(&record) else { continue };
+                if filter.shows(&document) {
                     found.push((id, record.version, document));
                 }
             }
@@ -145,33 +158,44 @@ impl Abuse {
         Err(Error::new(Code::RequestInProgress, "the case is being updated; try again"))
     }
 
-    /// What a detector found becomes a case, or goes into the one there is.
+    /// What a detector found becomes a case, or goes into the one there is. What cannot be written waits.
     pub(super) async fn found(&self, finding: Finding, is_final: bool) -> Result<()> {
         let (now, cool_down) = (self.context.clock.now(), self.context.rules.abuse.cool_down.as_millis() as u64);
-        match self.index.standing(&finding.subject, now, cool_down) {
-            Standing::CoolsDown => Ok(()),
+        let written = match self.index.standing(&finding.subject, finding.at, now, cool_down) {
+            Standing::CoolsDown => return Ok(()),
             Standing::None => self.open(&finding).await,
             // Events may be read twice.
-            Standing::Open { last_seen, .. } if finding.at <= last_seen => Ok(()),
+            Standing::Open { last_seen, .. } if finding.at <= last_seen => return Ok(()),
             Standing::Open { case, written, .. } => {
                 let age = now.since_2000().abs_diff(written.since_2000());
-                if is_final || age >= UPDATE_EVERY_MILLIS {
-                    return self.update(case, &finding).await;
+                if !is_final && age < UPDATE_EVERY_MILLIS {
+                    self.wait(finding);
+                    return Ok(());
                 }
-                let mut findings = self.findings.lock();
-                if findings.len() < WAITING_MAX || findings.contains_key(&finding.subject) {
-                    findings.insert(finding.subject, finding);
-                }
-                Ok(())
+                self.update(case, &finding).await
             }
+        };
+        if written.is_err() {
+            self.wait(finding);
+        }
+        written
+    }
+
+    fn wait(&self, finding: Finding) {
+        let mut findings = self.findings.lock();
+        if findings.len() < WAITING_MAX || findings.contains_key(&finding.subject) {
+            findings.insert(finding.subject, finding);
         }
     }
 
     /// Writes what waits and is due, or all of it.
     pub(super) async fn flush(&self, is_final: bool) -> Result<()> {
-        let waiting: Vec<Finding> = std::mem::take(&mut *self.findings.lock()).into_values().collect();
-        for finding in waiting {
-            self.found(finding, is_final).await?;
+        let mut waiting = std::mem::take(&mut *self.findings.lock()).into_values();
+        while let Some(finding) = waiting.next() {
+            if let Err(error) = self.found(finding, is_final).await {
+                waiting.for_each(|finding| self.wait(finding));
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -204,7 +228,8 @@ impl Abuse {
                     return self.pause_all(&document).await;
                 }
                 Err(error) if error.code() == Code::RequestInProgress => {
-                    let (record, there) = self.stored(id).await?;
+                    // A record that cannot be read keeps its id.
+                    let Some((record, there)) = self.known(id).await? else { continue };
                     self.index.learn(id, record.version.millis(), &there);
                     if there.subject == subject {
                         return Ok(());
@@ -219,12 +244,9 @@ impl Abuse {
     async fn update(&self, id: Version, finding: &Finding) -> Result<()> {
         let users = self.users_of(finding).await?;
         for _ in 0..ROUNDS_MAX {
-            let (record, mut document) = match self.stored(id).await {
-                Err(error) if error.code() == Code::NotFound => {
-                    self.index.forget(id);
-                    return Ok(());
-                }
-                other => other?,
+            let Some((record, mut document)) = self.known(id).await? else {
+                self.index.forget(id);
+                return Ok(());
             };
             if document.state != CaseState::Open {
                 self.index.learn(id, record.version.millis(), &document);
@@ -253,12 +275,22 @@ impl Abuse {
         self.context.users_by_key(&keys).await
     }
 
+    /// What an administrator asks for by its id.
     pub(super) async fn stored(&self, id: Version) -> Result<(Record, Document)> {
-        let id = RecordId::of_version(id);
-        let record = self.context.store.get_record(Space::Case, Key::SERVER, &id).await?;
+        let record = self.record(id).await?;
         let record = record.ok_or_else(|| Error::new(Code::NotFound, "there is no such case"))?;
         let document = Document::read(&record)?;
         Ok((record, document))
+    }
+
+    /// `None`: there is none, or it cannot be read.
+    pub(super) async fn known(&self, id: Version) -> Result<Option<(Record, Document)>> {
+        let record = self.record(id).await?;
+        Ok(record.and_then(|record| readable(&record).map(|(_, document)| (record, document))))
+    }
+
+    async fn record(&self, id: Version) -> Result<Option<Record>> {
+        self.context.store.get_record(Space::Case, Key::SERVER, &RecordId::of_version(id)).await
     }
 
     async fn shown(&self, id: Version, updated: Version, document: &Document) -> Result<Case> {
@@ -281,20 +313,15 @@ impl Abuse {
         loop {
             let page = self.scan(after.as_ref(), SCAN).await?;
             for record in &page {
-                self.learn(record)?;
+                if let Some((id, document)) = readable(record) {
+                    self.index.learn(id, record.version.millis(), &document);
+                }
             }
             match page.last() {
                 Some(last) if page.len() == SCAN => after = Some(last.id.clone()),
                 _ => return Ok(()),
             }
         }
-    }
-
-    pub(super) fn learn(&self, record: &Record) -> Result<()> {
-        if let Some(id) = record.id.version() {
-            self.index.learn(id, record.version.millis(), &Document::read(record)?);
-        }
-        Ok(())
     }
 
     /// Removes cases that were closed long ago.

@@ -11,13 +11,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use entourage_model::{Counts, Edge, Key, List, Millis, Result, User};
+use entourage_model::{Counts, Edge, Error, Key, List, Millis, Result, User};
 use entourage_store::Sweep;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     Abuse, CASE_ACTORS_MAX, CASE_TARGETS_MAX, CaseKind,
     case::{Finding, Subject, Trace},
+    signatures::Signatures,
 };
 use crate::Clusters;
 
@@ -29,18 +29,11 @@ const FOLLOWING_MAX: u64 = 2_000;
 const COMPARED: usize = 64;
 /// What this many follow says nothing about anybody.
 const POPULAR: u64 = 10_000;
-const BANDS: u64 = 4;
 /// Accounts that one run looks at. The next one begins where it ended.
 const USERS_MAX: u64 = 1_000_000;
 const PAGE: usize = 500;
-/// Signatures that are remembered: about 30 MiB. Those of one account alone go first.
-const SIGNATURES_MAX: usize = 262_144;
-/// Accounts of one signature.
-const GROUP_MAX: usize = 256;
 /// Targets whose number of followers is remembered.
 const COUNTS_MAX: usize = 262_144;
-/// Signatures that are looked at in one run, the largest first.
-const GROUPS_MAX: usize = 1_000;
 /// What this part of a ring follows, it has in common.
 const COMMON_PERCENT: usize = 60;
 /// A signature has this part of a ring's accounts, or more.
@@ -67,41 +60,6 @@ pub struct ClustersFound {
 #[derive(Default)]
 pub(super) struct Progress {
     sweep: Sweep,
-}
-
-#[derive(Default)]
-struct Signatures {
-    groups: hashbrown::HashMap<u64, Vec<Key>>,
-}
-
-impl Signatures {
-    fn add(&mut self, account: Key, targets: &[Key]) {
-        for band in 0..BANDS {
-            let mut hashes: Vec<u64> =
-                targets.iter().map(|target| xxh3_64_with_seed(&target.0.to_be_bytes(), band)).collect();
-            hashes.sort_unstable();
-            let [one, other, ..] = hashes[..] else { return };
-            let signature = one.rotate_left(17) ^ other ^ band;
-            if self.groups.len() >= SIGNATURES_MAX && !self.groups.contains_key(&signature) {
-                self.groups.retain(|_, accounts| accounts.len() > 1);
-                // A store of rings alone: what is known stays.
-                if self.groups.len() >= SIGNATURES_MAX {
-                    return;
-                }
-            }
-            let accounts = self.groups.entry(signature).or_default();
-            if accounts.len() < GROUP_MAX {
-                accounts.push(account);
-            }
-        }
-    }
-
-    fn largest(self, least: usize) -> Vec<Vec<Key>> {
-        let mut groups: Vec<Vec<Key>> = self.groups.into_values().filter(|accounts| accounts.len() >= least).collect();
-        groups.sort_by_key(|accounts| (std::cmp::Reverse(accounts.len()), accounts.first().copied()));
-        groups.truncate(GROUPS_MAX);
-        groups
-    }
 }
 
 /// The newest follows of an account, each with when it was made.
@@ -144,25 +102,25 @@ impl Abuse {
                 break;
             };
             users += page.len() as u64;
-            self.sign(&page, &mut signatures, &mut counts).await?;
-            tokio::task::yield_now().await;
+            let accounts = self.telling(&page, &mut counts).await?;
+            signatures = off_workers(move || {
+                accounts.iter().for_each(|(account, targets)| signatures.add(*account, targets));
+                signatures
+            })
+            .await?;
         }
         drop(progress);
+        let least = (size * GROUP_PERCENT / 100).max(2);
+        let groups = off_workers(move || signatures.groups(least)).await?;
         let (mut taken, mut clusters) = (HashSet::new(), 0);
-        let groups = signatures.largest((size * GROUP_PERCENT / 100).max(2));
-        for group in &groups {
+        for group in groups.iter() {
             let mut accounts: Vec<Key> = group.iter().filter(|account| !taken.contains(*account)).copied().collect();
-            if accounts.len() < (size * GROUP_PERCENT / 100).max(2) {
+            if accounts.len() < least {
                 continue;
             }
             // Others of the ring have another signature.
-            let known: HashSet<Key> = accounts.iter().copied().collect();
-            for other in &groups {
-                let shared = other.iter().filter(|account| known.contains(*account)).count();
-                if shared > 0 && shared * 100 >= other.len() * GROUP_PERCENT {
-                    accounts.extend(other.iter().filter(|account| !taken.contains(*account)));
-                }
-            }
+            let related: Vec<&[Key]> = groups.of_these(&accounts, GROUP_PERCENT).collect();
+            accounts.extend(related.into_iter().flatten().filter(|account| !taken.contains(*account)));
             accounts.sort_unstable();
             accounts.dedup();
             accounts.truncate(CASE_ACTORS_MAX);
@@ -176,7 +134,8 @@ impl Abuse {
         Ok(ClustersFound { users, clusters })
     }
 
-    async fn sign(&self, page: &[User], signatures: &mut Signatures, counts: &mut HashMap<Key, u64>) -> Result<()> {
+    /// Accounts of a page that may be part of a ring, each with those of its newest targets that say something.
+    async fn telling(&self, page: &[User], counts: &mut HashMap<Key, u64>) -> Result<Vec<(Key, Vec<Key>)>> {
         let keys: Vec<Key> = page.iter().map(|user| user.key).collect();
         let following = self.context.store.get_all_counts(&keys).await?;
         let is_looked_at = |following: u64| (CLUSTER_TARGETS_MIN as u64..=FOLLOWING_MAX).contains(&following);
@@ -187,22 +146,18 @@ impl Abuse {
         let targets = |account: &Key| follows.get(account).into_iter().flatten().map(|edge| edge.target);
         let mut unknown: Vec<Key> =
             accounts.iter().flat_map(targets).filter(|target| !counts.contains_key(target)).collect();
-        unknown.sort_unstable();
-        unknown.dedup();
         if counts.len() + unknown.len() > COUNTS_MAX {
             counts.clear();
             unknown = accounts.iter().flat_map(targets).collect();
         }
+        unknown.sort_unstable();
+        unknown.dedup();
         let found = self.context.store.get_all_counts(&unknown).await?;
         counts.extend(unknown.into_iter().zip(found.into_iter().map(|counts| counts.unwrap_or_default().followers)));
-        for account in &accounts {
-            let is_telling = |target: &Key| counts.get(target).is_some_and(|followers| *followers <= POPULAR);
-            let telling: Vec<Key> = targets(account).filter(is_telling).collect();
-            if telling.len() >= CLUSTER_TARGETS_MIN {
-                signatures.add(*account, &telling);
-            }
-        }
-        Ok(())
+        let is_telling = |target: &Key| counts.get(target).is_some_and(|followers| *followers <= POPULAR);
+        let telling = |account: Key| (account, targets(&account).filter(is_telling).collect::<Vec<Key>>());
+        let accounts = accounts.into_iter().map(telling);
+        Ok(accounts.filter(|(_, targets)| targets.len() >= CLUSTER_TARGETS_MIN).collect())
     }
 
     /// Without imported ones: those have a version of their own.
@@ -231,14 +186,14 @@ impl Abuse {
             return Ok(None);
         }
         let counts = self.context.store.get_all_counts(&common).await?;
-        let own = |target: &Key| {
-            let follows_it =
-                |member: &&Key| follows.get(*member).is_some_and(|own| own.iter().any(|edge| edge.target == *target));
-            members.iter().filter(follows_it).count() as u64
-        };
+        let mut own: HashMap<Key, u64> = HashMap::new();
+        for edge in members.iter().filter_map(|member| follows.get(member)).flatten() {
+            *own.entry(edge.target).or_default() += 1;
+        }
         let outside = users.saturating_sub(members.len() as u64).max(OUTSIDE_MIN);
         let rarity = |(target, counts): (&Key, &Option<Counts>)| {
-            let others = counts.unwrap_or_default().followers.saturating_sub(own(target)).min(outside);
+            let own = own.get(target).copied().unwrap_or_default();
+            let others = counts.unwrap_or_default().followers.saturating_sub(own).min(outside);
             ((outside + 1) as f64 / (others + 1) as f64).ln()
         };
         let surprise: f64 = common.iter().zip(&counts).map(rarity).sum();
@@ -269,6 +224,11 @@ impl Abuse {
         let targets = common.into_iter().take(CASE_TARGETS_MAX).collect();
         Ok(Some(Finding { subject, actors: members, targets, traces, figures, at }))
     }
+}
+
+/// Long work without a wait, where it holds up no request.
+async fn off_workers<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::internal(error.to_string()))
 }
 
 /// What most of these accounts follow, the most followed first.
@@ -308,19 +268,5 @@ mod tests {
         assert!(is_burst([0, 1, 2, 3, 4, 5, 400, 500, 600, 700].map(at).into()));
         assert!(!is_burst((0..10).map(|day| at(day * 24)).collect()));
         assert!(!is_burst(Vec::new()));
-    }
-
-    #[test]
-    fn signatures_stay_within_their_bound_and_keep_what_is_shared() {
-        let mut signatures = Signatures::default();
-        let ring: Vec<Key> = (1..30).map(Key).collect();
-        (0..40).for_each(|account| signatures.add(Key(-1 - account), &ring));
-        for account in 0..100_000 {
-            let targets: Vec<Key> = (0..6).map(|target| Key(1_000 + account * 6 + target)).collect();
-            signatures.add(Key(account), &targets);
-            assert!(signatures.groups.len() <= SIGNATURES_MAX);
-        }
-        let groups = signatures.largest(10);
-        assert!(groups.len() <= BANDS as usize && groups.iter().all(|accounts| accounts.len() == 40));
     }
 }

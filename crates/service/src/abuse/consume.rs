@@ -1,6 +1,6 @@
 //! The reader behind the detectors. Where nobody else writes, it is handed what this process commits; elsewhere it reads the
-//! log, and hears there of cases and quotas that other servers wrote. After a start it reads the last hour once more, so
-//! that what was counted is counted again; cases are known by then, and none is opened twice.
+//! log, and hears there of cases and quotas that other servers wrote. After a start it reads back as far as the longest
+//! window reaches, so that what was counted is counted again; cases are known by then, and none is opened twice.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,10 @@ use entourage_store::StoreExt as _;
 
 use super::{
     Abuse, AbuseRules,
-    buffer::Seen,
-    detector::{Detector, Suspicion},
+    buffer::{Act, Seen},
+    detector::{CHURN_WINDOW, Detector, Suspicion},
     examine::Population,
+    rules::PAIR_WINDOW,
     window::Window,
 };
 
@@ -24,8 +25,8 @@ const CHUNK: usize = 1_000;
 const YIELD_EVERY: usize = 4_096;
 /// Suspicions looked at in one pass: at most 400 a second.
 const EXAMINED_MAX: usize = 100;
-/// Events that are read again after a start, at most.
-const REREAD_MAX: u64 = 500_000;
+/// Events that are read again after a start, at most: the newest ones. What the log has dropped is not read either.
+const REREAD_MAX: u64 = 1_000_000;
 /// How often cases that were closed long ago are looked for.
 const REMOVAL_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -35,8 +36,12 @@ pub(super) struct Reader {
     population: Population,
     /// `None` until the first pass.
     at: Option<EventPositions>,
+    /// Of what happened before, only the ends of follows count: all else has a window of an hour.
+    recent_since: Millis,
     /// Up to here the log was read, before what was committed was handed over.
     reread_to: Version,
+    /// The log was read to its end, and what is committed is handed over from here on.
+    is_handed_over: bool,
     spare: Vec<Seen>,
 }
 
@@ -46,7 +51,9 @@ impl Reader {
             detector: Detector::new(rules),
             population: Population::default(),
             at: None,
+            recent_since: Millis::default(),
             reread_to: Version::ZERO,
+            is_handed_over: false,
             spare: Vec::new(),
         }
     }
@@ -98,17 +105,21 @@ impl Abuse {
         }
         let mut reader = self.reader.lock().await;
         if reader.at.is_none() {
-            if is_alone {
-                self.buffer.start();
-            }
-            reader.at =
-                Some(if rules.detect { self.reread_from().await? } else { self.context.store.last_events().await? });
-            self.read_log(&mut reader).await?;
+            let now = self.context.clock.now();
+            reader.recent_since = before(now, Window::HOUR);
+            let since = before(now, longest_window(&rules));
+            reader.at = Some(match rules.detect {
+                true => self.reread_from(since).await?,
+                false => self.context.store.last_events().await?,
+            });
         }
-        if is_alone {
+        if !reader.is_handed_over && self.read_log(&mut reader).await? && is_alone {
+            // What is committed from here on waits in the buffer; what came before is read from the log once more.
+            self.buffer.start();
+            reader.is_handed_over = self.read_log(&mut reader).await?;
+        }
+        if reader.is_handed_over {
             self.read_buffer(&mut reader).await;
-        } else {
-            self.read_log(&mut reader).await?;
         }
         self.examine_all(&mut reader, is_final).await?;
         drop(reader);
@@ -128,20 +139,24 @@ impl Abuse {
         reader.spare = seen;
     }
 
-    async fn read_log(&self, reader: &mut Reader) -> Result<()> {
-        let Some(mut at) = reader.at.clone() else { return Ok(()) };
+    /// Whether the end of the log was reached: a server that stops reads no further.
+    async fn read_log(&self, reader: &mut Reader) -> Result<bool> {
+        let Some(mut at) = reader.at.clone() else { return Ok(false) };
+        let closed = self.context.hub.closed();
         loop {
             let events = match self.context.store.events_since(&at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     reader.at = Some(self.context.store.last_events().await?);
                     self.read_cases().await?;
-                    return self.read_target_quotas().await;
+                    self.read_target_quotas().await?;
+                    return Ok(false);
                 }
                 other => other?,
             };
             for (partition, event) in &events {
+                let counts = |seen: &Seen| seen.act == Act::Ended || seen.version.millis() >= reader.recent_since;
                 if self.context.rules.abuse.detect
-                    && let Some(seen) = Seen::of_event(event)
+                    && let Some(seen) = Seen::of_event(event).filter(counts)
                 {
                     reader.detector.saw(seen);
                 }
@@ -151,7 +166,10 @@ impl Abuse {
             }
             reader.at = Some(at.clone());
             if events.len() < CHUNK {
-                return Ok(());
+                return Ok(true);
+            }
+            if *closed.borrow() {
+                return Ok(false);
             }
             tokio::task::yield_now().await;
         }
@@ -162,14 +180,9 @@ impl Abuse {
         match &event.body {
             EventBody::Record { space: Space::Case, owner: Key::SERVER, id, after, .. } => {
                 let Some(case) = id.version() else { return Ok(()) };
-                match after {
-                    Some(_) => match self.stored(case).await {
-                        Err(error) if error.code() == Code::NotFound => self.index.forget(case),
-                        other => {
-                            let (record, document) = other?;
-                            self.index.learn(case, record.version.millis(), &document);
-                        }
-                    },
+                let known = if after.is_some() { self.known(case).await? } else { None };
+                match known {
+                    Some((record, document)) => self.index.learn(case, record.version.millis(), &document),
                     None => self.index.forget(case),
                 }
             }
@@ -178,7 +191,8 @@ impl Abuse {
                     self.reload_target_quota(target).await?;
                 }
             }
-            EventBody::User { key, after: None, .. } => self.limiter.set_target_quota(*key, None),
+            // Long ago, perhaps: somebody else may have the id by now, and a quota.
+            EventBody::User { key, after: None, .. } => self.reload_target_quota(*key).await?,
             _ => {}
         }
         Ok(())
@@ -204,10 +218,9 @@ impl Abuse {
         }
     }
 
-    /// The first event of the last hour in every partition, or one closer to the end.
-    async fn reread_from(&self) -> Result<EventPositions> {
+    /// The first event since then in every partition, or one closer to the end.
+    async fn reread_from(&self, since: Millis) -> Result<EventPositions> {
         let mut ends = self.context.store.last_events().await?;
-        let since = Millis::from_since_2000(self.context.clock.now().since_2000().saturating_sub(Window::HOUR));
         let offsets: Vec<u64> = ends.positions().map(|position| position.offset.0).collect();
         let most = REREAD_MAX / (offsets.len().max(1) as u64);
         let lineage = ends.lineage();
@@ -232,6 +245,20 @@ impl Abuse {
         ends = EventPositions::new(lineage, starts);
         Ok(ends)
     }
+}
+
+fn before(now: Millis, span: u64) -> Millis {
+    Millis::from_since_2000(now.since_2000().saturating_sub(span))
+}
+
+/// How far back counts reach, in milliseconds.
+fn longest_window(rules: &AbuseRules) -> u64 {
+    let windows = [
+        (rules.pair_flips, u64::try_from(PAIR_WINDOW.as_millis()).unwrap_or(u64::MAX)),
+        (rules.churn_follows, CHURN_WINDOW),
+    ];
+    let used = windows.into_iter().filter(|(threshold, _)| *threshold > 0).map(|(_, window)| window);
+    used.max().unwrap_or(Window::HOUR)
 }
 
 /// The record of a target's quota.

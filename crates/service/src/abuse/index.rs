@@ -1,6 +1,6 @@
 //! Which cases there are, in memory: the open ones, and those closed so lately that the same evidence opens no other one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use entourage_model::{Key, Millis, Version};
 use parking_lot::RwLock;
@@ -38,6 +38,8 @@ struct Cases {
     surges: HashMap<Key, usize>,
     /// Open cases that hold each user's right to follow.
     holders: HashMap<Key, Vec<Version>>,
+    /// Clusters, open or closed, of each of their members.
+    clusters: HashMap<Key, Vec<Version>>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +54,7 @@ pub(super) enum Standing {
         written: Millis,
         last_seen: Millis,
     },
-    /// It was closed so lately that it stays so.
+    /// It was closed so lately that it stays so, or what was found had happened before.
     CoolsDown,
 }
 
@@ -87,14 +89,17 @@ impl Index {
         }
     }
 
-    pub(super) fn standing(&self, subject: &Subject, now: Millis, cool_down: u64) -> Standing {
+    /// For evidence of `seen`.
+    pub(super) fn standing(&self, subject: &Subject, seen: Millis, now: Millis, cool_down: u64) -> Standing {
         let cases = self.0.read();
         let known = cases.by_subject.get(subject).and_then(|id| Some((*id, cases.known.get(id)?)));
         match known {
             Some((case, &Known { state: CaseState::Open, written, last_seen, .. })) => {
                 Standing::Open { case, written, last_seen }
             }
-            Some((_, known)) if known.closed_at.is_some_and(|closed| closed.plus(cool_down) > now) => {
+            Some((_, known))
+                if known.closed_at.is_some_and(|closed| closed.plus(cool_down) > now || closed >= seen) =>
+            {
                 Standing::CoolsDown
             }
             _ => Standing::None,
@@ -126,16 +131,17 @@ impl Index {
 
     /// The subject of the known cluster that these accounts are, mostly.
     pub(super) fn cluster_of(&self, members: &[Key]) -> Option<Subject> {
-        let members: HashSet<Key> = members.iter().copied().collect();
         let cases = self.0.read();
-        let mut clusters: Vec<(&Version, &Known)> =
-            cases.known.iter().filter(|(_, known)| known.subject.kind == CaseKind::Cluster).collect();
-        clusters.sort_by_key(|(id, _)| std::cmp::Reverse(**id));
-        let is_same = |known: &Known| {
-            let shared = known.members.iter().filter(|member| members.contains(member)).count();
+        let mut shared: HashMap<Version, usize> = HashMap::new();
+        for case in members.iter().filter_map(|member| cases.clusters.get(member)).flatten() {
+            *shared.entry(*case).or_default() += 1;
+        }
+        let is_same = |known: &Known, shared: usize| {
             shared * 100 >= known.members.len().min(members.len()).max(1) * SAME_CLUSTER_PERCENT
         };
-        clusters.into_iter().find(|(_, known)| is_same(known)).map(|(_, known)| known.subject)
+        let clusters = shared.into_iter().filter_map(|(id, shared)| Some((id, cases.known.get(&id)?, shared)));
+        let same = clusters.filter(|(_, known, shared)| is_same(known, *shared));
+        same.max_by_key(|(id, ..)| *id).map(|(_, known, _)| known.subject)
     }
 
     /// Cases closed before this.
@@ -161,6 +167,7 @@ impl Known {
 /// What is asked for on the way of a follow is kept at hand, case by case: a store may have very many.
 impl Cases {
     fn enter(&mut self, id: Version, known: &Known) {
+        known.members.iter().for_each(|member| self.clusters.entry(*member).or_default().push(id));
         if known.state != CaseState::Open {
             return;
         }
@@ -170,8 +177,12 @@ impl Cases {
     }
 
     fn leave(&mut self, id: Version) {
-        let Self { known, open, surges, holders, .. } = self;
-        let Some(known) = known.get(&id).filter(|known| known.state == CaseState::Open) else { return };
+        let Self { known, open, surges, holders, clusters, .. } = self;
+        let Some(known) = known.get(&id) else { return };
+        known.members.iter().for_each(|member| remove(clusters, member, id));
+        if known.state != CaseState::Open {
+            return;
+        }
         *open = open.saturating_sub(1);
         if let Some(target) = known.surging()
             && let Some(count) = surges.get_mut(&target)
@@ -181,13 +192,15 @@ impl Cases {
                 surges.remove(&target);
             }
         }
-        for user in &known.holds {
-            if let Some(cases) = holders.get_mut(user) {
-                cases.retain(|case| *case != id);
-                if cases.is_empty() {
-                    holders.remove(user);
-                }
-            }
+        known.holds.iter().for_each(|user| remove(holders, user, id));
+    }
+}
+
+fn remove(cases: &mut HashMap<Key, Vec<Version>>, user: &Key, id: Version) {
+    if let Some(own) = cases.get_mut(user) {
+        own.retain(|case| *case != id);
+        if own.is_empty() {
+            cases.remove(user);
         }
     }
 }

@@ -12,6 +12,7 @@ mod index;
 mod names;
 mod pause;
 mod rules;
+mod signatures;
 mod table;
 mod target_quota;
 mod window;

@@ -61,7 +61,7 @@ impl Abuse {
     pub(crate) async fn leave_to_admin(&self, user: Key) -> Result<()> {
         for id in self.index.holders(user) {
             for _ in 0..ROUNDS_MAX {
-                let (record, mut document) = self.stored(id).await?;
+                let Some((record, mut document)) = self.known(id).await? else { break };
                 if document.state != CaseState::Open {
                     break;
                 }
@@ -85,12 +85,14 @@ impl Abuse {
     /// What a server that stopped did not come to: pauses of open cases, releases of closed ones.
     pub(super) async fn finish_pauses(&self) -> Result<()> {
         for id in self.index.unreleased() {
-            let (record, document) = self.stored(id).await?;
-            self.release_all(id, record.version, document).await?;
+            if let Some((record, document)) = self.known(id).await? {
+                self.release_all(id, record.version, document).await?;
+            }
         }
         for id in self.index.holding() {
-            let (_, document) = self.stored(id).await?;
-            self.pause_all(&document).await?;
+            if let Some((_, document)) = self.known(id).await? {
+                self.pause_all(&document).await?;
+            }
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ impl Scheduler {
             document.detail = Some("the server that ran it is gone".into());
             document.next = document.started;
         }
-        if !document.wanted && now < self.due(&document, every) {
+        if !document.wanted && now < self.due(&document, every) && !self.follows_checkpoint(task) {
             return Ok(None);
         }
         document.epoch += 1;

@@ -1,17 +1,21 @@
 //! Periodic work: the one place that says what runs when. Each task has a record of the server's: when it ran last, how
-//! that ended, when it runs next. Where several servers share a store, the one that claims the record runs the task.
+//! that ended, when it runs next. Where several servers share a store, the one that claims the record runs the task. What a
+//! server holds in its own memory every server saves itself: such a task is known to its process alone.
 
 mod claim;
 mod stored;
 
 use std::{
+    collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{Arc, atomic::AtomicU64, atomic::Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use entourage_model::{Code, Error, Key, Millis, Result, Space};
+use entourage_model::{Code, Error, Key, Millis, Result, Space, Version};
+use entourage_store::Snapshots;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::stored::Document;
@@ -19,7 +23,7 @@ use crate::{Call, Context, Jobs, Signals, Upkeep};
 
 /// How often ids of the erased that no event needs are released.
 const RETENTION_EVERY: Duration = Duration::from_secs(10 * 60);
-/// How often counters of signals are saved.
+/// How often counters of signals are saved, and rows of the cache. Signals also follow each checkpoint of the store.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(5 * 60);
 /// How often to look whether a task is due, or was asked for on another server.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -38,10 +42,13 @@ pub enum Task {
     CoFollowClusters,
     /// Saves the counters of signals.
     SignalSnapshot,
+    /// Saves what the cached layer holds.
+    CacheSnapshot,
 }
 
 impl Task {
-    pub const ALL: [Self; 4] = [Self::CountAudit, Self::Retention, Self::CoFollowClusters, Self::SignalSnapshot];
+    pub const ALL: [Self; 5] =
+        [Self::CountAudit, Self::Retention, Self::CoFollowClusters, Self::SignalSnapshot, Self::CacheSnapshot];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,6 +56,7 @@ impl Task {
             Self::Retention => "retention",
             Self::CoFollowClusters => "co_follow_clusters",
             Self::SignalSnapshot => "signal_snapshot",
+            Self::CacheSnapshot => "cache_snapshot",
         }
     }
 
@@ -109,6 +117,11 @@ pub struct Scheduler {
     upkeep: Arc<Upkeep>,
     signals: Arc<Signals>,
     clusters: Option<Arc<dyn Clusters>>,
+    cache: Option<Arc<dyn Snapshots>>,
+    /// Tasks of this process alone.
+    own: Mutex<HashMap<Task, (Version, Document)>>,
+    /// The checkpoint that the last snapshot of signals followed.
+    checkpoint: AtomicU64,
     /// Names this process.
     holder: u64,
     /// When this process began to run tasks, in milliseconds since 2000.
@@ -124,10 +137,30 @@ impl Scheduler {
         upkeep: Arc<Upkeep>,
         signals: Arc<Signals>,
         clusters: Option<Arc<dyn Clusters>>,
+        cache: Option<Arc<dyn Snapshots>>,
     ) -> Self {
         let began = AtomicU64::new(context.clock.now().since_2000());
         let holder = RandomState::new().hash_one(began.load(Ordering::Relaxed));
-        Self { context, jobs, upkeep, signals, clusters, holder, began, wake: Notify::new() }
+        let checkpoint = AtomicU64::new(upkeep.checkpoints());
+        let (own, wake) = (Mutex::default(), Notify::new());
+        Self { context, jobs, upkeep, signals, clusters, cache, own, checkpoint, holder, began, wake }
+    }
+
+    /// Whether every server runs it for itself.
+    fn is_own(&self, task: Task) -> bool {
+        match task {
+            Task::CacheSnapshot => true,
+            // Those of one process are in no other one's memory.
+            Task::SignalSnapshot => !self.context.store.guarantees().is_alone(),
+            Task::CountAudit | Task::Retention | Task::CoFollowClusters => false,
+        }
+    }
+
+    /// The store made a checkpoint since the last snapshot of signals, and signals have come.
+    fn follows_checkpoint(&self, task: Task) -> bool {
+        task == Task::SignalSnapshot
+            && self.upkeep.checkpoints() != self.checkpoint.load(Ordering::Relaxed)
+            && self.signals.has_changed()
     }
 
     /// How often a task runs; `None` is never.
@@ -137,6 +170,7 @@ impl Scheduler {
             Task::Retention => Some(RETENTION_EVERY),
             Task::CoFollowClusters => self.clusters.as_ref().map(|clusters| clusters.every()),
             Task::SignalSnapshot => Some(SNAPSHOT_EVERY),
+            Task::CacheSnapshot => self.cache.is_some().then_some(SNAPSHOT_EVERY),
         }
     }
 
@@ -192,8 +226,8 @@ impl Scheduler {
     /// Runs tasks until streams end.
     pub(crate) async fn run(&self) {
         self.began.store(self.context.clock.now().since_2000(), Ordering::Relaxed);
-        let [audit, retention, clusters, snapshot] = Task::ALL.map(|task| self.run_task(task));
-        tokio::join!(audit, retention, clusters, snapshot);
+        let [audit, retention, clusters, signals, cache] = Task::ALL.map(|task| self.run_task(task));
+        tokio::join!(audit, retention, clusters, signals, cache);
     }
 
     async fn run_task(&self, task: Task) {
@@ -241,9 +275,15 @@ impl Scheduler {
                 None => Err(not_scheduled()),
             },
             Task::SignalSnapshot => {
-                let saved = self.signals.save().await?;
+                let checkpoint = self.upkeep.checkpoints();
+                let saved = self.signals.exchange().await?;
+                self.checkpoint.store(checkpoint, Ordering::Relaxed);
                 Ok(format!("{saved} chunks of counters saved"))
             }
+            Task::CacheSnapshot => match &self.cache {
+                Some(cache) => Ok(format!("{} rows saved", cache.save_snapshot().await?)),
+                None => Err(not_scheduled()),
+            },
         }
     }
 }

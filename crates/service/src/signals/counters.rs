@@ -78,6 +78,14 @@ impl Counters {
         self.total
     }
 
+    pub(super) fn show(&self) {
+        metrics::gauge!("entourage_signal_counters").set(self.total as f64);
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     fn is_old(&self, counter: &Counter, now: u32) -> bool {
         now.saturating_sub(counter.last) > self.kept_seconds
     }
@@ -99,7 +107,8 @@ impl Counters {
         if self.gone.contains(&viewer) || self.gone.contains(&counter.viewed) {
             self.sweep();
         }
-        let own = self.viewers.entry(viewer).or_default();
+        // Most have few: without this room is made for four.
+        let own = self.viewers.entry(viewer).or_insert_with(|| Vec::with_capacity(1));
         if let Some(known) = own.iter_mut().find(|known| known.viewed == counter.viewed) {
             known.level = merge(known.level, counter.level);
             known.last = known.last.max(counter.last);

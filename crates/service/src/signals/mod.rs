@@ -4,9 +4,9 @@
 mod counters;
 mod snapshot;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use entourage_model::{Change, Error, Key, Millis, Outcome, Result, UserChange, UserId};
+use entourage_model::{Change, Error, Key, Millis, Outcome, RecordId, Result, UserChange, UserId, Version};
 use parking_lot::Mutex;
 
 use self::counters::Counters;
@@ -17,7 +17,7 @@ use crate::{Call, Context};
 pub const SIGNALS_MAX: usize = 1_000;
 /// How many views one signal may stand for.
 pub const SIGNAL_COUNT_MAX: u32 = 1_000;
-/// How many counters are kept of everybody together: some 60 MB.
+/// How many counters are kept of everybody together: some 50 MB, or 150 where every viewer has a single one.
 pub const COUNTERS_MAX: usize = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +80,13 @@ pub struct Signals {
     context: Arc<Context>,
     counters: SharedCounters,
     saving: tokio::sync::Mutex<()>,
+    /// Which version of a saved chunk was read or written last: what others have not changed since is not read again.
+    known: Mutex<HashMap<RecordId, Version>>,
 }
 
 impl Signals {
     pub(crate) fn new(context: Arc<Context>, counters: SharedCounters) -> Self {
-        Self { context, counters, saving: tokio::sync::Mutex::default() }
+        Self { context, counters, saving: tokio::sync::Mutex::default(), known: Mutex::default() }
     }
 
     /// Counts signals. Those of the future count as of now.
@@ -117,7 +119,7 @@ impl Signals {
                 _ => done.ignored += 1,
             }
         }
-        metrics::gauge!("entourage_signal_counters").set(counters.len() as f64);
+        counters.show();
         Ok(done)
     }
 
@@ -139,6 +141,11 @@ impl Signals {
     /// How many counters there are.
     pub fn counters(&self) -> usize {
         self.counters.lock().len()
+    }
+
+    /// Whether something differs from what was saved.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.counters.lock().has_changed()
     }
 
     /// Loads what was saved, and saves again when the server stops.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use entourage_model::{
-    Code, Condition, Error, Key, Millis, Operation, RECORD_MAX_BYTES, Record, RecordId, Result, Space, User,
+    Code, Condition, Error, Key, Millis, Operation, RECORD_MAX_BYTES, Record, RecordId, Reply, Result, Space, User,
 };
 use entourage_store::StoreExt as _;
 
@@ -90,6 +90,9 @@ impl Signals {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id.clone());
             for record in &page {
+                if self.known.lock().get(&record.id) == Some(&record.version) {
+                    continue;
+                }
                 let known = self.of_living(readable(record)).await?;
                 let mut counters = self.counters.lock();
                 for (viewer, own) in known {
@@ -97,8 +100,19 @@ impl Signals {
                         counters.put(viewer, counter, f64::max);
                     }
                 }
+                counters.show();
+                self.known.lock().insert(record.id.clone(), record.version);
             }
         }
+    }
+
+    /// Saves, and learns what other servers of the store have saved; how many chunks were saved.
+    pub(crate) async fn exchange(&self) -> Result<u64> {
+        let saved = self.save().await?;
+        if !self.context.store.guarantees().is_alone() {
+            self.load().await?;
+        }
+        Ok(saved)
     }
 
     /// Saves what has changed since the last time; how many chunks that was.
@@ -106,7 +120,11 @@ impl Signals {
         // One after the other: who saves last has everything.
         let _saving = self.saving.lock().await;
         let is_alone = self.context.store.guarantees().is_alone();
-        self.counters.lock().clean(self.context.clock.now());
+        {
+            let mut counters = self.counters.lock();
+            counters.clean(self.context.clock.now());
+            counters.show();
+        }
         let mut saved = 0;
         loop {
             let chunks = self.counters.lock().take_changed(CHUNKS_AT_ONCE);
@@ -145,8 +163,10 @@ impl Signals {
         chunk.sort_unstable_by_key(|(viewer, _)| *viewer);
         let value = (!chunk.is_empty()).then(|| encode(&chunk).into_boxed_slice());
         let condition = known.map_or(Condition::Absent, |known| Condition::Version(known.version));
-        let (space, owner, id) = (Space::Signal, Key::SERVER, id.clone());
-        self.context.writer.write_one(Operation::PutRecord { space, owner, id, value, condition, cap: None }).await?;
+        let put = Operation::PutRecord { space: Space::Signal, owner: Key::SERVER, id: id.clone(), value, condition, cap: None };
+        if let Reply::Record { version, .. } = self.context.writer.write_one(put).await?.reply {
+            self.known.lock().insert(id.clone(), version);
+        }
         Ok(())
     }
 

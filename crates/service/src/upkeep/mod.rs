@@ -32,4 +32,8 @@ impl Upkeep {
     ) -> Self {
         Self { context, auditor: Auditor::default(), healer: Healer::default(), leaderboard, maintenance }
     }
+    /// The number of the store's last checkpoint, greater with each one.
+    pub(crate) fn checkpoints(&self) -> u64 {
+        self.maintenance.as_ref().map_or(0, |maintenance| maintenance.checkpoints())
+    }
 }

@@ -12,9 +12,13 @@ use async_trait::async_trait;
 use entourage_embedded as embedded;
 use entourage_memory as memory;
 use entourage_memory::partitioned;
-use entourage_model::{Code, Error, ManualClock, Millis, Result, Secret};
-use entourage_service::{Actor, Call, Clusters, Limits, Rules, Scheduled, Service, Task, TaskResult};
-use entourage_store::{Identity, Store};
+use entourage_model::{Code, Error, Key, ManualClock, Millis, Result, Secret, Space, UserId, UserPatch};
+use entourage_service::{Actor, Call, Clusters, Limits, Rules, Scheduled, Service, Signal, Task, TaskResult};
+use entourage_store::{
+    Identity, Store, StoreExt as _,
+    disk::Disk as _,
+    layers::cached::{self, Surroundings},
+};
 use entourage_testkit::crash_disk::CrashDisk;
 use tokio::sync::Semaphore;
 
@@ -216,4 +220,106 @@ async fn one_of_two_servers_runs_it_in_homes_that_settle() {
     let clock = Arc::new(ManualClock::new(START));
     let store: Arc<dyn Store> = Arc::new(partitioned::Store::new(identity, clock, 4));
     one_of_two_servers_runs_it([Arc::clone(&store), store]).await;
+}
+
+async fn task(service: &Service, task: Task) -> Scheduled {
+    let tasks = service.scheduler.list(&Call::default()).await.unwrap();
+    tasks.into_iter().find(|one| one.task == task).unwrap_or_else(|| panic!("{task:?} is not scheduled"))
+}
+
+/// Users 0 to 3, and one view of 1 by 0.
+async fn viewed_once(service: &Service) {
+    for number in 0..4_i64 {
+        service.graph.put_user(&Call::default(), UserId::from(number), UserPatch::default()).await.unwrap();
+    }
+    view(service, 0, 1).await;
+}
+
+async fn view(service: &Service, viewer: i64, viewed: i64) {
+    let signal = Signal { viewer: UserId::from(viewer), viewed: UserId::from(viewed), count: 1, at: None };
+    assert_eq!(service.signals.signal(&Call::default(), &[signal]).await.unwrap().accepted, 1);
+}
+
+/// The clock stands still: nothing is due by its time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_is_followed_by_a_snapshot_of_signals() {
+    let (disk, clock) = (CrashDisk::new(), Arc::new(ManualClock::new(START)));
+    let options = embedded::Options::default();
+    let store = embedded::Store::open(Arc::new(disk.clone()), "the test disk", options, Arc::clone(&clock) as _);
+    let store = Arc::new(store.unwrap());
+    let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
+    let service = Service::new(Arc::clone(&store) as _, rules).with_clock(Arc::clone(&clock) as _);
+    let service = Arc::new(service.with_maintenance(Some(Arc::clone(&store) as _)));
+    let running = Arc::clone(&service);
+    let running = tokio::spawn(async move { running.run().await });
+    viewed_once(&service).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(task(&service, Task::SignalSnapshot).await.last_started, None);
+    store.checkpoint().await.unwrap();
+    until(async || task(&service, Task::SignalSnapshot).await.result == Some(TaskResult::Done)).await;
+    assert_eq!(task(&service, Task::SignalSnapshot).await.detail.as_deref(), Some("1 chunks of counters saved"));
+    // Where nothing came since, another checkpoint is followed by nothing.
+    let before = store.count_records(Space::Schedule, Key::SERVER).await.unwrap();
+    store.checkpoint().await.unwrap();
+    let last = store.last_events().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(store.count_records(Space::Schedule, Key::SERVER).await.unwrap(), before);
+    assert_eq!(store.last_events().await.unwrap(), last);
+    // What was saved is there though the server is gone without a word.
+    let next = embedded_at(&disk.deep_clone(), &clock);
+    let next = Arc::new(Service::new(next, rules).with_clock(Arc::clone(&clock) as _));
+    let second = Arc::clone(&next);
+    let second = tokio::spawn(async move { second.run().await });
+    until(async || next.signals.counters() == 1).await;
+    for (service, running) in [(service, running), (next, second)] {
+        service.end_streams();
+        running.await.unwrap();
+    }
+}
+
+/// Each saves what it has in memory, and learns what the other one has saved.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_server_of_a_shared_store_saves_its_own_signals() {
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let clock = Arc::new(ManualClock::new(START));
+    let store: Arc<dyn Store> = Arc::new(partitioned::Store::new(identity, Arc::clone(&clock) as _, 4));
+    let [one, other] = [0, 1].map(|_| service(&store, &clock, &Counted::new(9, false)));
+    viewed_once(&one).await;
+    view(&other, 2, 3).await;
+    let call = Call::default();
+    for (server, counters) in [(&one, 1), (&other, 2), (&one, 2)] {
+        let done = server.scheduler.run_to_end(&call, Task::SignalSnapshot).await.unwrap();
+        assert_eq!(done.result, Some(TaskResult::Done));
+        assert_eq!(server.signals.counters(), counters);
+    }
+    // That of the other server is none of this one's.
+    clock.set(START.plus(MINUTE));
+    one.scheduler.run_to_end(&call, Task::SignalSnapshot).await.unwrap();
+    let [first, second] = [task(&one, Task::SignalSnapshot).await, task(&other, Task::SignalSnapshot).await];
+    assert_eq!((first.last_started, second.last_started), (Some(START.plus(MINUTE)), Some(START)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_the_cache_are_saved_by_the_scheduler() {
+    let clock = Arc::new(ManualClock::new(START));
+    let identity = Identity { epoch: 1, secret: Secret::from_bytes([3; 32]) };
+    let inner: Arc<dyn Store> = Arc::new(memory::Store::new(identity, Arc::clone(&clock) as _));
+    let rules = Rules { limits: Limits::NONE, audit_interval: None, ..Rules::default() };
+    let plain = Service::new(Arc::clone(&inner), rules);
+    let off = plain.scheduler.run_now(&Call::default(), Task::CacheSnapshot).await;
+    assert_eq!(off.unwrap_err().code(), Code::NotFound, "there is no cache");
+    let disk = CrashDisk::new();
+    let surroundings = Surroundings { disk: Some(Arc::new(disk.clone())), ..Surroundings::default() };
+    let layer = Arc::new(cached::Store::open(inner, cached::Options::default(), surroundings).await);
+    let service =
+        Service::new(Arc::clone(&layer) as _, rules).with_clock(clock).with_cache(Some(Arc::clone(&layer) as _));
+    viewed_once(&service).await;
+    let (zero, one) = (UserId::from(0), UserId::from(1));
+    service.graph.follow(&Call::default(), &zero, &one, false).await.unwrap();
+    assert!(service.graph.is_following(&Call::default(), &zero, &one).await.unwrap().following);
+    layer.catch_up().await.unwrap();
+    let done = service.scheduler.run_to_end(&Call::default(), Task::CacheSnapshot).await.unwrap();
+    assert_eq!((done.result, done.is_running), (Some(TaskResult::Done), false), "{done:?}");
+    assert!(done.detail.as_deref().is_some_and(|detail| detail.ends_with(" rows saved")), "{done:?}");
+    assert!(disk.list().unwrap().iter().any(|name| name == "cache.snapshot"), "{:?}", disk.list());
 }

@@ -133,7 +133,11 @@ impl Clients {
         let (a, b) = (Key(a), Key(b));
         let quiet = [None, Some(false), Some(false), Some(true)][self.rng.random_range(0..4)];
         match self.rng.random_range(0..100) {
-            0..40 => Operation::Follow { follower: a, target: b, quiet, cap: None, park: false },
+            0..40 => {
+                // Not those of the crowd: a list of parked follows has no second bucket.
+                let park = b != Key(0) && self.rng.random_ratio(1, 3);
+                Operation::Follow { follower: a, target: b, quiet, cap: None, park }
+            }
             40..49 => Operation::Unfollow { follower: a, target: b },
             49..58 => Operation::Block { actor: a, target: b },
             58..70 => Operation::Unblock { actor: a, target: b },
@@ -144,6 +148,7 @@ impl Clients {
             83..84 => Operation::Unmute { actor: a, target: b },
             84..86 => Operation::Erase { key: a, created: None },
             86..88 => Operation::EraseEdges { key: a, limit: 4 },
+            88..92 => Operation::Release { target: a, follower: b, accept: self.rng.random_ratio(2, 3) },
             _ => {
                 let private = self.rng.random();
                 self.put(a, Some(private))

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use entourage_model::{
-    Change, Code, Error, Event, EventBody, Kind, Operation, Outcome, Reply, Result as Answer, State, Version, Write,
+    Change, Code, EdgeChange, Error, Event, EventBody, Key, Kind, Operation, Outcome, Reply, Result as Answer, State,
+    Version, Write,
 };
 
 use super::{
@@ -147,11 +148,16 @@ impl History {
                     .iter()
                     .any(|link| self.was_blocked(*link, window))
             }),
+            // There was nothing to answer, or something else.
             Code::NotFound => {
-                own_link(operation).is_some_and(|link| window.was_absent(link) || was(Some(State::Active)))
+                let is_release = matches!(operation, Operation::Release { .. });
+                let other = if is_release { State::Pending } else { State::Parked };
+                let was_another = was(Some(State::Active)) || was(Some(other));
+                own_link(operation).is_some_and(|link| window.was_absent(link) || was_another)
             }
             Code::QuietPrivate => {
-                other.is_some_and(|other| window.was_private(other, true)) || was(Some(State::Pending))
+                let was_waiting = was(Some(State::Pending)) || was(Some(State::Parked));
+                other.is_some_and(|other| window.was_private(other, true)) || was_waiting
             }
             _ => false,
         }
@@ -192,11 +198,9 @@ fn was_so(operation: &Operation, outcome: &Outcome, window: &Window<'_>) -> Opti
     });
     let is_right = match (outcome.reply, made) {
         (Reply::Edge { value, created, changed: true }, Some(edge)) => {
-            edge.after == value
-                && created == edge.before.is_none()
-                && is_let_in(operation, edge.before.is_none(), value.state, window)
+            edge.after == value && created == edge.before.is_none() && is_let_in(operation, edge, window)
         }
-        (Reply::Gone { changed: true }, Some(edge)) => !edge.after.is_live(),
+        (Reply::Gone { changed: true }, Some(edge)) => !edge.after.is_live() && was_parked(operation, edge),
         (Reply::Edge { value, changed: false, .. }, None) => {
             window.edge(link).iter().any(|edge| (edge.version, edge.state) == (value.version, Some(value.state)))
         }
@@ -206,8 +210,21 @@ fn was_so(operation: &Operation, outcome: &Outcome, window: &Window<'_>) -> Opti
     (!is_right).then(|| "it was not so at any moment".to_owned())
 }
 
-/// A follow of a private account is a request.
-fn is_let_in(operation: &Operation, is_new: bool, state: State, window: &Window<'_>) -> bool {
-    let Operation::Follow { target, .. } = operation else { return true };
-    !is_new || window.was_private(*target, state == State::Pending)
+/// A follow of a private account is a request, a new one that is to be seen is parked where that was asked for, and what is
+/// released is a request or a follow, as if it came then.
+fn is_let_in(operation: &Operation, edge: &EdgeChange, window: &Window<'_>) -> bool {
+    let (state, is_seen) = (edge.after.state, !edge.after.quiet);
+    let is_as_private = |target: Key| window.was_private(target, state == State::Pending);
+    match *operation {
+        Operation::Follow { park, .. } if park && is_seen => state == State::Parked,
+        Operation::Follow { target, .. } => state != State::Parked && (edge.before.is_some() || is_as_private(target)),
+        Operation::Release { target, .. } => was_parked(operation, edge) && is_as_private(target),
+        _ => true,
+    }
+}
+
+/// Only a parked follow is released.
+fn was_parked(operation: &Operation, edge: &EdgeChange) -> bool {
+    let is_release = matches!(operation, Operation::Release { .. });
+    !is_release || edge.before.is_some_and(|before| before.state == State::Parked)
 }

@@ -11,7 +11,8 @@ use entourage_memory::partitioned::engine::Engine;
 /// Reads one list to its end.
 pub(super) fn read_one(engine: &Engine, people: i64, rng: &mut StdRng) -> Result<(), String> {
     let user = Key(rng.random_range(0..people));
-    let plane = [Plane::Follow, Plane::Follow, Plane::Request, Plane::Block, Plane::Mute][rng.random_range(0..5)];
+    let planes = [Plane::Follow, Plane::Follow, Plane::Request, Plane::Parked, Plane::Block, Plane::Mute];
+    let plane = planes[rng.random_range(0..planes.len())];
     let mut list = List::new(user, plane, Side::Followers);
     list.open = rng.random();
     let (limit, is_up): (usize, bool) = (rng.random_range(1..6), rng.random());

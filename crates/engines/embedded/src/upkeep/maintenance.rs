@@ -1,6 +1,10 @@
 //! What operators ask of an open store: backup, permanent erasure, recounts, healing.
 
-use std::{io, path::Path, sync::Arc};
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use async_trait::async_trait;
 use entourage_model::{EdgeChange, Error, Key, Result, Sequence};
@@ -32,6 +36,10 @@ impl Maintenance for Store {
 
     async fn recount(&self, user: Option<Key>) -> Result<Recounted> {
         Self::recount(self, user).await
+    }
+
+    fn checkpoints(&self) -> u64 {
+        self.engine.checkpoint_number.load(Ordering::Acquire)
     }
 
     fn has_mirrors(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Applies published halves to the lists and totals of a home's users.
 
-use entourage_model::{Half, Judgement, Kind, Result, User, View};
+use entourage_model::{Cause, EdgeValue, Half, Judgement, Kind, Result, State, User, View};
 
 use super::{
     bug::Bug,
@@ -115,6 +115,8 @@ impl Engine {
             match half.judge(target.as_ref()) {
                 Judgement::TakeBack if self.has(Bug::InheritsFollowers) && target.is_some() => {}
                 Judgement::Demote if self.has(Bug::LetsUnaskedIn) => {}
+                // A request that was accepted is not demoted: what the target's side made active was parked.
+                Judgement::Demote if self.has(Bug::ReleasesUnasked) && half.cause == Cause::Target => {}
                 Judgement::Take => {}
                 judgement => {
                     let target = target.filter(|_| judgement != Judgement::TakeBack);
@@ -122,7 +124,13 @@ impl Engine {
                     continue;
                 }
             }
-            home.inbound.add(&mut judged.rows, half);
+            match half.after.state {
+                State::Parked if self.has(Bug::ShowsParked) => {
+                    let after = EdgeValue { state: State::Active, ..half.after };
+                    home.inbound.add(&mut judged.rows, &Half { after, ..*half });
+                }
+                _ => home.inbound.add(&mut judged.rows, half),
+            }
         }
         judged
     }

@@ -32,10 +32,14 @@ pub enum Bug {
     CoversLost,
     /// A commit succeeds though something of its user has changed since it was decided.
     CommitsOutrun,
+    /// A parked follow whose release was decided before the account went private is accepted.
+    ReleasesUnasked,
+    /// The target's home lists a parked follow among the active ones.
+    ShowsParked,
 }
 
 impl Bug {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::AcksBlockEarly,
         Self::ReplaySkipsSecondHalf,
         Self::TakesLateBlock,
@@ -51,6 +55,8 @@ impl Bug {
         Self::StopsAtBucket,
         Self::CoversLost,
         Self::CommitsOutrun,
+        Self::ReleasesUnasked,
+        Self::ShowsParked,
     ];
 }
 

@@ -1,4 +1,5 @@
-//! `abuse list`, `abuse show`, `abuse dismiss`, `abuse confirm`: cases of suspected abuse.
+//! `abuse list`, `abuse show`, `abuse dismiss`, `abuse confirm`: cases of suspected abuse. `abuse parked`, `abuse accept-parked`,
+//! `abuse drop-parked`: follows in quarantine.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -20,6 +21,12 @@ pub(crate) enum Verb {
     Dismiss(CaseArguments),
     /// Say that a case is abuse.
     Confirm(CaseArguments),
+    /// List whose follows of a user are in quarantine, newest first.
+    Parked(ParkedArguments),
+    /// Accept every follow of a user that was parked so far.
+    AcceptParked(WaveArguments),
+    /// Drop every follow of a user that was parked so far.
+    DropParked(WaveArguments),
 }
 
 #[derive(Args, Debug)]
@@ -47,6 +54,27 @@ pub(crate) struct CaseArguments {
     connection: Connection,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct ParkedArguments {
+    /// Whom they want to follow.
+    user: String,
+    /// How many, 200 at most.
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+    #[command(flatten)]
+    paging: Paging,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WaveArguments {
+    /// Whom they want to follow.
+    user: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
 pub(super) fn run(verb: &Verb) -> anyhow::Result<()> {
     match verb {
         Verb::List(arguments) => list(arguments),
@@ -55,6 +83,9 @@ pub(super) fn run(verb: &Verb) -> anyhow::Result<()> {
         }
         Verb::Dismiss(arguments) => close(arguments, "dismiss"),
         Verb::Confirm(arguments) => close(arguments, "confirm"),
+        Verb::Parked(arguments) => parked(arguments),
+        Verb::AcceptParked(arguments) => release(arguments, "accept"),
+        Verb::DropParked(arguments) => release(arguments, "drop"),
     }
 }
 
@@ -106,4 +137,27 @@ fn close(arguments: &CaseArguments, verb: &str) -> anyhow::Result<()> {
         let (id, state) = (table::text(&closed["case"]["id"]), table::text(&closed["case"]["state"]));
         format!("case {id} is {state}")
     })
+}
+
+fn parked(arguments: &ParkedArguments) -> anyhow::Result<()> {
+    let ParkedArguments { user, limit, paging, connection } = arguments;
+    let path = format!("/admin/users/{}/parked", part(user));
+    let mut total = Value::Null;
+    let found = paging.collect(*limit, |query| {
+        let page = connection.get(&format!("{path}?{query}"))?;
+        total = page["total"].clone();
+        Ok(page)
+    })?;
+    let page = json!({ "data": found.rows, "total": total, "next_cursor": found.next_cursor });
+    connection.print(&page, |page| {
+        let rows = table::rows(&found.rows, &["id", "name", "created_at"]);
+        format!("{rows}\n{} parked{}", table::text(&page["total"]), found.hint())
+    })
+}
+
+/// A job does it in chunks; `jobs` shows how far it is.
+fn release(arguments: &WaveArguments, verb: &str) -> anyhow::Result<()> {
+    let WaveArguments { user, connection } = arguments;
+    let answer = connection.ask(Method::POST, &format!("/admin/users/{}/parked:{verb}", part(user)), None)?;
+    connection.print(&answer["job"], table::fields)
 }

@@ -5,6 +5,7 @@ mod fsync;
 mod full_disk;
 mod import_kill;
 mod kill;
+mod kill_abuse;
 mod kill_feed;
 mod kill_jobs;
 mod kill_quarantine;

@@ -46,7 +46,7 @@ const PLACES: &[(&str, Then)] = &[
 /// What keeps rows of PostgreSQL in memory. Reads ask PostgreSQL where a row or a snapshot could not be made.
 const PLACES_OF_THE_CACHE: &[(&str, Then)] = &[
     ("cache-tail:20", Then::Ends),
-    ("cache-snapshots", Then::Ends),
+    ("scheduler", Then::Ends),
     ("cache-snapshot", Then::GoesOn),
     ("cache-fill", Then::GoesOn),
 ];
@@ -210,9 +210,7 @@ fn panic_at(store: Place<'_>, place: &str, then: Then) {
         Then::GoesOn => assert_eq!(code, Some(0), "{place}: {said}"),
     }
     let name = place.split(':').next().unwrap();
-    // What comes before the banner is not among what was said; the reason for which it ended is.
-    let is_said = said.contains(&format!("asked for at {name}")) || said.contains("the cache's task snapshots ended");
-    assert!(is_said, "{place}: {said}");
+    assert!(said.contains(&format!("asked for at {name}")), "{place}: {said}");
     println!("{place}: {then:?}, {answered} follows in {:.1?}", began.elapsed());
     let verified = report(&store.command(&["verify", "--json"]).output().unwrap(), 0);
     assert_eq!(verified["clean"], true, "{place}");

@@ -16,7 +16,7 @@ use self::{
 };
 
 /// Opened by a thread of its own: whoever asks for it is in the middle of a run.
-fn open(url: String, schema: String) -> Arc<dyn Store> {
+pub(super) fn open(url: String, schema: String) -> Arc<dyn Store> {
     let opening = std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(postgres::Store::connect(&url, &schema, Options::default(), Arc::new(SystemClock)))

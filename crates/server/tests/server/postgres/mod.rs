@@ -4,4 +4,5 @@ mod down;
 mod feed_wire;
 mod http;
 mod replays;
+mod rules;
 mod worlds;

@@ -10,6 +10,6 @@ mod feed_runs;
 mod lists;
 mod pipelines;
 mod protocol;
-mod random;
+pub(crate) mod random;
 #[path = "redis.rs"]
 mod redis_compared;

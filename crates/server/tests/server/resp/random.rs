@@ -10,6 +10,7 @@ use redis_protocol::resp3::types::OwnedFrame;
 
 use crate::kit::{
     rules_front::RestFront,
+    server::memory_store,
     wire::{Wire, encoded, shown},
 };
 use entourage_testkit::service::rules::{
@@ -18,7 +19,7 @@ use entourage_testkit::service::rules::{
     run, run_seeds,
 };
 
-struct RespFront {
+pub(crate) struct RespFront {
     rest: RestFront,
     /// One connection for each who asks, and for each server there was.
     wires: RefCell<HashMap<(SocketAddr, Option<Id>), Wire>>,
@@ -48,7 +49,7 @@ impl RespFront {
         })
     }
 
-    fn over(open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
+    pub(crate) fn over(open: impl Fn() -> Arc<dyn Store> + 'static) -> Self {
         Self { rest: RestFront::restarted(open), wires: RefCell::default() }
     }
 
@@ -304,6 +305,15 @@ impl Front for RespFront {
         };
         said.unwrap_or_else(|refused| refused)
     }
+}
+
+#[tokio::test]
+async fn the_rules_hold_over_resp_on_memory() {
+    run_seeds(2, 150, async || {
+        let store = memory_store(1);
+        RespFront::over(move || Arc::clone(&store))
+    })
+    .await;
 }
 
 #[tokio::test]

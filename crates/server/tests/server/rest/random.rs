@@ -65,6 +65,15 @@ fn rules_front() -> RestFront {
 }
 
 #[tokio::test]
+async fn the_rules_hold_on_memory_for_every_viewer() {
+    run_rules(2, 150, async || {
+        let store = memory_store(1);
+        RestFront::restarted(move || Arc::clone(&store))
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_rules_hold_on_an_embedded_store_for_every_viewer() {
     run_rules(4, 200, async || rules_front()).await;
 }

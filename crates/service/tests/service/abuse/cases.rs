@@ -1,7 +1,12 @@
 //! What becomes of a case: grouped, closed, not opened again; pauses of `abuse.auto_suspend`; nobody named who is gone.
 
-use entourage_model::Operation;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use entourage_model::{Error, Operation, Outcome, Space, Write};
 use entourage_service::Actor;
+use entourage_store::StoreExt as _;
+use entourage_testkit::conformance::hooked::{Hooked, Hooks};
 
 use super::*;
 
@@ -241,4 +246,36 @@ async fn nothing_is_found_in_what_others_do_to_an_edge() {
     assert_eq!(world.kinds().await, []);
     let nothing = Operation::Nothing;
     assert_eq!(nothing.parties().1, None);
+}
+
+/// A store that has no space for cases.
+#[derive(Default)]
+struct Full(AtomicBool);
+
+#[async_trait]
+impl Hooks for Full {
+    async fn commit(&self, inner: &dyn Store, write: Write) -> entourage_model::Result<Outcome> {
+        let is_case = matches!(write.operation, Operation::PutRecord { space: Space::Case, .. });
+        match is_case && self.0.load(Ordering::Relaxed) {
+            true => Err(Error::new(Code::StorageFull, "there is no space")),
+            false => inner.commit(write).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_case_that_could_not_be_written_is_written_when_there_is_space() {
+    let clock = clock();
+    let store = Arc::new(Hooked::new(memory(&clock), Full::default()));
+    let world = World::over(Arc::clone(&store) as _, clock, AbuseRules::default()).await;
+    two(&world).await;
+    world.user("c", 90 * DAY).await;
+    store.hooks.0.store(true, Ordering::Relaxed);
+    flip(&world, "a", "b", 12).await;
+    flip(&world, "c", "b", 12).await;
+    for _ in 0..3 {
+        assert_eq!(world.service.abuse.detect().await.unwrap_err().code(), Code::StorageFull);
+    }
+    store.hooks.0.store(false, Ordering::Relaxed);
+    assert_eq!(world.kinds().await, [CaseKind::PairChurn, CaseKind::PairChurn]);
 }

@@ -1,6 +1,7 @@
 //! Abuse through the service, on a clock that the test moves: what is found, what is not, and what is done about it.
 
 mod cases;
+mod large;
 mod quota;
 mod restart;
 mod scenarios;

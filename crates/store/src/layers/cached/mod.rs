@@ -36,8 +36,8 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, SweepCursor, Swept, SystemClock,
-    SystemUptime, Unhealthy, Whose, disk::Disk,
+    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, Snapshots, SweepCursor, Swept,
+    SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it wraps.
@@ -57,7 +57,8 @@ impl Default for Surroundings {
 /// Wraps a store that cannot answer without waiting.
 pub struct Store {
     shared: Arc<Shared>,
-    tasks: [(&'static str, JoinHandle<()>); 2],
+    /// The event reader.
+    tail: JoinHandle<()>,
 }
 
 struct Shared {
@@ -68,6 +69,8 @@ struct Shared {
     rows: Rows,
     gate: Gate,
     position: Mutex<Position>,
+    /// One snapshot is written at a time.
+    saving: parking_lot::Mutex<()>,
     /// Wakes the event reader.
     wanted: Notify,
     fills: Arc<Semaphore>,
@@ -89,6 +92,7 @@ impl Store {
             rows: Rows::new(&options, Arc::clone(&measures)),
             gate: Gate::new(uptime, options.lag_max),
             position: Mutex::default(),
+            saving: parking_lot::Mutex::default(),
             wanted: Notify::new(),
             fills: Arc::new(Semaphore::new(options.fills_max)),
             runtime: Handle::current(),
@@ -99,8 +103,7 @@ impl Store {
             tracing::warn!(%error, "the cache begins without news of the store");
         }
         let tail = tokio::spawn(Arc::clone(&shared).follow_events());
-        let snapshots = tokio::spawn(Arc::clone(&shared).save_snapshots());
-        Self { shared, tasks: [("tail", tail), ("snapshots", snapshots)] }
+        Self { shared, tail }
     }
 
     /// Polls the events at once instead of at the next interval.
@@ -122,7 +125,14 @@ impl Shared {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(|(_, task)| task.abort());
+        self.tail.abort();
+    }
+}
+
+#[async_trait]
+impl Snapshots for Store {
+    async fn save_snapshot(&self) -> Result<u64> {
+        self.shared.save_snapshot().await
     }
 }
 
@@ -331,19 +341,20 @@ impl crate::Store for Store {
     }
 
     async fn health(&self) -> Health {
-        // Neither ends by itself. Without the first, rows would be read from the store for good.
-        match self.tasks.iter().find(|(_, task)| task.is_finished()) {
-            Some((name, _)) if !self.shared.gate.is_closed() => {
-                Health::Degraded(Unhealthy::Poisoned(format!("the cache's task {name} ended")))
-            }
-            _ => self.shared.inner.health().await,
+        // It does not end by itself. Without it rows would be read from the store for good.
+        if self.tail.is_finished() && !self.shared.gate.is_closed() {
+            return Health::Degraded(Unhealthy::Poisoned("the cache's event reader ended".to_owned()));
         }
+        self.shared.inner.health().await
     }
 
     async fn close(&self) -> Result<()> {
         self.shared.gate.close();
-        self.tasks.iter().for_each(|(_, task)| task.abort());
-        self.shared.save_snapshot().await;
+        self.tail.abort();
+        // A failure costs only time at the next start.
+        if let Err(error) = self.shared.save_snapshot().await {
+            tracing::warn!(%error, "the cache will begin with less");
+        }
         self.shared.inner.close().await
     }
 }

@@ -25,8 +25,6 @@ pub struct Options {
     pub changes_max: usize,
     /// Concurrent fills.
     pub fills_max: usize,
-    /// How often a snapshot is written.
-    pub snapshot_interval: Duration,
 }
 
 impl Default for Options {
@@ -42,7 +40,6 @@ impl Default for Options {
             replay_max: 200_000,
             changes_max: 1_000_000,
             fills_max: 8,
-            snapshot_interval: Duration::from_secs(5 * 60),
         }
     }
 }

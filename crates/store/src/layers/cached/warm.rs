@@ -1,8 +1,8 @@
-//! When snapshots are made, and which are trusted.
+//! Snapshots: writing one, and which are trusted.
 
 use std::sync::Arc;
 
-use entourage_model::{EventPosition, Sequence};
+use entourage_model::{Error, EventPosition, Result, Sequence};
 
 use super::{
     Shared,
@@ -13,37 +13,19 @@ use super::{
 const LARGER_ON_DISK: u64 = 3;
 
 impl Shared {
-    /// At intervals, until the layer is dropped.
-    pub(super) async fn save_snapshots(self: Arc<Self>) {
-        if self.disk.is_none() {
-            return std::future::pending().await;
-        }
-        loop {
-            crate::fail_point("cache-snapshots");
-            tokio::time::sleep(self.options.snapshot_interval).await;
-            self.save_snapshot().await;
-        }
-    }
-
-    /// A failure costs only time at the next start.
-    pub(super) async fn save_snapshot(self: &Arc<Self>) {
-        let Some(disk) = self.disk.clone() else { return };
-        let Some(sequence) = self.position.lock().await.applied else { return };
-        let mark = match self.mark_at(sequence).await {
-            Some(mark) => mark,
-            None => return,
-        };
+    /// How many rows were written; none where no event was applied yet, or where its place in the store is gone.
+    pub(super) async fn save_snapshot(self: &Arc<Self>) -> Result<u64> {
+        let Some(disk) = self.disk.clone() else { return Ok(0) };
+        let Some(sequence) = self.position.lock().await.applied else { return Ok(0) };
+        let Some(mark) = self.mark_at(sequence).await else { return Ok(0) };
         let (shared, now, time) = (Arc::clone(self), self.gate.now(), self.clock.now());
         let saved = tokio::task::spawn_blocking(move || {
             crate::fail_point("cache-snapshot");
-            snapshot::write(&*disk, &shared.rows, mark, now, time)
-        })
-        .await;
-        match saved {
-            Ok(Ok(rows)) => tracing::debug!(rows, "a snapshot of the cache was written"),
-            Ok(Err(error)) => tracing::warn!(%error, "no snapshot of the cache was written"),
-            Err(error) => tracing::warn!(%error, "no snapshot of the cache was written"),
-        }
+            let _one_at_a_time = shared.saving.lock();
+            snapshot::write(&*disk, &shared.rows, mark, now, time).map(|rows| rows as u64)
+        });
+        let failed = |why: String| Error::unavailable(format!("no snapshot of the cache was written: {why}"));
+        saved.await.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
     }
 
     /// The store's event at this position; `None` if it is gone, or never existed.

@@ -3,41 +3,10 @@
 //! As for routes, and `{key}` is a list of anybody's: `followers:…` or `following:…`. Lines that begin with `walk` go on with the
 //! cursor of their reply until there is none.
 
-pub(crate) struct Row {
-    pub(crate) command: &'static str,
-    /// Asked one after the other, with the same people.
-    pub(crate) lines: &'static [&'static str],
-    pub(crate) asks: Asks,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Asks {
-    Reads,
-    Writes,
-    /// About the process or the connection: numbers are left out.
-    Process,
-    /// Ends the connection, or what it was told about the viewer.
-    Never,
-}
-
-const fn reads(command: &'static str, lines: &'static [&'static str]) -> Row {
-    Row { command, lines, asks: Asks::Reads }
-}
-
-const fn writes(command: &'static str, lines: &'static [&'static str]) -> Row {
-    Row { command, lines, asks: Asks::Writes }
-}
-
-const fn process(command: &'static str, lines: &'static [&'static str]) -> Row {
-    Row { command, lines, asks: Asks::Process }
-}
-
-const fn never(command: &'static str) -> Row {
-    Row { command, lines: &[], asks: Asks::Never }
-}
+use super::row::{Row, elsewhere, process, reads, writes};
 
 pub(crate) const ROWS: &[Row] = &[
-    never("AUTH"),
+    elsewhere("AUTH"),
     process("CLIENT", &["CLIENT INFO", "CLIENT LIST"]),
     process("COMMAND", &["COMMAND COUNT"]),
     process("CONFIG", &["CONFIG GET *"]),
@@ -75,8 +44,8 @@ pub(crate) const ROWS: &[Row] = &[
     reads("MGET", &["MGET is_following:{u}:{v} follower_count:{v} following_count:{u} is_following:{w}:{u}"]),
     reads("MULTI", &["MULTI", "SADD following:{v} {u}", "EXEC"]),
     reads("PING", &["PING"]),
-    never("QUIT"),
-    never("RESET"),
+    elsewhere("QUIT"),
+    elsewhere("RESET"),
     writes("SADD", &["SADD following:{v} {u} {w}", "SADD following:{u} {v}"]),
     reads(
         "SCARD",

@@ -12,6 +12,7 @@ mod plan;
 pub(crate) mod planted;
 mod questions;
 mod routes;
+mod row;
 mod secrets;
 mod streams;
 mod world;
@@ -205,7 +206,7 @@ pub(crate) fn check_commands(stores: Stores) {
     let [open, _] = stores.open;
     let mut names = World::new(&Common::new("viewer", false, None), open).command_names();
     names.sort_unstable();
-    assert_eq!(names, commands::ROWS.iter().map(|row| row.command).collect::<Vec<_>>());
+    assert_eq!(names, commands::ROWS.iter().map(|row| row.name).collect::<Vec<_>>());
 }
 
 fn by(random: &mut SmallRng) -> By {

@@ -5,8 +5,8 @@ use rand::{RngExt, seq::IndexedRandom};
 use super::{
     Pair,
     answer::Answer,
-    by, commands,
-    routes::{self, Asks},
+    by, commands, routes,
+    row::{Asks, Row},
     world::{By, World},
 };
 use crate::kit::wire::words;
@@ -30,7 +30,7 @@ impl Pair {
                 self.read(by, line);
             }
         }
-        for row in commands::ROWS.iter().filter(|row| row.asks != commands::Asks::Writes) {
+        for row in commands::ROWS.iter().filter(|row| row.asks != Asks::Writes) {
             let [first, second] = self.filled(&row.lines.join("\n"));
             first.lines().zip(second.lines()).for_each(|(first, second)| self.command(row, [first, second]));
         }
@@ -39,9 +39,9 @@ impl Pair {
     /// Every route and every command by which the viewer changes something, and after each a look at a few things.
     pub(super) fn change_everything(&mut self) {
         let routes = routes::ROWS.iter().filter(|row| row.asks == Asks::Writes);
-        let mut writes: Vec<(&str, Option<&commands::Row>)> =
+        let mut writes: Vec<(&str, Option<&Row>)> =
             routes.flat_map(|row| row.lines).flat_map(|line| [(*line, None); 2]).collect();
-        for row in commands::ROWS.iter().filter(|row| row.asks == commands::Asks::Writes) {
+        for row in commands::ROWS.iter().filter(|row| row.asks == Asks::Writes) {
             writes.extend(row.lines.iter().map(|line| (*line, Some(row))));
         }
         let reads: Vec<&str> =
@@ -128,7 +128,7 @@ impl Pair {
     }
 
     /// A command to both; `walk` goes on with the cursor of its reply.
-    fn command(&mut self, row: &commands::Row, lines: [&str; 2]) {
+    fn command(&mut self, row: &Row, lines: [&str; 2]) {
         let walks = lines[0].starts_with("walk ");
         let first = lines.map(|line| line.trim_start_matches("walk ").to_owned());
         let mut lines = first.clone();
@@ -137,13 +137,13 @@ impl Pair {
             self.tick();
             let mut sent = lines.iter();
             let replies = self.worlds.each_mut().map(|world| world.command(&words(sent.next().unwrap())));
-            let kind = if row.command == "EG.TOKEN" { "token" } else { "cursor" };
+            let kind = if row.name == "EG.TOKEN" { "token" } else { "cursor" };
             let [one, other] = [0, 1].map(|index| {
                 let text = String::from_utf8_lossy(&replies[index]).into_owned();
-                let is_of_process = row.asks == commands::Asks::Process;
+                let is_of_process = row.asks == Asks::Process;
                 if is_of_process { without_numbers(&text) } else { self.sealed[index].hide(kind, &text) }
             });
-            self.compare(row.command, lines[0].clone(), &one, &other);
+            self.compare(row.name, lines[0].clone(), &one, &other);
             let next = replies.map(|reply| next_cursor(&reply).filter(|_| walks));
             let [Some(one), Some(other)] = next else { return };
             lines = [with_cursor(&first[0], &one), with_cursor(&first[1], &other)];

@@ -6,40 +6,7 @@
 
 use std::collections::BTreeSet;
 
-pub(crate) struct Row {
-    pub(crate) operation: &'static str,
-    pub(crate) lines: &'static [&'static str],
-    pub(crate) asks: Asks,
-}
-
-/// When its lines are asked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Asks {
-    /// Whenever, with either credential.
-    Reads,
-    /// One at a time, with what came of it looked at.
-    Writes,
-    /// With the viewer's own token only: a service may ask, and then it is not the viewer who does.
-    NotForUsers,
-    /// By the part of the run that reads streams, or that ends it.
-    Elsewhere,
-}
-
-const fn reads(operation: &'static str, lines: &'static [&'static str]) -> Row {
-    Row { operation, lines, asks: Asks::Reads }
-}
-
-const fn writes(operation: &'static str, lines: &'static [&'static str]) -> Row {
-    Row { operation, lines, asks: Asks::Writes }
-}
-
-const fn refused(operation: &'static str, lines: &'static [&'static str]) -> Row {
-    Row { operation, lines, asks: Asks::NotForUsers }
-}
-
-const fn elsewhere(operation: &'static str) -> Row {
-    Row { operation, lines: &[], asks: Asks::Elsewhere }
-}
+use super::row::{Asks, Row, elsewhere, reads, refused, writes};
 
 pub(crate) const ROWS: &[Row] = &[
     writes("put_user", &[r#"PUT /users/{v} {"name": "Viewer"}"#, r#"PUT /users/{v} {"private": true}"#]),
@@ -216,10 +183,10 @@ fn every_operation_has_a_row_and_every_row_an_operation() {
     let document = entourage_server::http::document();
     let methods = document["paths"].as_object().unwrap().values().flat_map(|methods| methods.as_object().unwrap());
     let operations: BTreeSet<&str> = methods.map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
-    let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.operation).collect();
+    let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.name).collect();
     assert_eq!(rows.len(), ROWS.len(), "an operation has two rows");
     assert_eq!(rows, operations, "what is in one of them only has no row, or no operation");
     for row in ROWS {
-        assert_eq!(row.lines.is_empty(), row.asks == Asks::Elsewhere, "{}", row.operation);
+        assert_eq!(row.lines.is_empty(), row.asks == Asks::Elsewhere, "{}", row.name);
     }
 }
