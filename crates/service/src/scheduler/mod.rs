@@ -1,21 +1,21 @@
 //! Periodic work: the one place that says what runs when. Each task has a record of the server's: when it ran last, how
-//! that ended, when it runs next. Where several servers share a store, the one that claims the record runs the task.
+//! that ended, when it runs next. Where several servers share a store, the one that has the lease runs the task.
 
 mod claim;
 mod stored;
 
 use std::{
-    hash::{BuildHasher, RandomState},
     sync::{Arc, atomic::AtomicU64, atomic::Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use entourage_model::{Code, Error, Key, Millis, Result, Space};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::stored::Document;
-use crate::{Call, Context, Jobs, Signals, Upkeep};
+use crate::{Call, Context, Duty, Jobs, Leases, Signals, Upkeep};
 
 /// How often ids of the erased that no event needs are released.
 const RETENTION_EVERY: Duration = Duration::from_secs(10 * 60);
@@ -49,6 +49,14 @@ impl Task {
             Self::Retention => "retention",
             Self::CoFollowClusters => "co_follow_clusters",
             Self::SignalSnapshot => "signal_snapshot",
+        }
+    }
+
+    /// The lease under which it runs.
+    const fn duty(self) -> Duty {
+        match self {
+            Self::CountAudit => Duty::Audit,
+            Self::Retention | Self::CoFollowClusters | Self::SignalSnapshot => Duty::Scheduler,
         }
     }
 
@@ -105,12 +113,13 @@ pub trait Clusters: Send + Sync + 'static {
 /// Runs tasks when they are due, or when somebody asks.
 pub struct Scheduler {
     context: Arc<Context>,
+    leases: Arc<Leases>,
     jobs: Arc<Jobs>,
     upkeep: Arc<Upkeep>,
     signals: Arc<Signals>,
     clusters: Option<Arc<dyn Clusters>>,
-    /// Names this process.
-    holder: u64,
+    /// What this process runs at the moment.
+    running: Mutex<Vec<Task>>,
     /// When this process began to run tasks, in milliseconds since 2000.
     began: AtomicU64,
     /// A task was asked for.
@@ -120,14 +129,15 @@ pub struct Scheduler {
 impl Scheduler {
     pub(crate) fn new(
         context: Arc<Context>,
+        leases: Arc<Leases>,
         jobs: Arc<Jobs>,
         upkeep: Arc<Upkeep>,
         signals: Arc<Signals>,
         clusters: Option<Arc<dyn Clusters>>,
     ) -> Self {
         let began = AtomicU64::new(context.clock.now().since_2000());
-        let holder = RandomState::new().hash_one(began.load(Ordering::Relaxed));
-        Self { context, jobs, upkeep, signals, clusters, holder, began, wake: Notify::new() }
+        let (running, wake) = (Mutex::default(), Notify::new());
+        Self { context, leases, jobs, upkeep, signals, clusters, running, began, wake }
     }
 
     /// How often a task runs; `None` is never.
@@ -174,8 +184,8 @@ impl Scheduler {
 
     fn shown(&self, task: Task, every: Duration, document: Document) -> Scheduled {
         let next = if document.wanted { self.context.clock.now() } else { self.due(&document, every) };
-        let Document { until, started, finished, result, detail, .. } = document;
-        let is_running = until.is_some();
+        let Document { holder, started, finished, result, detail, .. } = document;
+        let is_running = holder.is_some();
         Scheduled { task, every, is_running, last_started: started, last_finished: finished, result, detail, next }
     }
 
