@@ -7,9 +7,9 @@ use entourage_memory as memory;
 use entourage_memory::partitioned;
 use entourage_model::{Error, Result};
 use entourage_postgres as postgres;
-use entourage_service::{Rules, Service};
+use entourage_service::{Role, Rules, ServerInfo, Service};
 use entourage_store::{
-    Maintenance, Store, SystemClock,
+    Maintenance, Store, SystemClock, Writers,
     disk::{Disk, RealDisk},
     layers::cached,
 };
@@ -38,6 +38,11 @@ pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
     if opened.is_remote {
         opened.store = with_cache(settings, opened.store).await;
     }
+    let missing: Vec<&str> =
+        [Role::Fanout, Role::Jobs].into_iter().filter(|role| !settings.roles.has(*role)).map(Role::as_str).collect();
+    if !missing.is_empty() && opened.store.guarantees().writers == Writers::Sole {
+        tracing::warn!(roles = missing.join(","), "no other server of this store can have the roles that are left out");
+    }
     Ok(wire_over(settings, opened))
 }
 
@@ -54,8 +59,17 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         abuse: settings.abuse,
         signals: settings.signals,
     };
-    let service = Arc::new(Service::new(Arc::clone(&store), rules).with_maintenance(maintenance));
+    let service = Service::new(Arc::clone(&store), rules).with_maintenance(maintenance);
+    let service = Arc::new(service.with_info(info(settings)));
     Wired { store, service, place }
+}
+
+/// What this server says of itself to others of its store.
+fn info(settings: &Settings) -> ServerInfo {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "localhost" } else { host.trim() };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    ServerInfo { name: format!("{host}:{}", std::process::id()), version, roles: settings.roles }
 }
 
 struct Opened {
