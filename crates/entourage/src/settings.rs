@@ -15,6 +15,9 @@ pub(crate) struct SettingsArguments {
     /// Listen for RESP here (resp.listen).
     #[arg(long, value_name = "ADDR")]
     resp: Option<String>,
+    /// Be there for these alone: http, resp, fanout, jobs (server.roles).
+    #[arg(long, value_name = "ROLES")]
+    roles: Option<String>,
 }
 
 /// For commands that work on the data alone.
@@ -36,6 +39,9 @@ impl SettingsArguments {
         }
         if let Some(text) = &self.resp {
             raw.set("resp.listen", text, Origin::Flag("--resp"))?;
+        }
+        if let Some(text) = &self.roles {
+            raw.set("server.roles", text, Origin::Flag("--roles"))?;
         }
         Ok(raw)
     }

@@ -4,7 +4,7 @@ use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Durati
 
 use entourage_model::Error;
 use entourage_service::Service;
-use entourage_store::{Health, Store, Unhealthy};
+use entourage_store::{Health, Store, Unhealthy, Writers};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::TokioIo,
@@ -39,6 +39,8 @@ const RESERVED_HEADER_READ_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
+/// Where the question is a round trip.
+const REMOTE_HEALTH_INTERVAL: Duration = Duration::from_secs(2);
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why serving ended.
@@ -56,14 +58,15 @@ pub enum Stopped {
 
 /// Where a server listens.
 pub struct Listeners {
-    pub http: TcpListener,
+    /// `None` is no HTTP.
+    pub http: Option<TcpListener>,
     /// `None` is no RESP.
     pub resp: Option<TcpListener>,
 }
 
 impl From<TcpListener> for Listeners {
     fn from(http: TcpListener) -> Self {
-        Self { http, resp: None }
+        Self { http: Some(http), resp: None }
     }
 }
 
@@ -99,7 +102,7 @@ pub async fn serve(
     let router = http::router(Arc::clone(&service), Arc::clone(&front));
     let resp = Resp::new(Arc::clone(&service), Arc::clone(&front));
     let early = tokio::select! {
-        () = accept(&listeners.http, &front, router, &connections) => None,
+        () = accept_http(listeners.http.as_ref(), &front, router, &connections) => None,
         () = accept_resp(listeners.resp.as_ref(), &resp) => None,
         () = front.streams.end_invalid(&front.access) => None,
         () = shutdown => None,
@@ -136,6 +139,18 @@ pub fn how_it_ended(ended: Result<(), JoinError>) -> String {
             format!("a panic: {}", text.unwrap_or("of unknown reason"))
         }
         Err(error) => error.to_string(),
+    }
+}
+
+async fn accept_http(
+    listener: Option<&TcpListener>,
+    front: &Arc<Front>,
+    router: axum::Router,
+    connections: &GracefulShutdown,
+) {
+    match listener {
+        Some(listener) => accept(listener, front, router, connections).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -286,7 +301,8 @@ impl Connection {
 
 /// Ends when the store is poisoned; folds metrics meanwhile.
 async fn poisoning(store: &dyn Store) -> String {
-    let mut health = interval(HEALTH_INTERVAL);
+    let is_remote = store.guarantees().writers == Writers::Many;
+    let mut health = interval(if is_remote { REMOTE_HEALTH_INTERVAL } else { HEALTH_INTERVAL });
     health.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut folding = pin!(fold_metrics());
     loop {

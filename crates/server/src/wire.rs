@@ -7,9 +7,9 @@ use entourage_memory as memory;
 use entourage_memory::partitioned;
 use entourage_model::{Error, Result};
 use entourage_postgres as postgres;
-use entourage_service::{Rules, Service};
+use entourage_service::{Role, Rules, ServerInfo, Service};
 use entourage_store::{
-    Maintenance, Snapshots, Store, SystemClock,
+    Maintenance, Snapshots, Store, SystemClock, Writers,
     disk::{Disk, RealDisk},
     layers::cached,
 };
@@ -40,6 +40,11 @@ pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
         opened.cache = Some(Arc::clone(&cached) as _);
         opened.store = cached;
     }
+    let missing: Vec<&str> =
+        [Role::Fanout, Role::Jobs].into_iter().filter(|role| !settings.roles.has(*role)).map(Role::as_str).collect();
+    if !missing.is_empty() && opened.store.guarantees().writers == Writers::Sole {
+        tracing::warn!(roles = missing.join(","), "no other server of this store can have the roles that are left out");
+    }
     Ok(wire_over(settings, opened))
 }
 
@@ -57,8 +62,16 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         signals: settings.signals,
     };
     let service = Service::new(Arc::clone(&store), rules).with_maintenance(maintenance).with_cache(cache);
-    let service = Arc::new(service);
+    let service = Arc::new(service.with_info(info(settings)));
     Wired { store, service, place }
+}
+
+/// What this server says of itself to others of its store.
+fn info(settings: &Settings) -> ServerInfo {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "localhost" } else { host.trim() };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    ServerInfo { name: format!("{host}:{}", std::process::id()), version, roles: settings.roles }
 }
 
 struct Opened {

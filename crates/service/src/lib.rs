@@ -2,7 +2,7 @@
 //! request arrived or how its answer is encoded.
 //!
 //! [`Service`] is what a front holds. It has a room for each subject: [`Graph`], [`Feeds`], [`Notifications`], [`Events`],
-//! [`Jobs`], [`Upkeep`], [`Transfer`], [`Suggestions`], [`Abuse`]. Rooms share a context: the store to read, and the writer, which every write goes
+//! [`Jobs`], [`Upkeep`], [`Transfer`], [`Suggestions`], [`Abuse`], [`Leases`]. Rooms share a context: the store to read, and the writer, which every write goes
 //! through.
 
 mod abuse;
@@ -15,6 +15,7 @@ mod graph;
 mod ids;
 mod in_flight;
 mod jobs;
+mod leases;
 mod limits;
 mod notifications;
 mod rows;
@@ -50,6 +51,7 @@ pub use graph::{
     UserPage, UserView, UserWritten, VisibleCounts, Window, Windowed,
 };
 pub use jobs::{Job, JobKind, JobPage, JobStarted, JobState, Jobs};
+pub use leases::{Duty, LeaseView, Leases, Presence, Role, Roles, ServerInfo, ServerView, ServersView};
 pub use limits::{Limits, QuotaStatus};
 pub use notifications::{
     ACTORS_SHOWN, GROUP_LOOK_MAX, GROUP_ROWS_MAX, Notification, NotificationKind, NotificationMessage,

@@ -9,8 +9,8 @@ use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Snapshots, Store, SystemClock, SystemUptime};
 
 use crate::{
-    Abuse, Actor, Call, Caller, Clusters, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Notifications,
-    QuotaStatus, Rules, Scheduler, Signals, Suggestions, Surges, Transfer, Upkeep,
+    Abuse, Actor, Call, Caller, Clusters, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Leases,
+    Notifications, QuotaStatus, Role, Rules, Scheduler, ServerInfo, Signals, Suggestions, Surges, Transfer, Upkeep,
     abuse::{Buffer, Index as CaseIndex},
     feed::Feed,
     limits::Limiter,
@@ -31,6 +31,7 @@ pub struct Service {
     pub abuse: Arc<Abuse>,
     pub signals: Arc<Signals>,
     pub scheduler: Scheduler,
+    pub leases: Arc<Leases>,
     context: Arc<Context>,
     limiter: Arc<Limiter>,
     parts: Parts,
@@ -47,11 +48,12 @@ struct Parts {
     clusters: Option<Arc<dyn Clusters>>,
     maintenance: Option<Arc<dyn Maintenance>>,
     cache: Option<Arc<dyn Snapshots>>,
+    info: ServerInfo,
 }
 
 impl Parts {
     fn build(self) -> Service {
-        let Self { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache } = &self;
+        let Self { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache, info } = &self;
         let secret = &store.identity().secret;
         let sealer = Sealer::new(secret, nonce_seed());
         let (limiter, leaderboard) = (Arc::new(Limiter::new(rules.limits, clock, uptime)), Arc::default());
@@ -60,7 +62,8 @@ impl Parts {
         let buffer: Arc<Buffer> = Arc::default();
         let cases: Arc<CaseIndex> = Arc::default();
         let signals = Arc::new(SignalCounters::new(&rules.signals));
-        let feed = Feed::new(rules.feed, store.guarantees().is_alone());
+        let rules = &if info.roles.has(Role::Fanout) { *rules } else { Rules { feed: rules.feed.pulled(), ..*rules } };
+        let feed = Feed::new(rules.feed, store.guarantees().is_alone(), info.roles.has(Role::Fanout));
         let feed = Arc::new(match inboxes {
             Some(inboxes) => feed.keeping(Arc::clone(inboxes)),
             None => feed,
@@ -85,11 +88,14 @@ impl Parts {
             hub,
         });
         let share = || Arc::clone(&context);
-        let jobs = Arc::new(Jobs::new(share(), maintenance.clone()));
+        let leases = Arc::new(Leases::new(share(), info.clone()));
+        let jobs = Arc::new(Jobs::new(share(), Arc::clone(&leases), maintenance.clone()));
         let abuse = Arc::new(Abuse::new(share(), Arc::clone(&limiter), buffer, cases));
         let upkeep = Arc::new(Upkeep::new(share(), Arc::clone(&leaderboard), maintenance.clone()));
         let signals = Arc::new(Signals::new(share(), signals));
-        let graph = Arc::new(Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard), Arc::clone(&abuse)));
+        let graph =
+            Graph::new(share(), Arc::clone(&jobs), Arc::clone(&leaderboard), Arc::clone(&leases), Arc::clone(&abuse));
+        let graph = Arc::new(graph);
         let feeds = Arc::new(Feeds::new(share(), feed));
         let transfer =
             Transfer::new(share(), Arc::clone(&graph), Arc::clone(&feeds), Arc::clone(&jobs), maintenance.clone());
@@ -98,6 +104,7 @@ impl Parts {
             events: Events::new(share()),
             scheduler: Scheduler::new(
                 share(),
+                Arc::clone(&leases),
                 Arc::clone(&jobs),
                 Arc::clone(&upkeep),
                 Arc::clone(&signals),
@@ -112,6 +119,7 @@ impl Parts {
             graph,
             feeds,
             jobs,
+            leases,
             context,
             limiter,
             parts: self,
@@ -124,12 +132,14 @@ impl Service {
         let clock = Arc::new(SystemClock);
         let uptime = Arc::new(SystemUptime::start());
         let (inboxes, surges, clusters, maintenance, cache) = (None, None, None, None, None);
-        Parts { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache }.build()
+        let info = ServerInfo::default();
+        Parts { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache, info }.build()
     }
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
         tokio::join!(
+            self.leases.run(),
             self.events.run_hub(),
             self.scheduler.run(),
             self.upkeep.run_healer(),
@@ -184,6 +194,12 @@ impl Service {
     #[must_use]
     pub fn with_cache(self, cache: Option<Arc<dyn Snapshots>>) -> Self {
         Parts { cache, ..self.parts }.build()
+    }
+
+    /// With what this server says of itself, and its roles.
+    #[must_use]
+    pub fn with_info(self, info: ServerInfo) -> Self {
+        Parts { info, ..self.parts }.build()
     }
 
     /// Every request begins here, also one that is then refused: an end user has a quota of requests.

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use entourage_model::{
-    Error, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Token, Version, Write,
+    Error, Fence, IdempotencyKey, KeyHasher, Operation, Outcome, Reply, Result, RetryHasher, Sealer, Token, Version,
+    Write,
 };
 use entourage_store::{Store, StoreExt as _};
 
@@ -20,6 +21,16 @@ use crate::{
     suggestions::Cache as SuggestionCache,
     uncancellable::Uncancellable,
 };
+
+tokio::task_local! {
+    /// That of the work which runs in this task.
+    static FENCE: Fence;
+}
+
+/// Runs work under a lease: every write in it carries the fence, so that none can be forgotten.
+pub(crate) async fn fenced<T>(fence: Fence, work: impl Future<Output = T>) -> T {
+    FENCE.scope(fence, work).await
+}
 
 /// What every write returns besides its own reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,11 +182,14 @@ impl Writer {
     /// The only place that asks a store to commit.
     fn commit<T: Send + 'static, E: FnOnce(Vec<Result<Outcome>>) -> T + Send + 'static>(
         &self,
-        writes: Vec<Write>,
+        mut writes: Vec<Write>,
         audience: Option<u64>,
         end: E,
     ) -> Uncancellable<impl Future<Output = T> + Send + 'static + use<T, E>> {
         let (store, observers) = (Arc::clone(&self.store), Arc::clone(&self.observers));
+        if let Ok(fence) = FENCE.try_with(|fence| Box::new(fence.clone())) {
+            writes.iter_mut().for_each(|write| write.fence = Some(fence.clone()));
+        }
         let names: Vec<&'static str> = writes.iter().map(|write| operation_name(&write.operation)).collect();
         Uncancellable::new(async move {
             let outcomes = store.commit_all(writes).await;

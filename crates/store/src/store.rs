@@ -6,7 +6,7 @@ use entourage_model::{
     Quota, Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Guarantees, Health, NewestFollows, Report, SweepCursor, Swept, newest_follows::push_newest};
+use crate::{Guarantees, Health, NewestFollows, Report, Server, SweepCursor, Swept, newest_follows::push_newest};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,9 @@ pub struct Progress {
 /// - **C28** A parked edge is in the two lists of its plane, takes its place under the cap, and is in nothing else: no
 ///   check, no other list, no count. It leaves them by [`entourage_model::Operation::Release`], or as a request does;
 ///   released, its position is that of the commit.
+/// - **C29** `heartbeat` lists every process that sent one within the last minutes, with the time since then by the
+///   store's own clock; it is empty where one process has the store. After `disconnect` no commit that the process had
+///   under way succeeds, and nothing waits for it. A process that was only paused goes on with new connections.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -244,6 +247,12 @@ pub trait Store: Send + Sync + 'static {
     async fn verify(&self) -> Result<Report>;
 
     async fn health(&self) -> Health;
+
+    /// Says that the process of this id is alive, and returns all of them, itself among them.
+    async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<Server>>;
+
+    /// Ends the connections of a process that is silent.
+    async fn disconnect(&self, id: u64) -> Result<()>;
 
     /// Makes everything durable and releases files and connections. Later writes are refused.
     async fn close(&self) -> Result<()>;

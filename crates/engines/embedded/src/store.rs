@@ -28,8 +28,8 @@ use crate::{
     writes::sequencer::{Job, Queue, Sequencer},
 };
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, SweepCursor, Swept, Unhealthy,
-    Whose, disk::Disk, share,
+    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, SweepCursor, Swept,
+    Unhealthy, Whose, disk::Disk, share,
 };
 
 /// Edges looked up before other tasks get a turn: each may be in a block of its own.
@@ -560,6 +560,15 @@ impl entourage_store::Store for Store {
             }
             Some(Trouble::NoSegment(fault)) => Health::Degraded(Unhealthy::NoLogFile(fault.to_string())),
         }
+    }
+
+    /// One process has this store.
+    async fn heartbeat(&self, _id: u64, _about: &str) -> Result<Vec<Server>> {
+        Ok(Vec::new())
+    }
+
+    async fn disconnect(&self, _id: u64) -> Result<()> {
+        Ok(())
     }
 
     async fn close(&self) -> Result<()> {

@@ -12,7 +12,8 @@ use parking_lot::RwLock;
 
 use crate::{Graph, verify::verify};
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, SweepCursor, Swept, Whose, retention, share,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Server, SweepCursor, Swept, Whose, retention,
+    share,
 };
 
 /// Everything behind one lock; gone with the process.
@@ -240,6 +241,15 @@ impl entourage_store::Store for Store {
 
     async fn health(&self) -> Health {
         Health::Ready
+    }
+
+    /// One process has this store.
+    async fn heartbeat(&self, _id: u64, _about: &str) -> Result<Vec<Server>> {
+        Ok(Vec::new())
+    }
+
+    async fn disconnect(&self, _id: u64) -> Result<()> {
+        Ok(())
     }
 
     async fn close(&self) -> Result<()> {

@@ -23,7 +23,7 @@ const HIGH_WATER: &str =
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
-    number: i16,
+    pub(super) number: i16,
     holder: i64,
     /// The start of the lease, by this process's monotonic clock.
     from: Instant,

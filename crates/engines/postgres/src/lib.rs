@@ -8,6 +8,7 @@ mod counts;
 mod error;
 mod events;
 mod forget;
+mod heartbeat;
 mod lease;
 mod lock;
 mod look;
@@ -48,7 +49,7 @@ use self::{
 pub use self::{look::look, options::Options};
 use entourage_store::{
     Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress, Report,
-    SweepCursor, Swept, Unhealthy, Whose, Writers,
+    Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
 };
 
 const CONNECTIONS_MAX: usize = 16;
@@ -80,6 +81,9 @@ pub struct Store {
     /// When this process last deleted what is past retention, by its clock.
     tidied: AtomicU64,
     closed: AtomicBool,
+    /// Names this process in the application name of its connections.
+    session: i64,
+    application: String,
 }
 
 impl Store {
@@ -89,7 +93,9 @@ impl Store {
         let mut config = parse(url)?;
         let asked = config.get_options().unwrap_or_default();
         let session = format!("{asked} {SESSION} -c search_path={schema}");
-        config.options(session).application_name(format!("entourage {schema}")).connect_timeout(CONNECTION_WAIT);
+        let number: i64 = rand::random();
+        config.options(session).application_name(heartbeat::application_of(schema, number));
+        config.connect_timeout(CONNECTION_WAIT);
         config.tcp_user_timeout(UNACKNOWLEDGED);
         let identity = schema::prepare(&config, schema).await?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -112,6 +118,8 @@ impl Store {
             unfolded: AtomicU64::new(0),
             tidied: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            session: number,
+            application: heartbeat::application(schema),
         };
         store.keep_lease().await?;
         store.fold_or_warn().await;
@@ -304,11 +312,20 @@ impl entourage_store::Store for Store {
         }
     }
 
+    async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<Server>> {
+        self.refuse_when_closed()?;
+        Ok(answering(retrying(|| self.beat(id, about))).await?)
+    }
+
+    async fn disconnect(&self, id: u64) -> Result<()> {
+        Ok(answering(retrying(|| self.end_connections_of(id))).await?)
+    }
+
     async fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let released = self.release_lease().await;
+        let released = tokio::try_join!(self.release_lease(), self.leave()).map(drop);
         self.pool.close();
         Ok(released?)
     }

@@ -68,6 +68,7 @@ fn known() -> Result<Vec<Migration>> {
         ("V3__records", include_str!("migrations/V3__records.sql")),
         ("V4__open_lists", include_str!("migrations/V4__open_lists.sql")),
         ("V5__quotas", include_str!("migrations/V5__quotas.sql")),
+        ("V6__heartbeats", include_str!("migrations/V6__heartbeats.sql")),
     ];
     files
         .into_iter()

@@ -15,6 +15,7 @@ use entourage_server::{
     wire::{Wired, wire_to_serve},
     work,
 };
+use entourage_service::{Role, Roles};
 use entourage_store::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,8 +53,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Result<()> {
     let front = Arc::new(Front::open(settings, Arc::new(SystemClock))?);
-    let http = bind(settings.http_listen, &front).await?;
-    let resp = match settings.resp_listen {
+    let http = match settings.roles.has(Role::Http) {
+        true => Some(bind(settings.http_listen, &front).await?),
+        false => None,
+    };
+    let resp = match settings.resp_listen.filter(|_| settings.roles.has(Role::Resp)) {
         Some(address) => Some(bind_resp(address, &front).await?),
         None => None,
     };
@@ -70,11 +74,12 @@ async fn run_until_stopped(settings: &Settings, with_demo: bool) -> anyhow::Resu
     let Wired { store, service, place } = wire_to_serve(settings).await?;
     let demo = if with_demo { Some(demo::load(&service).await?) } else { None };
     let scheme = if front.tls.is_some() { "https" } else { "http" };
-    let base = format!("{scheme}://{}", http.local_addr()?);
+    let http_address = http.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?;
+    let base = http_address.map(|address| format!("{scheme}://{address}"));
     let resp_address = resp.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?;
-    print_banner(&base, resp_address, &place, &front)?;
-    if let Some(loaded) = &demo {
-        demo::print(loaded, settings.feed.celebrity_followers, &base)?;
+    print_banner(base.as_deref(), resp_address, &place, settings.roles, &front)?;
+    if let (Some(loaded), Some(base)) = (&demo, &base) {
+        demo::print(loaded, settings.feed.celebrity_followers, base)?;
     }
     let (stop_working, stopped) = tokio::sync::watch::channel(());
     let working = Arc::clone(&service);
@@ -134,7 +139,13 @@ fn raise_file_limit(connections_max: usize) {
     }
 }
 
-fn print_banner(base: &str, resp: Option<SocketAddr>, place: &str, front: &Front) -> std::io::Result<()> {
+fn print_banner(
+    base: Option<&str>,
+    resp: Option<SocketAddr>,
+    place: &str,
+    roles: Roles,
+    front: &Front,
+) -> std::io::Result<()> {
     let (mode, header) = match (front.access.is_development(), &front.tls) {
         (true, _) => ("development: loopback only, the header Entourage-Actor names the acting user", ""),
         (false, Some(_)) => ("credentials are asked for", "-H \"Authorization: Bearer $KEY\" "),
@@ -144,15 +155,17 @@ fn print_banner(base: &str, resp: Option<SocketAddr>, place: &str, front: &Front
         ),
     };
     let resp = resp.map_or("off".to_owned(), |address| format!("redis://{address}"));
+    let mut err = std::io::stderr();
+    let version = env!("CARGO_PKG_VERSION");
+    let http = base.map_or("off".to_owned(), |base| format!("{base}/api/v1"));
+    writeln!(err, "entourage {version}\n  resp   {resp}\n  http   {http}\n  data   {place}\n  mode   {mode}")?;
+    if roles != Roles::ALL {
+        writeln!(err, "  roles  {roles}")?;
+    }
+    let Some(base) = base else { return Ok(()) };
     writeln!(
-        std::io::stderr(),
-        "entourage {version}\n  \
-         resp   {resp}\n  \
-         http   {base}/api/v1\n  \
-         data   {place}\n  \
-         mode   {mode}\n  \
-         try    curl -X PUT {base}/api/v1/users/alice {header}-H 'Content-Type: application/json' \
+        err,
+        "  try    curl -X PUT {base}/api/v1/users/alice {header}-H 'Content-Type: application/json' \
          -d '{{\"name\": \"Alice\"}}'",
-        version = env!("CARGO_PKG_VERSION"),
     )
 }

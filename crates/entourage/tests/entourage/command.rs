@@ -86,6 +86,8 @@ fn commands_print_data_on_stdout_and_end_with_their_code() {
     check(&resp, 1, &[], &["no credentials are configured", "--resp 127.0.0.1"]);
     check(&["serve", "--resp", "somewhere"], 2, &[], &["resp.listen", "somewhere"]);
     check(&["serve", "--http", "somewhere"], 2, &[], &["http.listen", "somewhere"]);
+    check(&["serve", "--roles", "http,cook"], 2, &[], &["server.roles", "http,cook", "fanout", "flag --roles"]);
+    check(&["serve", "--roles", ""], 2, &[], &["server.roles", "one or more of http"]);
     let mut with_variable = command(&["serve", "--http", "127.0.0.1:0"]);
     let output = with_variable.env("ENTOURAGE_STORE__URL", "mysql://me:hush@host/db").output().unwrap();
     assert!(!String::from_utf8_lossy(&output.stderr).contains("hush"));

@@ -40,6 +40,7 @@ const ASKING: &[(&str, &[&str])] = &[
     ("abuse drop-parked", &["bob"]),
     ("jobs", &[]),
     ("jobs run", &["retention"]),
+    ("servers", &[]),
     ("events", &["--limit", "5"]),
     ("stats", &[]),
     ("bench", &["--users", "20", "--warm-up", "0", "--seconds", "1", "--rate", "100", "--connections", "2", "--json"]),

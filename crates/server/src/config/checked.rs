@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::Uri;
-use entourage_service::{AbuseRules, FeedRules, Limits, RankerName, SignalRules, SuggestionRules};
+use entourage_service::{AbuseRules, FeedRules, Limits, RankerName, Roles, SignalRules, SuggestionRules};
 use tracing::level_filters::LevelFilter;
 
 use crate::{Connections, FeedMember, RespLimits, StreamLimits};
@@ -37,6 +37,7 @@ pub struct Settings {
     pub limits: Limits,
     pub signals: SignalRules,
     pub auth: AuthSettings,
+    pub roles: Roles,
     pub http_listen: SocketAddr,
     /// Origins whose pages may call, as browsers send them.
     pub cors_origins: Vec<String>,
@@ -131,6 +132,11 @@ impl Settings {
             audit_file: credentials::file(raw, "audit.file")?,
             auto_create: raw.checked("users.auto_create", "true or false", |text| text.parse().ok())?,
             following_max: (following_max > 0).then_some(following_max),
+            roles: raw.checked(
+                "server.roles",
+                "one or more of http, resp, fanout and jobs, with commas between",
+                Roles::parse,
+            )?,
             http_listen: raw.checked("http.listen", "an address such as 127.0.0.1:7070", |text| text.parse().ok())?,
             data_dir: raw.checked("data.dir", "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))?,
             store_url: raw.checked("store.url", "embedded:, memory: or postgres://…", |text| {
@@ -325,6 +331,7 @@ mod tests {
         assert_eq!(settings.following_max, Some(10_000));
         assert_eq!(settings.limits, Limits::default());
         assert_eq!(settings.auth, AuthSettings::default());
+        assert_eq!(settings.roles, Roles::ALL);
         assert_eq!(settings.http_listen.port(), 7070);
         assert_eq!(settings.resp_listen.map(|address| address.port()), Some(7071));
         assert_eq!(settings.resp, RespLimits::default());
@@ -347,6 +354,8 @@ mod tests {
             ("abuse.quarantine", "on"),
             ("suggestions.signal_days", "0"),
             ("suggestions.signal_days", "3651"),
+            ("server.roles", ""),
+            ("server.roles", "http,everything"),
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),
             ("http.listen", "localhost"),

@@ -40,6 +40,12 @@ pub const SETTINGS: &[Setting] = &[
     setting("auth.jwt.audience", "", "what the claim aud of every token must name"),
     setting("auth.service_keys_file", "", "service keys as `entourage key` writes them; empty is none"),
     list("auth.service_keys", "service keys as `entourage key new --print` prints them, besides those of the file"),
+    Setting {
+        name: "server.roles",
+        default: "http,resp,fanout,jobs",
+        help: "what this server is there for: http, resp, fanout, jobs, or some of them",
+        is_list: true,
+    },
     setting("http.listen", "127.0.0.1:7070", "where HTTP listens; loopback only while there are no credentials"),
     list("http.cors_origins", "sites whose pages may call, such as https://app.example; empty is none"),
     setting("http.connections_max", "8192", "open connections; more of them wait"),

@@ -33,6 +33,7 @@ mod relationships;
 mod request;
 mod requests;
 mod response;
+mod servers;
 mod signals;
 mod sse;
 mod suggestions;
@@ -86,6 +87,7 @@ fn groups() -> Vec<Group> {
         tickets::group(),
         signals::group(),
         jobs::group(),
+        servers::group(),
         admin::group(),
         parked::group(),
         fanout::group(),

@@ -68,6 +68,15 @@ fn describe() {
     describe_counter!("entourage_abuse_unseen_total", "Follows that detectors of abuse did not look at");
     describe_gauge!("entourage_signal_counters", "Counters of profile views in memory");
     describe_counter!("entourage_tasks_total", "Runs of scheduled tasks");
+    describe_gauge!("entourage_servers", "Servers of the store, by state");
+    describe_counter!("entourage_heartbeat_failures_total", "Heartbeats that did not reach the store");
+    describe_gauge!("entourage_lease_held", "1 while this server holds the lease");
+    describe_counter!("entourage_lease_takeovers_total", "Leases that this server took");
+    describe_counter!("entourage_lease_losses_total", "Leases that another server took over from this one");
+    describe_gauge!(
+        "entourage_limiter_shared",
+        "Whether all servers of the store share a limit (1) or each server counts for itself (0), by limit"
+    );
     describe_gauge!("entourage_jobs_running", "Jobs that are not finished");
     describe_counter!("entourage_job_edges_total", "Edges that jobs changed, by kind");
     describe_counter!("entourage_jobs_finished_total", "Jobs that ended, by kind and state");

@@ -107,7 +107,9 @@ impl Feeds {
                 let now = self.context.store.last_events().await?;
                 self.read_modes().await?;
                 let at = if self.feed.is_alone {
-                    self.resume_deliveries().await?;
+                    if self.feed.delivers {
+                        self.resume_deliveries().await?;
+                    }
                     self.first_position(now).await?
                 } else {
                     self.feed.timelines.forget(None);
@@ -295,7 +297,7 @@ impl Feeds {
             self.feed.timelines.forget(Some(author));
             false
         });
-        if !pushed {
+        if !pushed || !self.feed.delivers {
             return Ok(false);
         }
         let (followers, mut closed) = (self.followers_of(author).await?, self.context.hub.closed());

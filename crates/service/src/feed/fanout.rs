@@ -118,7 +118,9 @@ impl Feeds {
             after = page.edges.last().map(|edge| list.place(edge));
             let Some(place) = after.filter(|_| page.more) else { break };
             chunks += 1;
-            if chunks % CHUNKS_BETWEEN_MARKS == 0 || marked.elapsed() >= TIME_BETWEEN_MARKS {
+            // Where others write as well, inboxes begin empty after a stop, and there is nothing to go on with.
+            let is_due = chunks % CHUNKS_BETWEEN_MARKS == 0 || marked.elapsed() >= TIME_BETWEEN_MARKS;
+            if is_due && self.feed.is_alone {
                 self.mark_delivery(
                     author,
                     Some(Mark { posts: posts.clone(), position: place.position, follower: place.key }),

@@ -64,6 +64,13 @@ pub struct FeedRules {
     pub inbox_budget_bytes: u64,
 }
 
+impl FeedRules {
+    /// For a server that delivers nothing: whoever follows somebody is pulled.
+    pub(crate) const fn pulled(self) -> Self {
+        Self { pull_above_following: Some(0), ..self }
+    }
+}
+
 impl Default for FeedRules {
     fn default() -> Self {
         Self {
@@ -115,13 +122,15 @@ pub(crate) struct Feed {
     covered: watch::Sender<Option<Watermark>>,
     /// Whether nobody but this process writes the store: then every commit passes here.
     is_alone: bool,
+    /// Whether posts are delivered to inboxes here.
+    delivers: bool,
     /// How many posts from files were heard of, and up to which of them no inbox is left that may lack one.
     imported: AtomicU64,
     cleared: AtomicU64,
 }
 
 impl Feed {
-    pub(crate) fn new(rules: FeedRules, is_alone: bool) -> Self {
+    pub(crate) fn new(rules: FeedRules, is_alone: bool, delivers: bool) -> Self {
         Self {
             inboxes: Arc::new(InMemory::new(rules.inbox_cap, rules.inbox_budget_bytes)),
             timelines: Timelines::new(AUTHORS_KEPT),
@@ -135,6 +144,7 @@ impl Feed {
             caught_up: Mutex::new(None),
             covered: watch::Sender::new(None),
             is_alone,
+            delivers,
             imported: AtomicU64::new(0),
             cleared: AtomicU64::new(0),
         }
@@ -199,7 +209,7 @@ impl Feed {
             (None, Some(value)) => {
                 self.timelines.posted(record.owner, post);
                 let before = Sequence(outcome.watermark.sequence().0.saturating_sub(outcome.changes.len() as u64));
-                if Post::decode(value).is_ok_and(|post| post.pushed) {
+                if self.delivers && Post::decode(value).is_ok_and(|post| post.pushed) {
                     // An author without a count is taken for a large one: no small one waits behind it.
                     let followers = audience.unwrap_or(u64::MAX);
                     self.queue.put(record.owner, post, followers, self.is_alone.then_some(before));

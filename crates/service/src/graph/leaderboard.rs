@@ -15,6 +15,7 @@ use entourage_model::{
 use entourage_store::{Sweep, Whose, Writers};
 use parking_lot::Mutex;
 
+use super::published_board::Published;
 use crate::{Call, Graph, Limit};
 
 /// How many ranks are shown.
@@ -24,7 +25,7 @@ const KEPT: usize = 4 * LEADERBOARD_MAX;
 /// Past this many changed users a new sweep is cheaper than a look at each.
 const TOUCHED_MAX: usize = 100_000;
 /// How old a board may be where other servers write to the same store.
-const SHARED_MAX_AGE: Duration = Duration::from_secs(60);
+pub(super) const SHARED_MAX_AGE: Duration = Duration::from_secs(60);
 const SWEEP_CHUNK: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,7 @@ struct Board {
     /// Where the sweep stands; a request that ran out of time leaves it to the next one.
     sweep: Stage,
     began: Option<Instant>,
+    as_of: Millis,
     /// Whose followers changed, and may not have settled: looked at again with every answer until they have.
     settling: Vec<Key>,
     /// Who has to be looked at again.
@@ -168,12 +170,12 @@ impl Graph {
         Ok(LeaderboardPage { rows: rows.into_iter().map(|(_, row)| row).collect(), next_cursor })
     }
 
-    /// Most followers first.
-    pub(crate) async fn current_ranks(&self) -> Result<Vec<Rank>> {
+    /// The board that this server keeps, with what others wrote up to `max_age` ago.
+    pub(super) async fn own_board(&self, max_age: Duration) -> Result<Published> {
         let board = &mut *self.leaderboard.board.lock().await;
         self.leaderboard.wanted.store(true, Ordering::SeqCst);
         let is_shared = self.context.store.guarantees().writers == Writers::Many;
-        let is_old = board.began.is_some_and(|began| is_shared && began.elapsed() >= SHARED_MAX_AGE);
+        let is_old = board.began.is_some_and(|began| is_shared && began.elapsed() >= max_age);
         if (is_old && matches!(board.sweep, Stage::Done)) || self.leaderboard.touched.lock().len() >= TOUCHED_MAX {
             *board = Board::default();
         }
@@ -193,7 +195,8 @@ impl Graph {
                 board.pending.truncate(first);
             }
             if !board.is_short() {
-                return Ok(board.ranks.iter().take(LEADERBOARD_MAX).copied().collect());
+                let ranks = board.ranks.iter().take(LEADERBOARD_MAX).copied().collect();
+                return Ok(Published { as_of: board.as_of, ranks });
             }
             *board = Board::default();
         }
@@ -206,6 +209,7 @@ impl Graph {
                 Stage::Running(sweep) => sweep.clone(),
                 Stage::Due => {
                     board.began = Some(Instant::now());
+                    board.as_of = self.context.clock.now();
                     // What changed before is seen by the sweep.
                     if self.context.is_settled().await? {
                         self.leaderboard.touched.lock().clear();

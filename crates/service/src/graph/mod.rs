@@ -15,6 +15,7 @@ mod list_stream;
 mod mute;
 mod parked;
 mod pipeline;
+mod published_board;
 mod quarantine;
 mod range;
 mod relationship;
@@ -47,7 +48,7 @@ pub use self::{
     user::{AVATAR_URL_MAX_BYTES, NAME_MAX_BYTES, Suspended, UserView, UserWritten, VisibleCounts},
 };
 pub(crate) use self::{leaderboard::Leaderboard, user::is_text_fine};
-use crate::{Abuse, Context, Jobs};
+use crate::{Abuse, Context, Jobs, Leases};
 
 /// Who follows whom, who may see it, and how it changes.
 pub struct Graph {
@@ -55,6 +56,7 @@ pub struct Graph {
     /// What a change leaves to be done: requests to an account that is private no longer.
     jobs: Arc<Jobs>,
     leaderboard: Arc<Leaderboard>,
+    leases: Arc<Leases>,
     /// Whom open cases hold, and which targets have a surge.
     abuse: Arc<Abuse>,
 }
@@ -64,8 +66,9 @@ impl Graph {
         context: Arc<Context>,
         jobs: Arc<Jobs>,
         leaderboard: Arc<Leaderboard>,
+        leases: Arc<Leases>,
         abuse: Arc<Abuse>,
     ) -> Self {
-        Self { context, jobs, leaderboard, abuse }
+        Self { context, jobs, leaderboard, leases, abuse }
     }
 }

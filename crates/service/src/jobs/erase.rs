@@ -1,5 +1,7 @@
 //! The end of a person: gone from every read at once, their edges in chunks.
 
+use std::time::Duration;
+
 use entourage_model::{
     CHUNK_MAX, Code, Condition, Error, Key, Operation, Record, RecordId, Reply, Result, Space, UserId, Version, Write,
     is_member,
@@ -12,6 +14,9 @@ use super::{
     work::Step,
 };
 use crate::{Call, Jobs, Receipt, ids::user_not_found, writer::unexpected};
+
+/// Between two looks at what another server erases.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 impl Jobs {
     pub async fn erase(&self, call: &Call, id: &UserId) -> Result<JobStarted> {
@@ -35,12 +40,24 @@ impl Jobs {
     pub async fn erase_now(&self, call: &Call) -> Result<()> {
         call.must_be_admin()?;
         let maintenance = self.maintenance()?;
-        while self.work().await? {}
+        self.finish_erasing().await?;
         self.drop_gone_members().await?;
         self.drop_all_stale_ends().await?;
+        self.context.drop_published_board().await?;
         // With them goes every event that needs them.
         self.release_ids(None).await?;
         maintenance.erase_now().await
+    }
+
+    /// All erasures so far end, here or on the server that has the lease.
+    async fn finish_erasing(&self) -> Result<()> {
+        loop {
+            while self.work().await? {}
+            if self.unfinished_jobs().await?.iter().all(|job| job.kind != JobKind::Erase) {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Takes those who are gone out of other people's groups. Nothing leads from a member to the groups, so all are looked

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::{accept::Plan, stored::Stored};
-use crate::{Call, Context, Limit, Receipt, ids::shown_id, writer::unexpected};
+use crate::{Call, Context, Leases, Limit, Receipt, ids::shown_id, writer::unexpected};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,6 +95,7 @@ pub struct JobPage {
 /// Starts jobs, shows them, and does the work.
 pub struct Jobs {
     context: Arc<Context>,
+    leases: Arc<Leases>,
     maintenance: Option<Arc<dyn Maintenance>>,
     /// There may be something to do.
     wake: Notify,
@@ -105,8 +106,8 @@ pub struct Jobs {
 const SCOPE: CursorScope = CursorScope { list: List::following(Key::SERVER), selection: Selection::Jobs, viewer: None };
 
 impl Jobs {
-    pub(crate) fn new(context: Arc<Context>, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
-        Self { context, maintenance, wake: Notify::new(), plans: Mutex::default() }
+    pub(crate) fn new(context: Arc<Context>, leases: Arc<Leases>, maintenance: Option<Arc<dyn Maintenance>>) -> Self {
+        Self { context, leases, maintenance, wake: Notify::new(), plans: Mutex::default() }
     }
 
     /// Jobs that run and jobs that ended lately, newest first.

@@ -7,7 +7,7 @@ use super::{
     JobKind, JobState,
     stored::{Stored, tally_id},
 };
-use crate::{Call, Jobs};
+use crate::{Call, Duty, Jobs};
 
 const PAGE: usize = 1_000;
 /// Jobs that ended are shown for a week.
@@ -24,8 +24,20 @@ pub(super) enum Step {
 
 impl Jobs {
     /// Does one chunk of every job, and what else is due; whether there was anything. Called
-    /// again and again while it says so, it does all of it.
+    /// again and again while it says so, it does all of it. Where servers share a store, the holder of the lease does it.
     pub async fn work(&self) -> Result<bool> {
+        let Some(held) = self.leases.hold(Duty::Jobs).await? else { return Ok(false) };
+        let worked = held.run(self.work_on_all()).await;
+        if worked.as_ref().is_err_and(|error| error.code() == Code::Fenced) {
+            self.leases.lost(&held);
+            // The lists have changed when this server comes back to them.
+            self.plans.lock().clear();
+            return Ok(false);
+        }
+        worked
+    }
+
+    async fn work_on_all(&self) -> Result<bool> {
         let mut worked = self.end_mutes().await?;
         let running = self.unfinished_jobs().await?;
         metrics::gauge!("entourage_jobs_running").set(running.len() as f64);
@@ -34,6 +46,7 @@ impl Jobs {
         for job in running.into_iter().rev() {
             match self.work_on(job).await {
                 Ok(moved) => worked |= moved,
+                Err(error) if error.code() == Code::Fenced => return Err(error),
                 Err(error) => failed = Some(error),
             }
         }
@@ -52,8 +65,8 @@ impl Jobs {
             Ok((Step::Waits, _)) => return Ok(false),
             Ok((Step::More, edges)) => moved = edges,
             Ok((Step::Done, edges)) => (job.state, moved) = (JobState::Done, edges),
-            // The store, or somebody else's write, stands in the way: later.
-            Err(error) if error.code().is_retryable() => return Err(error),
+            // The store, or somebody else's write, stands in the way: later, or another server does it.
+            Err(error) if error.code().is_retryable() || error.code() == Code::Fenced => return Err(error),
             Err(error) => {
                 job.state = JobState::Failed;
                 job.error = Some(error.to_string().into());
@@ -100,7 +113,7 @@ impl Jobs {
     }
 
     /// Jobs that run, newest first. What ended long ago is removed on the way.
-    async fn unfinished_jobs(&self) -> Result<Vec<Stored>> {
+    pub(super) async fn unfinished_jobs(&self) -> Result<Vec<Stored>> {
         let now = self.context.clock.now().since_2000();
         let (mut running, mut after): (Vec<Stored>, Option<RecordId>) = (Vec::new(), None);
         loop {

@@ -29,6 +29,15 @@ impl QuotaMetrics {
     }
 }
 
+/// Says which limits are those of all servers of a store, and which are each server's own.
+pub(super) fn say_what_is_shared() {
+    for (limit, is_shared) in
+        [("follows", true), ("challenge", true), ("flips", true), ("requests", false), ("target", false)]
+    {
+        gauge!("entourage_limiter_shared", "limit" => limit).set(f64::from(u8::from(is_shared)));
+    }
+}
+
 /// Of the limits that commits decide.
 pub(super) struct Refusals {
     follows: Counter,

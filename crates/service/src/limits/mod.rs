@@ -72,6 +72,7 @@ pub(crate) struct Limiter {
 impl Limiter {
     pub(crate) fn new(limits: Limits, clock: &Arc<dyn Clock>, uptime: &Arc<dyn Uptime>) -> Self {
         let (requests, targets) = (limits.requests_per_minute, limits.follows_per_target_per_minute);
+        metrics::say_what_is_shared();
         Self {
             limits,
             time: Time::new(clock, uptime),

@@ -1,82 +1,101 @@
-//! Who runs a task: the process that wrote the record of its claim, for as long as it keeps renewing it. What a process
-//! writes that lost its claim is fenced.
+//! Who runs a task: the server that has its lease, in one task at a time. What a server writes that lost the lease is
+//! fenced.
 
 use std::time::Duration;
 
-use entourage_model::{Code, Error, Result, Version};
+use entourage_model::{Code, Result, Version};
+use parking_lot::Mutex;
 
-use super::{Scheduler, Task, TaskResult, millis, stored::Document};
+use super::{
+    Scheduler, Task, TaskResult, millis,
+    stored::{Document, TRIES},
+};
+use crate::leases::{Held, is_taken};
 
-/// How long a claim holds without being renewed.
-const LEASE: Duration = Duration::from_secs(60);
-const RENEW_EVERY: Duration = Duration::from_secs(20);
 /// How long the result of a task is, at most.
 const DETAIL_MAX_CHARS: usize = 300;
 
 /// A task that this process runs.
-pub(super) struct Claim {
+pub(super) struct Claim<'a> {
     task: Task,
+    held: Held,
     version: Version,
     document: Document,
+    _running: Running<'a>,
+}
+
+/// Of this process: one run of a task at a time, until this is dropped.
+struct Running<'a> {
+    all: &'a Mutex<Vec<Task>>,
+    task: Task,
+}
+
+impl<'a> Running<'a> {
+    fn begin(all: &'a Mutex<Vec<Task>>, task: Task) -> Option<Self> {
+        let mut running = all.lock();
+        let is_free = !running.contains(&task);
+        if is_free {
+            running.push(task);
+        }
+        drop(running);
+        is_free.then_some(Self { all, task })
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.all.lock().retain(|task| *task != self.task);
+    }
 }
 
 impl Scheduler {
-    /// Claims a task that is due, or that somebody asked for, unless another server runs it.
-    pub(super) async fn look(&self, task: Task, every: Duration) -> Result<Option<Claim>> {
-        let (known, mut document) = match self.stored(task).await? {
-            Some((version, document)) => (Some(version), document),
-            None => (None, Document::default()),
+    /// Claims a task that is due, or that somebody asked for, unless it runs.
+    pub(super) async fn look(&self, task: Task, every: Duration) -> Result<Option<Claim<'_>>> {
+        let held = match self.is_own(task) {
+            true => Some(Held::alone(task.duty())),
+            false => self.leases.hold(task.duty()).await?,
         };
-        let now = self.context.clock.now();
-        if let Some(until) = document.until {
-            // Nobody else has this store, or nobody has heard of the holder for long; or a clock was set back.
-            let is_lost = self.context.store.guarantees().is_alone() && document.holder != Some(self.holder);
-            let is_over = now > until || until > now.plus(millis(LEASE) * 2);
-            if !is_lost && !is_over {
+        let Some(held) = held else { return Ok(None) };
+        let Some(running) = Running::begin(&self.running, task) else { return Ok(None) };
+        for _ in 0..TRIES {
+            let (known, mut document) = match self.stored(task).await? {
+                Some((version, document)) => (Some(version), document),
+                None => (None, Document::default()),
+            };
+            if document.holder.is_some() {
+                // Nobody else has the lease, and nothing of this process runs it.
+                document.result = Some(TaskResult::Interrupted);
+                document.detail = Some("the server that ran it is gone".into());
+                document.next = document.started;
+            }
+            let now = self.context.clock.now();
+            if !document.wanted && now < self.due(&document, every) && !self.follows_checkpoint(task) {
                 return Ok(None);
             }
-            document.result = Some(TaskResult::Interrupted);
-            document.detail = Some("the server that ran it is gone".into());
-            document.next = document.started;
+            document.holder = Some(self.leases.id());
+            document.started = Some(now);
+            document.wanted = false;
+            match held.run(self.put(task, known, &document)).await {
+                Ok(version) => return Ok(Some(Claim { task, held, version, document, _running: running })),
+                Err(error) if error.code() == Code::Fenced => {
+                    self.leases.lost(&held);
+                    return Ok(None);
+                }
+                // Somebody asked for a run meanwhile.
+                Err(error) if is_taken(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
-        if !document.wanted && now < self.due(&document, every) && !self.follows_checkpoint(task) {
-            return Ok(None);
-        }
-        document.epoch += 1;
-        document.holder = Some(self.holder);
-        document.until = Some(now.plus(millis(LEASE)));
-        document.started = Some(now);
-        document.wanted = false;
-        match self.store(task, known, &document).await {
-            Ok(version) => Ok(Some(Claim { task, version, document })),
-            // Another server was faster.
-            Err(error) if is_taken(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(None)
     }
 
-    /// Runs a claimed task to its end, renewing the claim, and writes what came of it.
-    pub(super) async fn work(&self, mut claim: Claim, every: Duration) -> Result<()> {
+    /// Runs a claimed task to its end, and writes what came of it.
+    pub(super) async fn work(&self, mut claim: Claim<'_>, every: Duration) -> Result<()> {
         let mut closed = self.context.hub.closed();
         let began = claim.document.started.unwrap_or_default();
-        let outcome = {
-            let performed = self.perform(claim.task);
-            tokio::pin!(performed);
-            loop {
-                let ended = tokio::select! {
-                    outcome = &mut performed => Some(Some(outcome)),
-                    _ = closed.wait_for(|closed| *closed) => Some(None),
-                    () = tokio::time::sleep(RENEW_EVERY) => None,
-                };
-                match ended {
-                    Some(outcome) => break outcome,
-                    None if self.renew(&mut claim).await? => {}
-                    None => {
-                        tracing::warn!(task = claim.task.as_str(), "another server has taken a periodic task over");
-                        return Ok(());
-                    }
-                }
-            }
+        let outcome = tokio::select! {
+            outcome = claim.held.run(self.perform(claim.task)) => Some(outcome),
+            _ = closed.wait_for(|closed| *closed) => None,
         };
         let now = self.context.clock.now();
         let (result, detail, next) = match outcome {
@@ -84,33 +103,28 @@ impl Scheduler {
             Some(Err(error)) => (TaskResult::Failed, error.to_string(), began.plus(millis(every))),
             None => (TaskResult::Interrupted, "the server stopped".to_owned(), began),
         };
+        claim.document.result = Some(result);
+        claim.document.detail = Some(detail.chars().take(DETAIL_MAX_CHARS).collect());
+        claim.document.finished = Some(now);
+        claim.document.next = Some(next);
+        claim.document.holder = None;
+        if !self.update(&mut claim).await? {
+            self.leases.lost(&claim.held);
+            tracing::warn!(task = claim.task.as_str(), "another server has taken a periodic task over");
+            return Ok(());
+        }
         let labels = [("task", claim.task.as_str()), ("result", result.as_str())];
         metrics::counter!("entourage_tasks_total", &labels).increment(1);
         if result == TaskResult::Failed {
             tracing::warn!(task = claim.task.as_str(), detail, "a periodic task failed");
         }
-        claim.document.result = Some(result);
-        claim.document.detail = Some(detail.chars().take(DETAIL_MAX_CHARS).collect());
-        claim.document.finished = Some(now);
-        claim.document.next = Some(next);
-        (claim.document.until, claim.document.holder) = (None, None);
-        self.update(&mut claim).await.map(drop)
-    }
-
-    /// Whether the claim still stands.
-    async fn renew(&self, claim: &mut Claim) -> Result<bool> {
-        claim.document.until = Some(self.context.clock.now().plus(millis(LEASE)));
-        match self.update(claim).await {
-            // It may be reached again before the claim is over.
-            Err(error) if error.code().is_retryable() => Ok(true),
-            other => other,
-        }
+        Ok(())
     }
 
     /// Writes the record of a claim; whether it still stands. Somebody may have asked for another run meanwhile.
-    async fn update(&self, claim: &mut Claim) -> Result<bool> {
+    async fn update(&self, claim: &mut Claim<'_>) -> Result<bool> {
         loop {
-            match self.store(claim.task, Some(claim.version), &claim.document).await {
+            match claim.held.run(self.put(claim.task, Some(claim.version), &claim.document)).await {
                 Ok(version) => {
                     claim.version = version;
                     return Ok(true);
@@ -119,16 +133,11 @@ impl Scheduler {
                 Err(error) => return Err(error),
             }
             let Some((version, known)) = self.stored(claim.task).await? else { return Ok(false) };
-            if known.epoch != claim.document.epoch || version == claim.version {
+            if known.holder != Some(self.leases.id()) || version == claim.version {
                 return Ok(false);
             }
             claim.version = version;
             claim.document.wanted = known.wanted;
         }
     }
-}
-
-/// The record was changed, or the lease has a greater epoch.
-fn is_taken(error: &Error) -> bool {
-    matches!(error.code(), Code::RequestInProgress | Code::Fenced)
 }

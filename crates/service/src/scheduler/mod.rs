@@ -1,5 +1,5 @@
 //! Periodic work: the one place that says what runs when. Each task has a record of the server's: when it ran last, how
-//! that ended, when it runs next. Where several servers share a store, the one that claims the record runs the task. What a
+//! that ended, when it runs next. Where several servers share a store, the one that has the lease runs the task. What a
 //! server holds in its own memory every server saves itself: such a task is known to its process alone.
 
 mod claim;
@@ -7,7 +7,6 @@ mod stored;
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, RandomState},
     sync::{Arc, atomic::AtomicU64, atomic::Ordering},
     time::Duration,
 };
@@ -19,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::stored::Document;
-use crate::{Call, Context, Jobs, Signals, Upkeep};
+use crate::{Call, Context, Duty, Jobs, Leases, Signals, Upkeep};
 
 /// How often ids of the erased that no event needs are released.
 const RETENTION_EVERY: Duration = Duration::from_secs(10 * 60);
@@ -57,6 +56,14 @@ impl Task {
             Self::CoFollowClusters => "co_follow_clusters",
             Self::SignalSnapshot => "signal_snapshot",
             Self::CacheSnapshot => "cache_snapshot",
+        }
+    }
+
+    /// The lease under which it runs.
+    const fn duty(self) -> Duty {
+        match self {
+            Self::CountAudit => Duty::Audit,
+            Self::Retention | Self::CoFollowClusters | Self::SignalSnapshot | Self::CacheSnapshot => Duty::Scheduler,
         }
     }
 
@@ -113,6 +120,7 @@ pub trait Clusters: Send + Sync + 'static {
 /// Runs tasks when they are due, or when somebody asks.
 pub struct Scheduler {
     context: Arc<Context>,
+    leases: Arc<Leases>,
     jobs: Arc<Jobs>,
     upkeep: Arc<Upkeep>,
     signals: Arc<Signals>,
@@ -122,8 +130,8 @@ pub struct Scheduler {
     own: Mutex<HashMap<Task, (Version, Document)>>,
     /// The checkpoint that the last snapshot of signals followed.
     checkpoint: AtomicU64,
-    /// Names this process.
-    holder: u64,
+    /// What this process runs at the moment.
+    running: Mutex<Vec<Task>>,
     /// When this process began to run tasks, in milliseconds since 2000.
     began: AtomicU64,
     /// A task was asked for.
@@ -133,6 +141,7 @@ pub struct Scheduler {
 impl Scheduler {
     pub(crate) fn new(
         context: Arc<Context>,
+        leases: Arc<Leases>,
         jobs: Arc<Jobs>,
         upkeep: Arc<Upkeep>,
         signals: Arc<Signals>,
@@ -140,10 +149,9 @@ impl Scheduler {
         cache: Option<Arc<dyn Snapshots>>,
     ) -> Self {
         let began = AtomicU64::new(context.clock.now().since_2000());
-        let holder = RandomState::new().hash_one(began.load(Ordering::Relaxed));
         let checkpoint = AtomicU64::new(upkeep.checkpoints());
-        let (own, wake) = (Mutex::default(), Notify::new());
-        Self { context, jobs, upkeep, signals, clusters, cache, own, checkpoint, holder, began, wake }
+        let (own, running, wake) = (Mutex::default(), Mutex::default(), Notify::new());
+        Self { context, leases, jobs, upkeep, signals, clusters, cache, own, checkpoint, running, began, wake }
     }
 
     /// Whether every server runs it for itself.
@@ -208,8 +216,8 @@ impl Scheduler {
 
     fn shown(&self, task: Task, every: Duration, document: Document) -> Scheduled {
         let next = if document.wanted { self.context.clock.now() } else { self.due(&document, every) };
-        let Document { until, started, finished, result, detail, .. } = document;
-        let is_running = until.is_some();
+        let Document { holder, started, finished, result, detail, .. } = document;
+        let is_running = holder.is_some();
         Scheduled { task, every, is_running, last_started: started, last_finished: finished, result, detail, next }
     }
 

@@ -1,24 +1,18 @@
 //! A task as its record has it, or as this process knows it where every server runs its own.
 
-use entourage_model::{
-    Code, Condition, Error, Fence, Lease, Millis, Operation, RecordId, Reply, Result, Version, Write,
-};
+use entourage_model::{Code, Condition, Error, Millis, Operation, RecordId, Reply, Result, Version};
 use serde::{Deserialize, Serialize};
 
 use super::{OWNER, SPACE, Scheduler, Task, TaskResult};
 use crate::writer::unexpected;
 
 /// How often a write is tried that others keep overtaking.
-const TRIES: usize = 10;
+pub(super) const TRIES: usize = 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Document {
-    /// Of the last claim.
-    pub(super) epoch: u64,
-    /// The process that runs it.
+    /// The process that runs it; `None` while it does not run.
     pub(super) holder: Option<u64>,
-    /// How long its claim holds without a word from it; `None` while it does not run.
-    pub(super) until: Option<Millis>,
     pub(super) started: Option<Millis>,
     pub(super) finished: Option<Millis>,
     pub(super) result: Option<TaskResult>,
@@ -46,20 +40,8 @@ impl Scheduler {
         Ok(Some((record.version, document)))
     }
 
-    /// Writes the record as the holder of an epoch, unless somebody has written it meanwhile; its new version.
-    pub(super) async fn store(&self, task: Task, known: Option<Version>, document: &Document) -> Result<Version> {
-        let lease = Lease::new(task.as_str().as_bytes())?;
-        let fence = Some(Box::new(Fence { lease, epoch: document.epoch }));
-        self.put(task, known, document, fence).await
-    }
-
-    async fn put(
-        &self,
-        task: Task,
-        known: Option<Version>,
-        document: &Document,
-        fence: Option<Box<Fence>>,
-    ) -> Result<Version> {
+    /// Writes the record, unless somebody has written it meanwhile; its new version.
+    pub(super) async fn put(&self, task: Task, known: Option<Version>, document: &Document) -> Result<Version> {
         if self.is_own(task) {
             return self.put_own(task, known, document);
         }
@@ -67,7 +49,7 @@ impl Scheduler {
         let (value, condition) = (Some(bytes.into_boxed_slice()), known.map_or(Condition::Absent, Condition::Version));
         let operation =
             Operation::PutRecord { space: SPACE, owner: OWNER, id: record_id(task)?, value, condition, cap: None };
-        match self.context.writer.write_one(Write { fence, ..Write::from(operation) }).await?.reply {
+        match self.context.writer.write_one(operation).await?.reply {
             Reply::Record { version, .. } => Ok(version),
             other => Err(unexpected(&other)),
         }
@@ -93,7 +75,7 @@ impl Scheduler {
                 .await?
                 .map_or((None, Document::default()), |(version, document)| (Some(version), document));
             let document = Document { wanted: true, ..document };
-            match self.put(task, known, &document, None).await {
+            match self.put(task, known, &document).await {
                 Ok(_) => return Ok(document),
                 Err(error) if error.code() == Code::RequestInProgress => last = error,
                 Err(error) => return Err(error),

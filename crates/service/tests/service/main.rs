@@ -24,6 +24,7 @@ mod flips;
 mod healer;
 mod import;
 mod import_all;
+mod leases;
 mod limits;
 mod mistakes;
 mod notifications;

@@ -9,7 +9,8 @@ use entourage_model::{
 };
 
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, StoreExt as _, SweepCursor, Swept, Whose,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Server, Store, StoreExt as _, SweepCursor, Swept,
+    Whose,
 };
 
 /// Interception points; methods left out are passed through.
@@ -91,6 +92,14 @@ pub trait Hooks: Send + Sync + 'static {
 
     async fn health(&self, inner: &dyn Store) -> Health {
         inner.health().await
+    }
+
+    async fn heartbeat(&self, inner: &dyn Store, id: u64, about: &str) -> Result<Vec<Server>> {
+        inner.heartbeat(id, about).await
+    }
+
+    async fn disconnect(&self, inner: &dyn Store, id: u64) -> Result<()> {
+        inner.disconnect(id).await
     }
 
     async fn close(&self, inner: &dyn Store) -> Result<()> {
@@ -219,6 +228,14 @@ impl<H: Hooks> Store for Hooked<H> {
 
     async fn health(&self) -> Health {
         self.hooks.health(&*self.inner).await
+    }
+
+    async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<Server>> {
+        self.hooks.heartbeat(&*self.inner, id, about).await
+    }
+
+    async fn disconnect(&self, id: u64) -> Result<()> {
+        self.hooks.disconnect(&*self.inner, id).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -7,7 +7,29 @@ use super::{
     pages,
     world::{World, own_request},
 };
-use entourage_store::{Health, StoreExt as _};
+use entourage_store::{Health, StoreExt as _, Writers};
+
+/// Or nobody is listed: then one process has the store.
+pub(super) async fn processes_that_share_a_store_hear_of_each_other(world: World) {
+    let [one, other] = [own_request(), own_request()].map(|own| own.request);
+    let beat = async |id: u64, about: &str| {
+        let mut servers = world.store.heartbeat(id, about).await.expect("a heartbeat");
+        servers.retain(|server| [one, other].contains(&server.id));
+        servers.sort_unstable_by_key(|server| server.id != one);
+        servers.into_iter().map(|server| (server.id, server.about, server.is_connected)).collect::<Vec<_>>()
+    };
+    let heard = [beat(one, "first").await, beat(other, "other").await, beat(one, "again").await];
+    if world.store.guarantees().writers == Writers::Sole || heard.iter().all(Vec::is_empty) {
+        assert!(heard.iter().all(Vec::is_empty), "one process has the store: {heard:?}");
+        return;
+    }
+    assert_eq!(heard[0], [(one, "first".into(), true)]);
+    assert_eq!(heard[1], [(one, "first".into(), true), (other, "other".into(), true)]);
+    assert_eq!(heard[2], [(one, "again".into(), true), (other, "other".into(), true)]);
+    // Nobody has heard of this one.
+    let [unknown] = [own_request()].map(|own| own.request);
+    world.store.disconnect(unknown).await.expect("there is nothing to do");
+}
 
 pub(super) async fn verify_is_clean_while_others_write(world: World) {
     let users = world.many_users(12).await;

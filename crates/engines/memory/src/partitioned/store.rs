@@ -16,8 +16,8 @@ use super::{
     pace::{Pace, Straight},
 };
 use entourage_store::{
-    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, SweepCursor, Swept,
-    Unhealthy, Whose, Writers, fail_point, retention, share,
+    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, Progress, Report, Server,
+    SweepCursor, Swept, Unhealthy, Whose, Writers, fail_point, retention, share,
 };
 
 const SIZES: Sizes = Sizes { batch: 256, bucket_rows: 1024 };
@@ -322,6 +322,15 @@ impl entourage_store::Store for Store {
             }
             None => Health::Ready,
         }
+    }
+
+    /// One process has this store.
+    async fn heartbeat(&self, _id: u64, _about: &str) -> Result<Vec<Server>> {
+        Ok(Vec::new())
+    }
+
+    async fn disconnect(&self, _id: u64) -> Result<()> {
+        Ok(())
     }
 
     async fn close(&self) -> Result<()> {

@@ -10,5 +10,6 @@
 mod alone;
 mod cached;
 mod conformance;
+mod heartbeat;
 mod postgres_kit;
 mod retention;

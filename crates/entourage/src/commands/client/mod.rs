@@ -11,6 +11,7 @@ mod jobs;
 mod lists;
 mod paging;
 mod posts;
+mod servers;
 mod sse;
 mod stats;
 mod suggest;
@@ -63,6 +64,8 @@ pub(crate) enum Verb {
     Abuse(abuse::Verb),
     /// List jobs and scheduled tasks, or run a task now.
     Jobs(jobs::Arguments),
+    /// List the servers of the store, and which of them does what.
+    Servers(servers::Arguments),
     /// Show how the server stands.
     Stats(stats::Arguments),
 }
@@ -87,6 +90,7 @@ impl Verb {
             Self::Events(arguments) => events::run(arguments),
             Self::Abuse(verb) => abuse::run(verb),
             Self::Jobs(arguments) => jobs::run(arguments),
+            Self::Servers(arguments) => servers::run(arguments),
             Self::Stats(arguments) => stats::run(arguments),
         }
     }

@@ -5,3 +5,4 @@ mod fairness;
 mod resp_flood;
 mod resp_idle;
 mod slow_reads;
+mod takeover;

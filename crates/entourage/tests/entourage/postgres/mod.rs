@@ -3,3 +3,4 @@
 mod commands;
 mod panics;
 mod quotas;
+mod servers;

@@ -80,7 +80,7 @@ impl Server {
                 let shutdown = async move {
                     let _ = stopped.await;
                 };
-                serve(Listeners { http, resp: Some(resp) }, served, store, front, shutdown).await
+                serve(Listeners { http: Some(http), resp: Some(resp) }, served, store, front, shutdown).await
             })
         });
         let config =

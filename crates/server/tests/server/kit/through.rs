@@ -402,6 +402,14 @@ impl Store for RestStore {
         self.store.health().await
     }
 
+    async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<entourage_store::Server>> {
+        self.store.heartbeat(id, about).await
+    }
+
+    async fn disconnect(&self, id: u64) -> Result<()> {
+        self.store.disconnect(id).await
+    }
+
     async fn close(&self) -> Result<()> {
         let mut server = self.server.lock().unwrap();
         server.ask_to_stop();

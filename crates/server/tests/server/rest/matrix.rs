@@ -173,6 +173,7 @@ pub(crate) const MATRIX: &[Row] = &[
     ("list_jobs", "GET /admin/jobs", ADMIN),
     ("get_job", "GET /admin/jobs/7", [NOBODY, NO, NO, NO, NO, NO, "404 not_found"]),
     ("run_task", "POST /admin/jobs/retention/run", ADMIN_STARTS),
+    ("list_servers", "GET /admin/servers", ADMIN),
     ("last_audit", "GET /admin/audit", ADMIN),
     ("verify", "POST /admin/verify", ADMIN),
     // Nor has it counts beside its lists, or directions apart.

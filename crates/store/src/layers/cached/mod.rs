@@ -36,8 +36,8 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, Snapshots, SweepCursor, Swept,
-    SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
+    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, Snapshots, SweepCursor,
+    Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it wraps.
@@ -346,6 +346,14 @@ impl crate::Store for Store {
             return Health::Degraded(Unhealthy::Poisoned("the cache's event reader ended".to_owned()));
         }
         self.shared.inner.health().await
+    }
+
+    async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<Server>> {
+        self.shared.inner.heartbeat(id, about).await
+    }
+
+    async fn disconnect(&self, id: u64) -> Result<()> {
+        self.shared.inner.disconnect(id).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -17,7 +17,8 @@ use parking_lot::RwLock;
 use super::{Bug, seen::Seen};
 use entourage_memory::Graph;
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Store, SweepCursor, Swept, SystemClock, Whose,
+    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Server, Store, SweepCursor, Swept, SystemClock,
+    Whose,
 };
 
 pub(super) struct Planted {
@@ -492,6 +493,15 @@ impl Store for Planted {
 
     async fn health(&self) -> Health {
         Health::Ready
+    }
+
+    /// One process has this store.
+    async fn heartbeat(&self, _id: u64, _about: &str) -> Result<Vec<Server>> {
+        Ok(Vec::new())
+    }
+
+    async fn disconnect(&self, _id: u64) -> Result<()> {
+        Ok(())
     }
 
     async fn close(&self) -> Result<()> {

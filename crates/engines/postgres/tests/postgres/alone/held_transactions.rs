@@ -10,7 +10,7 @@ use entourage_store::{Health, Maintenance, Recounted, Store, StoreExt as _, Syst
 use tokio::task::JoinSet;
 
 /// The sessions of one store.
-const SESSIONS: &str = "(SELECT pid FROM pg_stat_activity WHERE application_name = $1)";
+const SESSIONS: &str = "(SELECT pid FROM pg_stat_activity WHERE application_name LIKE $1 || ' %')";
 
 #[tokio::test]
 async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
@@ -85,7 +85,7 @@ async fn killed_connections_lose_no_acked_write_and_the_store_goes_on() {
         })
     };
     let killer = raw().await;
-    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE $1 || ' %'";
     let mut killed = 0;
     while !writer.is_finished() {
         tokio::time::sleep(Duration::from_millis(30)).await;

@@ -165,6 +165,7 @@ pub(crate) const ROWS: &[Row] = &[
     refused("list_jobs", &["GET /admin/jobs"]),
     refused("get_job", &["GET /admin/jobs/7"]),
     refused("run_task", &["POST /admin/jobs/retention/run"]),
+    refused("list_servers", &["GET /admin/servers"]),
     refused("last_audit", &["GET /admin/audit"]),
     refused("verify", &["POST /admin/verify"]),
     refused("recount", &["POST /admin/recount"]),
