@@ -163,7 +163,14 @@ impl Signals {
         chunk.sort_unstable_by_key(|(viewer, _)| *viewer);
         let value = (!chunk.is_empty()).then(|| encode(&chunk).into_boxed_slice());
         let condition = known.map_or(Condition::Absent, |known| Condition::Version(known.version));
-        let put = Operation::PutRecord { space: Space::Signal, owner: Key::SERVER, id: id.clone(), value, condition, cap: None };
+        let put = Operation::PutRecord {
+            space: Space::Signal,
+            owner: Key::SERVER,
+            id: id.clone(),
+            value,
+            condition,
+            cap: None,
+        };
         if let Reply::Record { version, .. } = self.context.writer.write_one(put).await?.reply {
             self.known.lock().insert(id.clone(), version);
         }
