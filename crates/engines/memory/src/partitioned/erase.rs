@@ -26,6 +26,7 @@ impl Engine {
             _ => None,
         };
         let (mut found, mut done) = (None, BTreeMap::<Link, Changes>::new());
+        let lineage = self.lineage();
         loop {
             let others = self.look(write, index).await;
             self.pace.pause(Step::Decide).await;
@@ -56,6 +57,10 @@ impl Engine {
                     Sent::Unknown => return Err(unknown()),
                 },
             };
+            // A home that went back meanwhile may have lost what was taken back there: a repetition finds the rest.
+            if !done.is_empty() && self.lineage() != lineage {
+                return Err(unknown());
+            }
             let outcome = Outcome { changes: whole, ..outcome };
             let mut ends: SmallVec<[End; 2]> = SmallVec::new();
             for (owner, _) in outcome.changes_by_owner() {
