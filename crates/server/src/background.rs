@@ -5,9 +5,6 @@ use std::{future::Future, pin::pin, time::Duration};
 use entourage_service::Service;
 use tokio::time::sleep;
 
-/// How often to look for jobs of other servers and for work that is due.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Works until `stop` completes, and finishes the current chunk of each job.
 pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
@@ -17,7 +14,7 @@ pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
             Ok(true) => Duration::ZERO,
             Ok(false) => {
                 said = None;
-                LOOK_INTERVAL
+                service.jobs.look_interval()
             }
             Err(error) => {
                 // A store that is unreachable for long is reported once.
@@ -25,7 +22,7 @@ pub async fn work(service: &Service, stop: impl Future<Output = ()>) {
                     tracing::warn!(%error, "jobs cannot go on; they are tried again");
                 }
                 said = Some(error.code());
-                LOOK_INTERVAL
+                service.jobs.look_interval()
             }
         };
         tokio::select! {

@@ -111,7 +111,7 @@ mod tests {
         let bytes = board.encode();
         assert_eq!(Published::decode(&bytes), Some(board));
         for length in 0..bytes.len() {
-            let whole = length >= 8 && (length - 8) % ROW_BYTES == 0;
+            let whole = length >= 8 && (length - 8).is_multiple_of(ROW_BYTES);
             assert_eq!(Published::decode(&bytes[..length]).is_some(), whole, "{length}");
         }
     }

@@ -1,6 +1,8 @@
 //! The work itself: one chunk of every job at a time, so that a large one keeps no small one waiting. Every step can
 //! be repeated, by the server that starts after a crash or by another one of the same store.
 
+use std::time::Duration;
+
 use entourage_model::{Code, Condition, Error, Key, Operation, Record, RecordId, Result, Space, Version, tally};
 
 use super::{
@@ -10,6 +12,10 @@ use super::{
 use crate::{Call, Duty, Jobs};
 
 const PAGE: usize = 1_000;
+/// How often to look for jobs of other servers and for work that is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Where each look asks a remote store.
+const REMOTE_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// Jobs that ended are shown for a week.
 const KEPT_MILLIS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
@@ -23,6 +29,11 @@ pub(super) enum Step {
 }
 
 impl Jobs {
+    /// How long to wait after [`Self::work`] found nothing. Whoever waits for a lease asks nobody, and looks more often.
+    pub fn look_interval(&self) -> Duration {
+        if self.leases.has_taken(Duty::Jobs) { REMOTE_LOOK_INTERVAL } else { LOOK_INTERVAL }
+    }
+
     /// Does one chunk of every job, and what else is due; whether there was anything. Called
     /// again and again while it says so, it does all of it. Where servers share a store, the holder of the lease does it.
     pub async fn work(&self) -> Result<bool> {

@@ -96,6 +96,11 @@ impl Leases {
         self.id
     }
 
+    /// Whether this server has taken the lease, as far as it knows.
+    pub(crate) fn has_taken(&self, duty: Duty) -> bool {
+        self.seen.lock().leases.get(&duty).is_some_and(|known| known.holder == self.id)
+    }
+
     /// Whether other servers of this store are alive.
     pub(crate) fn has_company(&self) -> bool {
         let seen = self.seen.lock();

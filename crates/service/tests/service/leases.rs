@@ -253,8 +253,8 @@ async fn whoever_takes_over_and_however_often_the_count_is_exact() {
     let world = World::new().await;
     let [one, other] = [world.member(), world.member()];
     one.service.jobs.accept_all(&Call::default(), &UserId::from(STAR.0)).await.unwrap();
-    for round in 0.. {
-        let member = if round % 2 == 0 { &one } else { &other };
+    for round in 0_u64.. {
+        let member = if round.is_multiple_of(2) { &one } else { &other };
         world.pass(SILENCE_MILLIS);
         if !member.service.jobs.work().await.unwrap() && round > 2 {
             break;

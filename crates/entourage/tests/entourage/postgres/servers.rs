@@ -205,7 +205,7 @@ fn is_refused(one: &Client, other: &Client, race: usize) -> bool {
         let following = scope.spawn(|| {
             begin.wait();
             // Every other race is against the direction of the block.
-            if race % 2 == 0 { follow(one, &a, &b) } else { follow(one, &b, &a) }
+            if race.is_multiple_of(2) { follow(one, &a, &b) } else { follow(one, &b, &a) }
         });
         begin.wait();
         let blocked = other.ask("PUT", &format!("/api/v1/users/{a}/blocks/{b}"), "").expect("an answer");
