@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use deadpool_postgres::Object;
-use entourage_model::{Code, Error, Operation, Outcome, Result, Sequence, Version, Write, resolve};
+use entourage_model::{Code, Error, Lineage, Operation, Outcome, Result, Sequence, Version, Watermark, Write, resolve};
 use hashbrown::HashSet;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -86,6 +86,8 @@ impl Engine {
             writer = same;
             // Dropped, its connection is closed, and its callers learn that nobody knows.
             let _ = timeout(ANSWER_WITHIN, self.commit_batch(batch)).await;
+            // Whoever was just answered may have the next write ready.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -168,8 +170,13 @@ impl Engine {
 
     async fn attempt(&self, part: &mut [Chunk], locking: Locking) -> Result<Decided, Failure> {
         let session = Session::of(self.writes.get().await?);
+        let lineage = self.lineage_of(session.object()?)?;
         let statements = Statements::of(session.object()?).await?;
-        let done = self.commit_on(session.object()?, &statements, part, locking).await;
+        let mut done = self.commit_on(session.object()?, &statements, lineage, part, locking).await;
+        if let Ok((decided, before)) = &mut done {
+            number(decided, lineage, *before);
+        }
+        let done = done.map(|(decided, _)| decided);
         let has_ended = match &done {
             Ok(_) => true,
             // Over a lost connection nothing can be rolled back, and need not.
@@ -185,9 +192,10 @@ impl Engine {
         &self,
         client: &Client,
         statements: &Statements,
+        lineage: Lineage,
         part: &mut [Chunk],
         locking: Locking,
-    ) -> Result<Decided, Failure> {
+    ) -> Result<(Decided, Sequence), Failure> {
         let writes: Vec<&Write> = part.iter().flat_map(|chunk| &chunk.writes).collect();
         let mut wants: Vec<Wants> = writes.iter().map(|write| Wants::of(write)).collect();
         let begun = tokio::join!(
@@ -201,21 +209,19 @@ impl Engine {
         };
         state.idempotency_millis = self.options.idempotency_millis();
         load::load_more(client, statements, &writes, &mut wants, &mut state).await?;
-        let mut decided = self.decide(part, &wants, &mut state, &missed);
+        let decided = self.decide(part, &wants, &mut state, &missed);
         let outcomes = decided.iter().flatten().flatten().filter_map(|outcome| outcome.as_ref().ok());
         let puts = Puts::of(outcomes)?;
         let before = match puts.is_empty() {
             true => end(client, statements).await?,
             false => match puts.commit(client, statements).await {
                 // The end may be that of later commits: a reader who has seen it has seen this one, too.
-                Err(failure) if failure.is_lost => puts.before(self.settle(transaction, &failure).await?),
+                Err(failure) if failure.is_lost => puts.before(self.settle(transaction, lineage, &failure).await?),
                 done => done?,
             },
         };
         self.unfolded.fetch_add(counts::hot(&puts.deltas), std::sync::atomic::Ordering::Relaxed);
-        drop(puts);
-        self.number(&mut decided, before);
-        Ok(decided)
+        Ok((decided, before))
     }
 
     /// One after the other: each sees what the earlier ones of the batch changed.
@@ -235,20 +241,20 @@ impl Engine {
         part.iter_mut().map(&mut decide).collect()
     }
 
-    /// Each outcome is seen by whoever has seen the log up to its last change.
-    fn number(&self, decided: &mut Decided, before: Sequence) {
-        let mut last = before;
-        for outcome in decided.iter_mut().flatten().flatten().filter_map(|outcome| outcome.as_mut().ok()) {
-            last = last.plus(outcome.changes.len() as u64);
-            outcome.watermark = self.watermark(last);
-        }
-    }
-
     fn version_above(&self, floor: Version, earlier: &mut Version) -> Version {
         if *earlier <= floor {
             *earlier = self.versions.lock().next(self.clock.now(), floor);
         }
         *earlier
+    }
+}
+
+/// Each outcome is seen by whoever has seen the log up to its last change.
+fn number(decided: &mut Decided, lineage: Lineage, before: Sequence) {
+    let mut last = before;
+    for outcome in decided.iter_mut().flatten().flatten().filter_map(|outcome| outcome.as_mut().ok()) {
+        last = last.plus(outcome.changes.len() as u64);
+        outcome.watermark = Watermark::new(lineage, [last]);
     }
 }
 

@@ -1,13 +1,13 @@
 //! Events: a commit numbers its own in its last statement, so that what is committed is listed.
 
-use entourage_model::{Change, Event, Sequence};
+use entourage_model::{Change, Event, EventPosition, Lineage, Sequence};
 
 use super::{
     Engine, commit,
     error::{Failure, unreadable},
-    row,
+    lineage, row,
 };
-use entourage_store::{Progress, retention::events_expired};
+use entourage_store::{Progress, retention::events_expired_at};
 
 pub(super) const STEP_ROWS: i64 = 5_000;
 
@@ -29,15 +29,22 @@ impl Engine {
         Ok(Progress { listed: last, covered: last, newest: last })
     }
 
-    pub(super) async fn read_events(&self, after: Sequence, limit: usize) -> Result<Vec<Event>, Failure> {
-        let Ok(after) = i64::try_from(after.0) else { return Ok(Vec::new()) };
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    pub(super) async fn read_events(&self, at: EventPosition, limit: usize) -> Result<Vec<Event>, Failure> {
         let client = self.client().await?;
+        let lineage = self.lineage_of(&client)?;
+        if ![Lineage(0), lineage].contains(&at.lineage)
+            && let Some(offset) = lineage::lost(&client, at).await?
+        {
+            return Err(events_expired_at(EventPosition { lineage, offset, ..at }).into());
+        }
+        let Ok(after) = i64::try_from(at.offset.0) else { return Ok(Vec::new()) };
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let statement = client.prepare_cached(READ).await?;
         let rows = client.query(&statement, &[&after, &limit]).await?;
         let dropped: i64 = rows.first().map_or(0, |row| row.get(0));
         if after < dropped && limit > 0 {
-            return Err(events_expired(Sequence(dropped.unsigned_abs())).into());
+            let offset = Sequence(dropped.unsigned_abs());
+            return Err(events_expired_at(EventPosition { offset, ..at }).into());
         }
         let event = |row: &tokio_postgres::Row| {
             let change: Change =

@@ -9,6 +9,7 @@ mod error;
 mod events;
 mod forget;
 mod lease;
+mod lineage;
 mod load;
 mod lock;
 mod look;
@@ -37,7 +38,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List,
     Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark,
@@ -50,6 +51,7 @@ use tokio_postgres::NoTls;
 use self::{
     error::{Failure, answering, retrying},
     lease::Lease,
+    lineage::Lineages,
     lock::Locks,
     queue::Queue,
 };
@@ -105,6 +107,7 @@ struct Engine {
     queue: Arc<Queue>,
     slow_lane: Semaphore,
     locks: Locks,
+    lineages: Arc<Lineages>,
     versions: Mutex<VersionClock>,
     lease: tokio::sync::Mutex<Option<Lease>>,
     /// Count deltas this process has written since it last folded.
@@ -130,13 +133,16 @@ impl Store {
         let mut writing = config.clone();
         writing.options(format!("{session} {WRITING}"));
         let options = Options { writers: options.writers.max(1), batch: options.batch.max(1), ..options };
+        let locks = Locks::new(identity.epoch);
+        let lineages = Arc::new(Lineages::new(locks));
         let engine = Engine {
-            locks: Locks::new(identity.epoch),
+            locks,
             identity,
             options,
             clock,
-            pool: pool(config, CONNECTIONS_MAX)?,
-            writes: pool(writing, options.writers + SLOW_LANE)?,
+            pool: pool(config, CONNECTIONS_MAX, &lineages, false)?,
+            writes: pool(writing, options.writers + SLOW_LANE, &lineages, true)?,
+            lineages,
             queue: Arc::default(),
             slow_lane: Semaphore::new(SLOW_LANE),
             versions: Mutex::new(lease::no_versions_yet()),
@@ -153,9 +159,23 @@ impl Store {
     }
 }
 
-fn pool(config: tokio_postgres::Config, size: usize) -> Result<Pool> {
+fn pool(config: tokio_postgres::Config, size: usize, lineages: &Arc<Lineages>, is_for_writes: bool) -> Result<Pool> {
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let (met, known) = (Arc::clone(lineages), Arc::clone(lineages));
+    let meet = Hook::async_fn(move |client, metrics| {
+        let (lineages, created) = (Arc::clone(&met), metrics.created);
+        Box::pin(async move {
+            let met = lineages.meet(client, created, is_for_writes).await;
+            met.map_err(|failure| HookError::message(failure.error.to_string()))
+        })
+    });
+    let retire = Hook::sync_fn(move |_, metrics| match known.is_current(metrics.created) {
+        true => Ok(()),
+        false => Err(HookError::message("PostgreSQL is another one now")),
+    });
     Pool::builder(Manager::from_config(config, NoTls, manager))
+        .post_create(meet)
+        .pre_recycle(retire)
         .max_size(size)
         .wait_timeout(Some(CONNECTION_WAIT))
         .create_timeout(Some(CONNECTION_WAIT))
@@ -168,10 +188,6 @@ fn pool(config: tokio_postgres::Config, size: usize) -> Result<Pool> {
 impl Engine {
     async fn client(&self) -> Result<Object, Failure> {
         Ok(self.pool.get().await?)
-    }
-
-    fn watermark(&self, last: Sequence) -> Watermark {
-        Watermark::at(last)
     }
 
     fn refuse_when_closed(&self) -> Result<()> {
@@ -327,11 +343,11 @@ impl entourage_store::Store for Store {
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         self.engine.tidy_sometimes().await;
-        Ok(answering(retrying(|| self.engine.read_events(after.offset, limit))).await?)
+        Ok(answering(retrying(|| self.engine.read_events(after, limit))).await?)
     }
 
     fn lineage(&self) -> Lineage {
-        Lineage::default()
+        self.engine.lineage()
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {
@@ -343,8 +359,7 @@ impl entourage_store::Store for Store {
     }
 
     async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
-        let end = answering(retrying(|| self.engine.read_last_event())).await?;
-        Ok((watermark.sequence() <= end).into())
+        Ok(answering(retrying(|| self.engine.covers(watermark))).await?)
     }
 
     async fn verify(&self) -> Result<Report> {

@@ -47,6 +47,7 @@ pub(super) enum Name {
     Fold,
     Lease,
     Recount,
+    Lineage,
 }
 
 /// Locks belong to the whole database; the store's epoch separates those of two stores.
@@ -80,6 +81,7 @@ impl Locks {
             Name::Lease => put(6, 0, 0),
             Name::Records(key) => put(7, key.0, 0),
             Name::Recount => put(8, 0, 0),
+            Name::Lineage => put(10, 0, 0),
             Name::Record(space, id) => put(9, space as i64, id as i64),
         }
         xxh3_64_with_seed(&bytes, self.epoch) as i64

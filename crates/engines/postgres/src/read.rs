@@ -2,7 +2,7 @@
 
 use entourage_model::{
     Counts, EdgeValue, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Plane, Quota, Sequence, Side, User,
-    Version, replay,
+    Version, Watermark, replay,
 };
 use tokio_postgres::Row;
 
@@ -179,6 +179,7 @@ impl Engine {
     ) -> Result<Vec<entourage_model::Result<Option<Outcome>>>, Failure> {
         let scopes: Vec<&[u8]> = keys.iter().map(|key| key.scope.as_slice()).collect();
         let client = self.client().await?;
+        let lineage = self.lineage_of(&client)?;
         let statement = client.prepare_cached(REPLIES).await?;
         let now = Version::of_millis(self.clock.now());
         let mut replies: Vec<entourage_model::Result<Option<Outcome>>> = keys.iter().map(|_| Ok(None)).collect();
@@ -189,7 +190,8 @@ impl Engine {
             let record = row::idempotency(&found, key.scope)?;
             if record.version.millis().plus(self.options.idempotency_millis()) > now.millis() {
                 let end = Sequence(found.get::<_, i64>(3).unsigned_abs());
-                *reply = replay(record, *key, self.watermark(end)).map(Some).map_err(Into::into);
+                let watermark = Watermark::new(lineage, [end]);
+                *reply = replay(record, *key, watermark).map(Some).map_err(Into::into);
             }
         }
         Ok(replies)

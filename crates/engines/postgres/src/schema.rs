@@ -70,6 +70,7 @@ fn known() -> Result<Vec<Migration>> {
         ("V4__open_lists", include_str!("migrations/V4__open_lists.sql")),
         ("V5__quotas", include_str!("migrations/V5__quotas.sql")),
         ("V6__event_numbers", include_str!("migrations/V6__event_numbers.sql")),
+        ("V7__lineages", include_str!("migrations/V7__lineages.sql")),
     ];
     files
         .into_iter()
