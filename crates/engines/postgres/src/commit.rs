@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deadpool_postgres::Object;
 use entourage_model::{Code, Error, Lineage, Operation, Outcome, Result, Sequence, Version, Watermark, Write, resolve};
 use hashbrown::HashSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Client;
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
     error::{Failure, retrying, unreadable},
     load, lock,
     put::Puts,
-    queue::{Chunk, Writer},
+    queue::{Chunk, Message, Messages, Writer},
     statements::Statements,
     view::Loaded,
     wants::{self, Wants},
@@ -70,25 +70,47 @@ impl Engine {
         }
         let locks = lock::union(writes.iter().flat_map(|write| self.locks.of(write)));
         let is_alone = writes.iter().any(|write| wants::is_alone(&write.operation));
-        let (outcomes, writer) = self.queue.push(Chunk::new(writes, locks, is_alone), self.options.writers);
-        if let Some(writer) = writer {
-            tokio::spawn(Arc::clone(self).write(writer));
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let (mut messages, writer) = self.queue.push(Chunk::new(writes, locks, is_alone), self.options.writers);
+        if let Some(writer) = writer
+            && let Some(outcomes) = self.write(writer, &mut messages, deadline).await
+        {
+            return outcomes;
         }
-        match timeout(ANSWER_WITHIN, outcomes).await {
-            Ok(Ok(outcomes)) => outcomes,
-            _ => vec![Err(Error::unavailable("PostgreSQL does not answer")); count],
+        loop {
+            match timeout_at(deadline, messages.recv()).await {
+                Ok(Some(Message::Done(outcomes))) => return outcomes,
+                Ok(Some(Message::Write(writer))) => {
+                    if let Some(outcomes) = self.write(writer, &mut messages, deadline).await {
+                        return outcomes;
+                    }
+                }
+                _ => return vec![Err(Error::unavailable("PostgreSQL does not answer")); count],
+            }
         }
     }
 
-    /// Commits batches until nothing is left that it may take.
-    async fn write(self: Arc<Self>, mut writer: Writer) {
+    /// Commits batches until its own outcomes are known, or nothing is left that it may take.
+    async fn write(
+        self: &Arc<Self>,
+        mut writer: Writer,
+        messages: &mut Messages,
+        deadline: Instant,
+    ) -> Option<Vec<Result<Outcome>>> {
         while let Some((same, batch)) = writer.next(self.options.batch) {
             writer = same;
             // Dropped, its connection is closed, and its callers learn that nobody knows.
-            let _ = timeout(ANSWER_WITHIN, self.commit_batch(batch)).await;
+            let _ = timeout_at(deadline, self.commit_batch(batch)).await;
             // Whoever was just answered may have the next write ready.
             tokio::task::yield_now().await;
+            // It may have been asked to write as well; that goes to another.
+            for _ in 0..2 {
+                if let Ok(Message::Done(outcomes)) = messages.try_recv() {
+                    return Some(outcomes);
+                }
+            }
         }
+        None
     }
 
     /// One bad write harms no other: what fails as a whole is tried in parts.
@@ -157,9 +179,7 @@ impl Engine {
             }
         };
         let _ = timeout(ANSWER_WITHIN, work).await;
-        if let Some(writer) = self.queue.wake(self.options.writers) {
-            tokio::spawn(Arc::clone(&self).write(writer));
-        }
+        self.queue.wake(self.options.writers);
     }
 
     async fn commit_part(&self, part: &mut [Chunk], locking: Locking) -> Result<Decided, Failure> {

@@ -2,18 +2,29 @@
 //!
 //! A lock that a batch of this process has is known here: writes that need it stay in the queue instead of being sent
 //! to PostgreSQL only to miss it. Whatever stays keeps its turn: later writes do not overtake it on the same lock.
+//!
+//! A writer is one of the callers: it commits batches until its own write is done, and then hands over to one who waits.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use entourage_model::{Outcome, Result, Version, Write};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use super::lock::Wanted;
 
 /// How far behind the front a writer looks for something that it may take.
 const LOOK_AHEAD: usize = 1_024;
+
+/// What a caller who waits is told.
+pub(super) enum Message {
+    Done(Vec<Result<Outcome>>),
+    /// It is a writer from now on.
+    Write(Writer),
+}
+
+pub(super) type Messages = mpsc::UnboundedReceiver<Message>;
 
 /// Writes of one caller, decided in their order and next to each other.
 pub(super) struct Chunk {
@@ -23,27 +34,27 @@ pub(super) struct Chunk {
     pub(super) locks: Wanted,
     /// It may not share a batch.
     pub(super) is_alone: bool,
-    reply: Option<oneshot::Sender<Vec<Result<Outcome>>>>,
+    caller: Option<mpsc::UnboundedSender<Message>>,
     held: Option<Held>,
 }
 
 impl Chunk {
     pub(super) fn new(writes: Vec<Write>, locks: Wanted, is_alone: bool) -> Self {
         let versions = vec![Version::ZERO; writes.len()];
-        Self { writes, versions, locks, is_alone, reply: None, held: None }
+        Self { writes, versions, locks, is_alone, caller: None, held: None }
     }
 
     /// Its locks are free from now on.
     pub(super) fn answer(mut self, outcomes: Vec<Result<Outcome>>) {
         self.held = None;
-        if let Some(reply) = self.reply.take() {
+        if let Some(caller) = self.caller.take() {
             // A caller who is gone has been told that nobody knows.
-            let _ = reply.send(outcomes);
+            let _ = caller.send(Message::Done(outcomes));
         }
     }
 
     fn is_abandoned(&self) -> bool {
-        self.reply.as_ref().is_none_or(oneshot::Sender::is_closed)
+        self.caller.as_ref().is_none_or(mpsc::UnboundedSender::is_closed)
     }
 }
 
@@ -107,24 +118,20 @@ pub(super) struct Writer {
 }
 
 impl Queue {
-    /// Where the outcomes arrive; and a writer, if there are fewer than `most`.
-    pub(super) fn push(
-        self: &Arc<Self>,
-        mut chunk: Chunk,
-        most: usize,
-    ) -> (oneshot::Receiver<Vec<Result<Outcome>>>, Option<Writer>) {
-        let (sender, receiver) = oneshot::channel();
-        chunk.reply = Some(sender);
+    /// Where the caller learns its outcomes; and it is a writer, if there are fewer than `most`.
+    pub(super) fn push(self: &Arc<Self>, mut chunk: Chunk, most: usize) -> (Messages, Option<Writer>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        chunk.caller = Some(sender);
         let mut state = self.state.lock();
         state.waiting.push_back(chunk);
         let writer = self.hire(&mut state, most);
         (receiver, writer)
     }
 
-    /// A writer for what waits, if there is any.
-    pub(super) fn wake(self: &Arc<Self>, most: usize) -> Option<Writer> {
-        let mut state = self.state.lock();
-        if state.waiting.is_empty() { None } else { self.hire(&mut state, most) }
+    /// Locks were freed: whoever waits for them writes, unless there are enough writers, who look for themselves.
+    pub(super) fn wake(self: &Arc<Self>, most: usize) {
+        let writer = self.hire(&mut self.state.lock(), most);
+        drop(writer);
     }
 
     fn hire(self: &Arc<Self>, state: &mut State, most: usize) -> Option<Writer> {
@@ -159,11 +166,26 @@ impl Writer {
 }
 
 impl Drop for Writer {
+    /// Hands over to the last caller who came: that one has the most time left.
     fn drop(&mut self) {
-        if self.is_counted {
-            let mut state = self.queue.state.lock();
-            state.writers = state.writers.saturating_sub(1);
+        if !self.is_counted {
+            return;
         }
+        let mut state = self.queue.state.lock();
+        for chunk in state.waiting.iter().rev() {
+            let Some(caller) = chunk.caller.as_ref().filter(|caller| !caller.is_closed()) else { continue };
+            let next = Self { queue: Arc::clone(&self.queue), is_counted: true };
+            match caller.send(Message::Write(next)) {
+                Ok(()) => return,
+                // It left at this moment: what was meant for it must not be handed over again here.
+                Err(mpsc::error::SendError(message)) => {
+                    if let Message::Write(mut unsent) = message {
+                        unsent.is_counted = false;
+                    }
+                }
+            }
+        }
+        state.writers = state.writers.saturating_sub(1);
     }
 }
 
@@ -212,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    fn push(queue: &Arc<Queue>, locks: &[(i64, bool)], is_alone: bool) -> oneshot::Receiver<Vec<Result<Outcome>>> {
+    fn push(queue: &Arc<Queue>, locks: &[(i64, bool)], is_alone: bool) -> Messages {
         let chunk = Chunk::new(vec![Operation::Nothing.into()], locks.to_vec(), is_alone);
         let (receiver, writer) = queue.push(chunk, 1);
         // Stays counted, so that the test alone decides who writes.
@@ -262,6 +284,23 @@ mod tests {
         }
         assert_eq!(sizes, [vec![0, 1], vec![2], vec![3, 4]]);
         assert_eq!(waiting.len(), 5);
+    }
+
+    #[test]
+    fn a_writer_that_ends_hands_over_to_one_who_waits() {
+        let queue = Arc::new(Queue::default());
+        let chunk = |number| Chunk::new(vec![Operation::Nothing.into()], vec![(number, true)], false);
+        let (_first, writer) = queue.push(chunk(1), 1);
+        let (gone, none) = queue.push(chunk(2), 1);
+        let (mut third, also_none) = queue.push(chunk(3), 1);
+        assert!(none.is_none() && also_none.is_none());
+        let (writer, batch) = writer.unwrap().next(1).unwrap();
+        drop((gone, batch, writer));
+        let Ok(Message::Write(next)) = third.try_recv() else { panic!("nobody writes") };
+        let (next, batch) = next.next(64).unwrap();
+        assert_eq!(numbers(&batch), [3]);
+        drop((next, batch));
+        assert!(queue.push(chunk(4), 1).1.is_some(), "with nobody waiting the place is free");
     }
 
     #[test]

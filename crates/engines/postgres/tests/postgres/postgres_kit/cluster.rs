@@ -20,6 +20,11 @@ fn program(name: &str) -> PathBuf {
 
 /// PostgreSQL does not run as root; its package brings a user of its own.
 fn run(name: &str, arguments: &[&str]) {
+    let (is_done, said) = try_to(name, arguments);
+    assert!(is_done, "{name} {arguments:?}: {said}");
+}
+
+fn try_to(name: &str, arguments: &[&str]) -> (bool, String) {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let mut command = if is_root {
         let mut command = Command::new("runuser");
@@ -29,8 +34,7 @@ fn run(name: &str, arguments: &[&str]) {
         Command::new(program(name))
     };
     let output = command.args(arguments).current_dir("/").stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} {arguments:?}: {said}");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 fn free_port() -> u16 {
@@ -105,8 +109,8 @@ fn data(folder: &Path) -> String {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let data = data(&self.folder);
-        let _ = std::panic::catch_unwind(|| run("pg_ctl", &["stop", "-w", "-m", "immediate", "-D", &data]));
+        // It may be killed already.
+        try_to("pg_ctl", &["stop", "-w", "-m", "immediate", "-D", &data(&self.folder)]);
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
