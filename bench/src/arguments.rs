@@ -85,6 +85,8 @@ pub(crate) enum Measurement {
     Rest,
     /// Over RESP, beside Redis and PostgreSQL
     Resp,
+    /// PostgreSQL as the store, beside a function in it
+    Postgres,
     /// Intersections
     Common,
     /// Growth
@@ -102,7 +104,10 @@ pub(crate) enum Measurement {
 impl Measurement {
     /// Whether it uses one of the standard graphs.
     const fn is_of_a_graph(self) -> bool {
-        !matches!(self, Self::Common | Self::Growth | Self::Feed | Self::Suggest | Self::Sweep | Self::Giant)
+        !matches!(
+            self,
+            Self::Postgres | Self::Common | Self::Growth | Self::Feed | Self::Suggest | Self::Sweep | Self::Giant
+        )
     }
 
     /// The graphs it uses unless another is requested.

@@ -17,6 +17,7 @@ const fn tools(measurement: Measurement) -> &'static [Tool] {
     match measurement {
         Measurement::Rest => &[Tool::Wrk],
         Measurement::Resp => &[Tool::Redis, Tool::Postgres],
+        Measurement::Postgres => &[Tool::Postgres],
         Measurement::Feed => &[Tool::Redis],
         Measurement::Suggest => &[Tool::Wrk, Tool::Redis, Tool::Postgres],
         _ => &[],

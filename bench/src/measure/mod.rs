@@ -14,6 +14,7 @@ mod growth;
 mod import;
 mod memory;
 mod pages;
+mod postgres;
 mod reopen;
 mod resp;
 mod rest;
@@ -114,6 +115,10 @@ impl Bench<'_> {
             let [edges, users] = [cached_postgres::EDGES, cached_postgres::USERS.into()].map(short);
             let data = format!("PostgreSQL, {edges} edges, {users} users");
             results.of(Measurement::Cached).extend(&data, cached_postgres::measure(self)?);
+        }
+        if self.arguments.wants(Measurement::Postgres) {
+            let data = format!("PostgreSQL, {} users", short(postgres::USERS.into()));
+            results.of(Measurement::Postgres).extend(&data, postgres::measure(self)?);
         }
         if self.arguments.wants(Measurement::Feed) {
             results.of(Measurement::Feed).extend("feeds", feed::measure(self)?);

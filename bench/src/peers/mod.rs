@@ -1,6 +1,7 @@
 //! Servers that are measured side by side, each a process of its own on loopback: Entourage, Redis, PostgreSQL, and a
 //! no-op server.
 
+mod function;
 mod null;
 mod postgres;
 mod redis;
@@ -18,6 +19,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 pub(crate) use self::{
+    function::Function,
     null::run as run_null,
     postgres::Postgres,
     usual::{Usual, ask_usually, processor_seconds},

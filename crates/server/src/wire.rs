@@ -109,6 +109,7 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
                 idempotency_ttl: settings.idempotency_ttl,
                 log_retention: settings.log_retention,
                 history_retention: settings.history_retention,
+                ..postgres::Options::default()
             };
             let clock = Arc::new(SystemClock);
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;

@@ -1,73 +1,266 @@
-//! One transaction for each write: lock, load, decide, store.
+//! Group commit: concurrent writes are locked, loaded, decided one after the other and stored as one transaction, in
+//! two round trips.
 
-use deadpool_postgres::Transaction;
-use entourage_model::{
-    Change, EdgeChange, Error, Expiry, Operation, Outcome, RecordChange, Result, Sequence, User, Version, Watermark,
-    Write, resolve,
-};
-use parking_lot::Mutex;
+use std::sync::Arc;
+
+use deadpool_postgres::Object;
+use entourage_model::{Code, Error, Lineage, Operation, Outcome, Result, Sequence, Version, Watermark, Write, resolve};
+use hashbrown::HashSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::Client;
 
 use super::{
-    Store,
-    counts::{self, Delta},
-    error::{Failure, answering, retrying, unreadable},
-    records, row,
+    ANSWER_WITHIN, Engine, counts,
+    error::{Failure, retrying, unreadable},
+    load, lock,
+    put::Puts,
+    queue::{Chunk, Message, Messages, Writer},
+    statements::Statements,
     view::Loaded,
+    wants::{self, Wants},
 };
 
-const EDGES: &str = "INSERT INTO edges (kind, follower, target, state, quiet, version, position, accepted, expires) \
-     SELECT * FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::boolean[], $6::bigint[], \
-     $7::bigint[], $8::boolean[], $9::bigint[]) \
-     ON CONFLICT (follower, target, kind) DO UPDATE SET state = excluded.state, quiet = excluded.quiet, \
-     version = excluded.version, position = excluded.position, accepted = excluded.accepted, \
-     expires = excluded.expires WHERE edges.version < excluded.version";
-const USER: &str = "INSERT INTO users \
-     (key, id, name, avatar_url, private, hide_lists, registered_at, created, version, follow_suspended) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
-     ON CONFLICT (key) DO UPDATE SET id = excluded.id, name = excluded.name, avatar_url = excluded.avatar_url, \
-     private = excluded.private, hide_lists = excluded.hide_lists, registered_at = excluded.registered_at, \
-     created = excluded.created, version = excluded.version, follow_suspended = excluded.follow_suspended \
-     WHERE users.version < excluded.version";
-const OUTBOX: &str = "INSERT INTO outbox (version, change) \
-     SELECT $1, change::jsonb FROM unnest($2::text[]) WITH ORDINALITY AS made (change, place) ORDER BY place";
-const IDEMPOTENCY: &str = "INSERT INTO idempotency (scope, request, version, reply) VALUES ($1, $2, $3, $4::text::jsonb) \
-     ON CONFLICT (scope) DO UPDATE SET request = excluded.request, version = excluded.version, reply = excluded.reply";
-const WATERMARK: &str = "SELECT pg_current_xact_id()::text";
-/// The same, with the write's use of its actor's quota.
-const WATERMARK_WITH_QUOTA: &str =
-    "WITH taken AS (UPDATE users SET quota = $2 WHERE key = $1) SELECT pg_current_xact_id()::text";
+pub(super) const END: &str = "SELECT sequence FROM relay";
 
-impl Store {
-    pub(super) async fn commit_one(&self, write: &Write) -> Result<Outcome> {
-        self.refuse_when_closed()?;
-        refuse_nul(&write.operation)?;
-        let version = Mutex::new(Version::ZERO);
-        let committed = answering(async {
-            retrying(|| self.keep_lease()).await?;
-            retrying(|| self.attempt(write, &version)).await
-        });
-        let (outcome, deltas) = committed.await?;
-        self.fold_sometimes(deltas).await;
+/// Whether a commit waits for locks that others have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locking {
+    Tries,
+    Waits,
+}
+
+/// The outcomes of each chunk; `None`: another server has one of its locks.
+type Decided = Vec<Option<Vec<Result<Outcome>>>>;
+
+impl Engine {
+    /// Each by itself, in order.
+    pub(super) async fn commit_all(self: &Arc<Self>, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let mut outcomes = Vec::with_capacity(writes.len());
+        let mut chunk = Vec::new();
+        for write in writes {
+            let is_alone = wants::is_alone(&write.operation);
+            if is_alone || chunk.len() >= self.options.batch {
+                outcomes.extend(self.submit(std::mem::take(&mut chunk)).await);
+            }
+            match refuse_nul(&write.operation) {
+                Ok(()) => chunk.push(write),
+                Err(error) => {
+                    outcomes.extend(self.submit(std::mem::take(&mut chunk)).await);
+                    outcomes.push(Err(error));
+                }
+            }
+            if is_alone {
+                outcomes.extend(self.submit(std::mem::take(&mut chunk)).await);
+            }
+        }
+        outcomes.extend(self.submit(chunk).await);
+        self.fold_sometimes().await;
         self.tidy_sometimes().await;
-        Ok(outcome)
+        outcomes
     }
 
-    /// The outcome, and how many count deltas it wrote.
-    async fn attempt(&self, write: &Write, version: &Mutex<Version>) -> Result<(Outcome, u64), Failure> {
-        let mut client = self.client().await?;
-        let transaction = client.transaction().await?;
-        self.locks.take(&transaction, write).await?;
-        let view = Loaded::load(&transaction, write, &self.options).await?;
-        let floor = view.floor().max(write.floor);
-        let version = self.version_above(floor, &mut version.lock());
-        let mut outcome = resolve(&view, write, version, Sequence::ZERO)?;
-        let deltas = counts::deltas(&outcome.changes);
-        outcome.watermark = Watermark::at(put(&transaction, &outcome, &deltas).await?);
-        transaction.commit().await.map_err(Failure::of_commit)?;
-        Ok((outcome, deltas.len() as u64))
+    /// Into the queue, and the outcomes.
+    async fn submit(self: &Arc<Self>, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        let count = writes.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        if let Err(error) = self.refuse_when_closed() {
+            return vec![Err(error); count];
+        }
+        let locks = lock::union(writes.iter().flat_map(|write| self.locks.of(write)));
+        let is_alone = writes.iter().any(|write| wants::is_alone(&write.operation));
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        let (mut messages, writer) = self.queue.push(Chunk::new(writes, locks, is_alone), self.options.writers);
+        if let Some(writer) = writer
+            && let Some(outcomes) = self.write(writer, &mut messages, deadline).await
+        {
+            return outcomes;
+        }
+        loop {
+            match timeout_at(deadline, messages.recv()).await {
+                Ok(Some(Message::Done(outcomes))) => return outcomes,
+                Ok(Some(Message::Write(writer))) => {
+                    if let Some(outcomes) = self.write(writer, &mut messages, deadline).await {
+                        return outcomes;
+                    }
+                }
+                _ => return vec![Err(Error::unavailable("PostgreSQL does not answer")); count],
+            }
+        }
     }
 
-    /// A retry keeps its version unless somebody has written above it meanwhile.
+    /// Commits batches until its own outcomes are known, or nothing is left that it may take.
+    async fn write(
+        self: &Arc<Self>,
+        mut writer: Writer,
+        messages: &mut Messages,
+        deadline: Instant,
+    ) -> Option<Vec<Result<Outcome>>> {
+        while let Some((same, batch)) = writer.next(self.options.batch) {
+            writer = same;
+            // Dropped, its connection is closed, and its callers learn that nobody knows.
+            let _ = timeout_at(deadline, self.commit_batch(batch)).await;
+            // Whoever was just answered may have the next write ready.
+            tokio::task::yield_now().await;
+            // It may have been asked to write as well; that goes to another.
+            for _ in 0..2 {
+                if let Ok(Message::Done(outcomes)) = messages.try_recv() {
+                    return Some(outcomes);
+                }
+            }
+        }
+        None
+    }
+
+    /// One bad write harms no other: what fails as a whole is tried in parts.
+    async fn commit_batch(self: &Arc<Self>, batch: Vec<Chunk>) {
+        let mut parts = vec![batch];
+        while let Some(mut part) = parts.pop() {
+            match self.commit_part(&mut part, Locking::Tries).await {
+                Ok(decided) => self.answer(part, decided),
+                Err(failure) if failure.error.code() != Code::Internal => {
+                    part.into_iter().for_each(|chunk| refuse(chunk, &failure.error));
+                }
+                Err(_) if part.len() > 1 => {
+                    let later = part.split_off(part.len() / 2);
+                    parts.extend([later, part]);
+                }
+                Err(failure) => {
+                    for chunk in part {
+                        self.commit_each(chunk, &failure).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(self: &Arc<Self>, part: Vec<Chunk>, decided: Decided) {
+        for (chunk, outcomes) in part.into_iter().zip(decided) {
+            match outcomes {
+                Some(outcomes) => chunk.answer(outcomes),
+                None => drop(tokio::spawn(Arc::clone(self).commit_slowly(chunk))),
+            }
+        }
+    }
+
+    /// Each write of a chunk by itself.
+    async fn commit_each(&self, mut chunk: Chunk, failure: &Failure) {
+        let writes = std::mem::take(&mut chunk.writes);
+        if writes.len() == 1 {
+            let error = failure.error.clone();
+            return chunk.answer(vec![Err(error)]);
+        }
+        let mut outcomes = Vec::with_capacity(writes.len());
+        for write in writes {
+            let locks = self.locks.of(&write);
+            let mut part = [Chunk::new(vec![write], locks, false)];
+            let done = self.commit_part(&mut part, Locking::Waits).await.map(|decided| decided.into_iter().next());
+            outcomes.extend(match done {
+                Ok(decided) => decided.flatten().unwrap_or_default(),
+                Err(failure) => vec![Err(failure.error)],
+            });
+        }
+        chunk.answer(outcomes);
+    }
+
+    /// The lane of those that wait for a lock of another server: it has connections of its own, and not many.
+    async fn commit_slowly(self: Arc<Self>, chunk: Chunk) {
+        let work = async {
+            let _turn = self.slow_lane.acquire().await;
+            let mut part = [chunk];
+            let decided = self.commit_part(&mut part, Locking::Waits).await;
+            let [chunk] = part;
+            match decided.map(|decided| decided.into_iter().next().flatten()) {
+                Ok(Some(outcomes)) => chunk.answer(outcomes),
+                Ok(None) => refuse(chunk, &Error::unavailable("another server holds what this write needs")),
+                Err(failure) if failure.error.code() == Code::Internal => self.commit_each(chunk, &failure).await,
+                Err(failure) => refuse(chunk, &failure.error),
+            }
+        };
+        let _ = timeout(ANSWER_WITHIN, work).await;
+        self.queue.wake(self.options.writers);
+    }
+
+    async fn commit_part(&self, part: &mut [Chunk], locking: Locking) -> Result<Decided, Failure> {
+        retrying(|| self.keep_lease()).await?;
+        let part = tokio::sync::Mutex::new(part);
+        retrying(|| async { self.attempt(&mut part.lock().await, locking).await }).await
+    }
+
+    async fn attempt(&self, part: &mut [Chunk], locking: Locking) -> Result<Decided, Failure> {
+        let session = Session::of(self.writes.get().await?);
+        let lineage = self.lineage_of(session.object()?)?;
+        let statements = Statements::of(session.object()?).await?;
+        let mut done = self.commit_on(session.object()?, &statements, lineage, part, locking).await;
+        if let Ok((decided, before)) = &mut done {
+            number(decided, lineage, *before);
+        }
+        let done = done.map(|(decided, _)| decided);
+        let has_ended = match &done {
+            Ok(_) => true,
+            // Over a lost connection nothing can be rolled back, and need not.
+            Err(failure) => !failure.is_lost && session.object()?.batch_execute("ROLLBACK").await.is_ok(),
+        };
+        if has_ended {
+            session.end();
+        }
+        done
+    }
+
+    async fn commit_on(
+        &self,
+        client: &Client,
+        statements: &Statements,
+        lineage: Lineage,
+        part: &mut [Chunk],
+        locking: Locking,
+    ) -> Result<(Decided, Sequence), Failure> {
+        let writes: Vec<&Write> = part.iter().flat_map(|chunk| &chunk.writes).collect();
+        let mut wants: Vec<Wants> = writes.iter().map(|write| Wants::of(write)).collect();
+        let begun = tokio::join!(
+            async { client.batch_execute("BEGIN").await.map_err(Failure::from) },
+            lock_all(client, statements, part, locking),
+            load::load(client, statements, &wants),
+        );
+        let ((transaction, missed), mut state) = match begun {
+            (Ok(()), Ok(locked), Ok(state)) => (locked, state),
+            (a, b, c) => return Err(Failure::cause([a.err(), b.err(), c.err()])),
+        };
+        state.idempotency_millis = self.options.idempotency_millis();
+        load::load_more(client, statements, &writes, &mut wants, &mut state).await?;
+        let decided = self.decide(part, &wants, &mut state, &missed);
+        let outcomes = decided.iter().flatten().flatten().filter_map(|outcome| outcome.as_ref().ok());
+        let puts = Puts::of(outcomes)?;
+        let before = match puts.is_empty() {
+            true => end(client, statements).await?,
+            false => match puts.commit(client, statements).await {
+                // The end may be that of later commits: a reader who has seen it has seen this one, too.
+                Err(failure) if failure.is_lost => puts.before(self.settle(transaction, lineage, &failure).await?),
+                done => done?,
+            },
+        };
+        self.unfolded.fetch_add(counts::hot(&puts.deltas), std::sync::atomic::Ordering::Relaxed);
+        Ok((decided, before))
+    }
+
+    /// One after the other: each sees what the earlier ones of the batch changed.
+    fn decide(&self, part: &mut [Chunk], wants: &[Wants], state: &mut Loaded, missed: &HashSet<i64>) -> Decided {
+        let mut wants = wants.iter();
+        let mut decide = |chunk: &mut Chunk| {
+            let is_missed = chunk.locks.iter().any(|(number, _)| missed.contains(number));
+            let mut outcomes = Vec::with_capacity(chunk.writes.len());
+            for (write, version) in chunk.writes.iter().zip(&mut chunk.versions) {
+                let Some(wants) = wants.next().filter(|_| !is_missed) else { continue };
+                let version = self.version_above(state.floor(wants).max(write.floor), version);
+                let outcome = resolve(state, write, version, Sequence::ZERO);
+                outcomes.push(outcome.inspect(|outcome| state.apply(outcome)).map_err(Error::from));
+            }
+            (!is_missed).then_some(outcomes)
+        };
+        part.iter_mut().map(&mut decide).collect()
+    }
+
     fn version_above(&self, floor: Version, earlier: &mut Version) -> Version {
         if *earlier <= floor {
             *earlier = self.versions.lock().next(self.clock.now(), floor);
@@ -76,25 +269,43 @@ impl Store {
     }
 }
 
-/// Stores all of an outcome, in one round trip, and returns its transaction's number.
-async fn put(transaction: &Transaction<'_>, outcome: &Outcome, deltas: &[Delta]) -> Result<Sequence, Failure> {
-    let stored = tokio::join!(
-        watermark(transaction, outcome),
-        put_edges(transaction, outcome),
-        put_users(transaction, outcome),
-        records::put(transaction, outcome),
-        records::put_history(transaction, outcome),
-        counts::put(transaction, deltas),
-        put_outbox(transaction, outcome),
-        put_idempotency(transaction, outcome),
-    );
-    match stored {
-        (Ok(watermark), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(())) => Ok(watermark),
-        (a, b, c, d, e, f, g, h) => {
-            let failures = [a.err(), b.err(), c.err(), d.err(), e.err(), f.err(), g.err(), h.err()];
-            Err(Failure::cause(failures))
-        }
+/// Each outcome is seen by whoever has seen the log up to its last change.
+fn number(decided: &mut Decided, lineage: Lineage, before: Sequence) {
+    let mut last = before;
+    for outcome in decided.iter_mut().flatten().flatten().filter_map(|outcome| outcome.as_mut().ok()) {
+        last = last.plus(outcome.changes.len() as u64);
+        outcome.watermark = Watermark::new(lineage, [last]);
     }
+}
+
+fn refuse(chunk: Chunk, error: &Error) {
+    let count = chunk.writes.len();
+    chunk.answer(vec![Err(error.clone()); count]);
+}
+
+/// The transaction's number, and which locks others have.
+async fn lock_all(
+    client: &Client,
+    statements: &Statements,
+    part: &[Chunk],
+    locking: Locking,
+) -> Result<(u64, HashSet<i64>), Failure> {
+    let locks = lock::union(part.iter().flat_map(|chunk| chunk.locks.iter().copied()));
+    let (numbers, exclusive): (Vec<i64>, Vec<bool>) = locks.into_iter().unzip();
+    let statement = match locking {
+        Locking::Tries => &statements.try_locks,
+        Locking::Waits => &statements.wait_for_locks,
+    };
+    let found = client.query_one(statement, &[&numbers, &exclusive]).await?;
+    let transaction = found.get::<_, &str>(0).parse().map_err(|_| unreadable("transaction number"))?;
+    Ok((transaction, found.get::<_, Vec<i64>>(1).into_iter().collect()))
+}
+
+/// Nothing is to be stored: where the log ends, as of a moment after everything was read.
+async fn end(client: &Client, statements: &Statements) -> Result<Sequence, Failure> {
+    let (found, ended) = tokio::join!(client.query_one(&statements.read_end, &[]), client.batch_execute("ROLLBACK"));
+    ended?;
+    Ok(Sequence(found?.get::<_, i64>(0).unsigned_abs()))
 }
 
 /// PostgreSQL's text holds every character but this one.
@@ -108,123 +319,27 @@ fn refuse_nul(operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// The transaction's own number: a snapshot that sees it sees all of the outcome.
-async fn watermark(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<Sequence, Failure> {
-    let row = match &outcome.quota {
-        Some(change) => {
-            let statement = transaction.prepare_cached(WATERMARK_WITH_QUOTA).await?;
-            transaction.query_one(&statement, &[&change.actor.0, &change.after.to_bytes()]).await?
-        }
-        None => transaction.query_one(&transaction.prepare_cached(WATERMARK).await?, &[]).await?,
-    };
-    let number: String = row.get(0);
-    Ok(Sequence(number.parse().map_err(|_| unreadable("transaction number"))?))
-}
+/// A connection with a transaction. Unless it ended, the connection is closed, and PostgreSQL rolls it back.
+struct Session(Option<Object>);
 
-async fn put_edges(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
-    let edge = |change: &Change| match change {
-        Change::Edge(edge) => Some(*edge),
-        Change::User(_) | Change::Record(_) => None,
-    };
-    let edges: Vec<EdgeChange> = outcome.changes.iter().filter_map(edge).collect();
-    if edges.is_empty() {
-        return Ok(());
+impl Session {
+    const fn of(object: Object) -> Self {
+        Self(Some(object))
     }
-    let kinds: Vec<i16> = edges.iter().map(|edge| edge.kind as i16).collect();
-    let followers: Vec<i64> = edges.iter().map(|edge| edge.follower.0).collect();
-    let targets: Vec<i64> = edges.iter().map(|edge| edge.target.0).collect();
-    let states: Vec<i16> = edges.iter().map(|edge| edge.after.state as i16).collect();
-    let quiet: Vec<bool> = edges.iter().map(|edge| edge.after.quiet).collect();
-    let versions: Vec<i64> = edges.iter().map(|edge| row::from_version(edge.after.version)).collect();
-    let positions: Vec<i64> = edges.iter().map(|edge| row::from_version(edge.after.position)).collect();
-    let accepted: Vec<bool> = edges.iter().map(|edge| edge.after.accepted).collect();
-    let seconds = |expires: Expiry| i64::from(expires.seconds());
-    let expires: Vec<Option<i64>> = edges.iter().map(|edge| edge.after.expires.map(seconds)).collect();
-    let statement = transaction.prepare_cached(EDGES).await?;
-    let written = transaction
-        .execute(
-            &statement,
-            &[&kinds, &followers, &targets, &states, &quiet, &versions, &positions, &accepted, &expires],
-        )
-        .await?;
-    all_written(written, edges.len())
+
+    fn object(&self) -> Result<&Object, Failure> {
+        self.0.as_ref().ok_or_else(|| Error::internal("a session ended early").into())
+    }
+
+    fn end(mut self) {
+        self.0 = None;
+    }
 }
 
-async fn put_users(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
-    for change in &outcome.changes {
-        if let Change::User(change) = change {
-            match &change.after {
-                Some(user) => put_user(transaction, user).await?,
-                None => records::erase(transaction, change.key, outcome.version).await?,
-            }
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
         }
     }
-    Ok(())
-}
-
-async fn put_user(transaction: &Transaction<'_>, user: &User) -> Result<(), Failure> {
-    let statement = transaction.prepare_cached(USER).await?;
-    let written = transaction
-        .execute(
-            &statement,
-            &[
-                &user.key.0,
-                &user.id.as_str(),
-                &user.name.as_deref(),
-                &user.avatar_url.as_deref(),
-                &user.private,
-                &user.hide_lists,
-                &row::from_millis(user.registered_at),
-                &row::from_version(user.created),
-                &row::from_version(user.version),
-                &user.follow_suspended,
-            ],
-        )
-        .await?;
-    all_written(written, 1)
-}
-
-/// A row that did not take its new version would mean that the locks failed.
-fn all_written(written: u64, wanted: usize) -> Result<(), Failure> {
-    if written == wanted as u64 {
-        return Ok(());
-    }
-    Err(Error::internal(format!("{written} of {wanted} rows took their new version; nothing was written")).into())
-}
-
-async fn put_outbox(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
-    if outcome.changes.is_empty() {
-        return Ok(());
-    }
-    let changes: Vec<String> = outcome
-        .changes
-        .iter()
-        .map(|change| serde_json::to_string(&*told(change)))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Error::internal("a change cannot be written as JSON").caused_by(error))?;
-    let statement = transaction.prepare_cached(OUTBOX).await?;
-    transaction.execute(&statement, &[&row::from_version(outcome.version), &changes]).await?;
-    Ok(())
-}
-
-/// Values of spaces that are not public stay out of the events.
-fn told(change: &Change) -> std::borrow::Cow<'_, Change> {
-    match change {
-        Change::Record(record) if !record.space.is_public() => {
-            let after = record.after.as_ref().map(|_| Box::default());
-            std::borrow::Cow::Owned(Change::Record(RecordChange { after, ..record.clone() }))
-        }
-        _ => std::borrow::Cow::Borrowed(change),
-    }
-}
-
-async fn put_idempotency(transaction: &Transaction<'_>, outcome: &Outcome) -> Result<(), Failure> {
-    let Some(record) = outcome.idempotency.as_deref().filter(|_| !outcome.replayed) else { return Ok(()) };
-    let reply = serde_json::to_string(&record.reply)
-        .map_err(|error| Error::internal("a reply cannot be written as JSON").caused_by(error))?;
-    let statement = transaction.prepare_cached(IDEMPOTENCY).await?;
-    let request = record.key.request as i64;
-    let version = row::from_version(record.version);
-    transaction.execute(&statement, &[&record.key.scope.as_slice(), &request, &version, &reply]).await?;
-    Ok(())
 }

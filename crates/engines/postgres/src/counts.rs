@@ -1,26 +1,34 @@
-//! Counts without a hot row: commits insert deltas, and now and then one folds them.
+//! Counts without a hot row: where many change at once, commits insert deltas, and now and then one folds them.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
-use deadpool_postgres::Transaction;
 use entourage_model::{Change, EdgeChange, EdgeValue, Key, Plane, Side};
+use tokio_postgres::{Client, Statement};
 
-use super::{Store, error::Failure, lock::Name};
+use super::{Engine, error::Failure, lock::Name, statements::Statements};
 
 /// After how many deltas of this process one of its commits folds, and how many a fold takes at most.
 const FOLD_AFTER: u64 = 1_000;
 const FOLD_AT_MOST: i64 = 20_000;
+/// A count that this many edges of one batch change is hot.
+const HOT_EDGES: u32 = 4;
 
-const PUT: &str = "INSERT INTO count_deltas (user_key, plane, side, total, quiet) \
+/// Rows are locked in the order of their keys, by folds as well: two commits never wait for each other in a circle.
+pub(super) const PUT: &str = "INSERT INTO counts (user_key, plane, side, total, quiet) \
+     SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[]) \
+     ON CONFLICT (user_key, plane, side) DO UPDATE SET total = counts.total + excluded.total, \
+     quiet = counts.quiet + excluded.quiet";
+pub(super) const PUT_DELTAS: &str = "INSERT INTO count_deltas (user_key, plane, side, total, quiet) \
      SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[])";
 const FOLD: &str = "WITH gone AS (\
          DELETE FROM count_deltas WHERE id IN (SELECT id FROM count_deltas ORDER BY id LIMIT $1) \
          RETURNING user_key, plane, side, total, quiet) \
      INSERT INTO counts (user_key, plane, side, total, quiet) \
      SELECT user_key, plane, side, sum(total), sum(quiet) FROM gone GROUP BY user_key, plane, side \
-     ON CONFLICT (user_key, plane, side) DO UPDATE SET total = counts.total + excluded.total, \
+     ORDER BY user_key, plane, side ON CONFLICT (user_key, plane, side) DO UPDATE SET total = counts.total + excluded.total, \
      quiet = counts.quiet + excluded.quiet";
 
+/// The changes of one count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delta {
     user: Key,
@@ -28,11 +36,22 @@ pub(super) struct Delta {
     side: Side,
     total: i64,
     quiet: i64,
+    /// How many edges they come from.
+    edges: u32,
 }
 
-/// The changes to the lists of both ends.
-pub(super) fn deltas(changes: &[Change]) -> Vec<Delta> {
-    let mut sums = BTreeMap::<(Key, Plane, Side), (i64, i64)>::new();
+impl Delta {
+    /// Whether others are likely to write the same count at this moment.
+    const fn is_hot(&self) -> bool {
+        self.edges >= HOT_EDGES
+    }
+}
+
+type Sums = BTreeMap<(Key, Plane, Side), (i64, i64, u32)>;
+
+/// The changes to the lists of both ends, in the order of their keys.
+pub(super) fn deltas<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<Delta> {
+    let mut sums = Sums::new();
     for change in changes {
         let Change::Edge(edge) = change else { continue };
         for (value, sign) in edge.before.map(|before| (before, -1)).into_iter().chain([(edge.after, 1)]) {
@@ -40,21 +59,37 @@ pub(super) fn deltas(changes: &[Change]) -> Vec<Delta> {
         }
     }
     sums.into_iter()
-        .filter(|&(_, sum)| sum != (0, 0))
-        .map(|((user, plane, side), (total, quiet))| Delta { user, plane, side, total, quiet })
+        .filter(|&(_, (total, quiet, _))| (total, quiet) != (0, 0))
+        .map(|((user, plane, side), (total, quiet, edges))| Delta { user, plane, side, total, quiet, edges })
         .collect()
 }
 
-fn add(sums: &mut BTreeMap<(Key, Plane, Side), (i64, i64)>, edge: &EdgeChange, value: EdgeValue, sign: i64) {
+fn add(sums: &mut Sums, edge: &EdgeChange, value: EdgeValue, sign: i64) {
     let Some(plane) = Plane::of(edge.kind, value.state) else { return };
     for (user, side) in [(edge.follower, Side::Following), (edge.target, Side::Followers)] {
-        let (total, quiet) = sums.entry((user, plane, side)).or_default();
+        let (total, quiet, edges) = sums.entry((user, plane, side)).or_default();
         *total += sign;
         *quiet += sign * i64::from(value.quiet);
+        *edges += 1;
     }
 }
 
-pub(super) async fn put(transaction: &Transaction<'_>, deltas: &[Delta]) -> Result<(), Failure> {
+/// Counts of hot lists get deltas, which nobody waits for; the others are changed in place, which costs less.
+pub(super) async fn put(client: &Client, statements: &Statements, deltas: &[Delta]) -> Result<(), Failure> {
+    let (hot, cold): (Vec<Delta>, Vec<Delta>) = deltas.iter().partition(|delta| delta.is_hot());
+    let done =
+        tokio::join!(put_into(client, &statements.put_counts, &cold), put_into(client, &statements.put_deltas, &hot),);
+    match done {
+        (Ok(()), Ok(())) => Ok(()),
+        (a, b) => Err(Failure::cause([a.err(), b.err()])),
+    }
+}
+
+pub(super) fn hot(deltas: &[Delta]) -> u64 {
+    deltas.iter().filter(|delta| delta.is_hot()).count() as u64
+}
+
+async fn put_into(client: &Client, statement: &Statement, deltas: &[Delta]) -> Result<(), Failure> {
     if deltas.is_empty() {
         return Ok(());
     }
@@ -63,20 +98,19 @@ pub(super) async fn put(transaction: &Transaction<'_>, deltas: &[Delta]) -> Resu
     let sides: Vec<i16> = deltas.iter().map(|delta| delta.side as i16).collect();
     let totals: Vec<i64> = deltas.iter().map(|delta| delta.total).collect();
     let quiet: Vec<i64> = deltas.iter().map(|delta| delta.quiet).collect();
-    let statement = transaction.prepare_cached(PUT).await?;
-    transaction.execute(&statement, &[&users, &planes, &sides, &totals, &quiet]).await?;
+    client.execute(statement, &[&users, &planes, &sides, &totals, &quiet]).await?;
     Ok(())
 }
 
-impl Store {
-    /// Called after a commit: the one that reaches the threshold does the work. A failure costs only speed.
-    pub(super) async fn fold_sometimes(&self, deltas: u64) {
-        let unfolded = self.unfolded.fetch_add(deltas, Ordering::Relaxed) + deltas;
-        if unfolded < FOLD_AFTER || unfolded - deltas >= FOLD_AFTER {
-            return;
+impl Engine {
+    /// Called after a commit: the caller that finds enough of them does the work. A failure costs only speed.
+    pub(super) async fn fold_sometimes(&self) {
+        let unfolded = self.unfolded.load(Ordering::Relaxed);
+        if unfolded >= FOLD_AFTER
+            && self.unfolded.compare_exchange(unfolded, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.fold_or_warn().await;
         }
-        self.unfolded.store(0, Ordering::Relaxed);
-        self.fold_or_warn().await;
     }
 
     pub(super) async fn fold_or_warn(&self) {
@@ -115,13 +149,14 @@ mod tests {
         Change::Edge(EdgeChange { kind, follower, target, cause, before, after })
     }
 
-    fn both(plane: Plane, total: i64, quiet: i64) -> [Delta; 2] {
+    fn both(plane: Plane, total: i64, quiet: i64, edges: u32) -> [Delta; 2] {
         [(Key(1), Side::Following), (Key(2), Side::Followers)].map(|(user, side)| Delta {
             user,
             plane,
             side,
             total,
             quiet,
+            edges,
         })
     }
 
@@ -131,14 +166,14 @@ mod tests {
         let quiet = value(State::Active, true);
         let pending = value(State::Pending, false);
         let removed = value(State::Removed, true);
-        let [out, inn] = both(Plane::Follow, 1, 0);
-        let [asked, got] = both(Plane::Request, -1, 0);
+        let [out, inn] = both(Plane::Follow, 1, 0, 1);
+        let [asked, got] = both(Plane::Request, -1, 0, 1);
         let cases: [(Option<EdgeValue>, EdgeValue, Vec<Delta>); 5] = [
-            (None, active, both(Plane::Follow, 1, 0).to_vec()),
-            (Some(active), quiet, both(Plane::Follow, 0, 1).to_vec()),
-            (Some(quiet), removed, both(Plane::Follow, -1, -1).to_vec()),
+            (None, active, both(Plane::Follow, 1, 0, 1).to_vec()),
+            (Some(active), quiet, both(Plane::Follow, 0, 1, 2).to_vec()),
+            (Some(quiet), removed, both(Plane::Follow, -1, -1, 1).to_vec()),
             (Some(pending), active, vec![out, asked, inn, got]),
-            (Some(pending), removed, both(Plane::Request, -1, 0).to_vec()),
+            (Some(pending), removed, both(Plane::Request, -1, 0, 1).to_vec()),
         ];
         for (before, after, expected) in cases {
             assert_eq!(deltas(&[change(before, after)]), expected, "{before:?} {after:?}");

@@ -7,10 +7,10 @@ use entourage_model::{Code, Error, Refusal};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
+use super::ANSWER_WITHIN;
+
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// Shorter than the fronts' own deadline.
-const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// Why a step failed, and whether its whole transaction may simply be retried.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Failure {
     pub(super) again: bool,
     /// An earlier statement of the same transaction failed, and only that one has the cause.
     pub(super) echo: bool,
+    /// The connection is gone: whatever was sent last may have happened.
+    pub(super) is_lost: bool,
 }
 
 impl Failure {
@@ -31,16 +33,26 @@ impl Failure {
 
     /// A failed `COMMIT`: unless the database reports a rollback, the outcome is unknown.
     pub(super) fn of_commit(source: tokio_postgres::Error) -> Self {
-        Self { again: lost_a_race(&source), echo: false, error: translate(source) }
+        let is_lost = lost_its_connection(&source);
+        Self { again: lost_a_race(&source), echo: false, is_lost, error: translate(source) }
+    }
+
+    /// Of statements sent together with their `COMMIT`. If one was refused, so was the commit; if the connection is
+    /// gone instead, the outcome is unknown.
+    pub(super) fn of_batch<const N: usize>(failures: [Option<Self>; N]) -> Self {
+        let (lost, refused): (Vec<_>, Vec<_>) = failures.into_iter().flatten().partition(|failure| failure.is_lost);
+        let (echoes, causes): (Vec<_>, Vec<_>) = refused.into_iter().partition(|failure| failure.echo);
+        let first = causes.into_iter().chain(echoes).chain(lost).next();
+        first.unwrap_or_else(|| Error::internal("a transaction failed without a reason").into())
     }
 }
 
 impl From<tokio_postgres::Error> for Failure {
     /// A transaction that lost its connection before its `COMMIT` was sent has changed nothing.
     fn from(source: tokio_postgres::Error) -> Self {
-        let again = lost_a_race(&source) || lost_its_connection(&source);
+        let is_lost = lost_its_connection(&source);
         let echo = source.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION);
-        Self { again, echo, error: translate(source) }
+        Self { again: lost_a_race(&source) || is_lost, echo, is_lost, error: translate(source) }
     }
 }
 
@@ -59,7 +71,7 @@ impl From<PoolError> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, again: false, echo: false }
+        Self { error, again: false, echo: false, is_lost: false }
     }
 }
 
@@ -122,11 +134,15 @@ fn is_passing(state: &SqlState) -> bool {
         || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
 }
 
+/// Division by zero: a row did not take its new version.
 fn lost_a_race(source: &tokio_postgres::Error) -> bool {
-    matches!(source.code(), Some(state) if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(state))
+    let races = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DIVISION_BY_ZERO];
+    matches!(source.code(), Some(state) if races.contains(state))
 }
 
 fn lost_its_connection(source: &tokio_postgres::Error) -> bool {
     let shutdown = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
-    source.is_closed() || matches!(source.code(), Some(state) if shutdown.contains(state))
+    let is_io =
+        source.code().is_none() && std::error::Error::source(source).is_some_and(|cause| cause.is::<std::io::Error>());
+    source.is_closed() || is_io || matches!(source.code(), Some(state) if shutdown.contains(state))
 }

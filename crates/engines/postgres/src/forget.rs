@@ -1,7 +1,7 @@
 //! Leaves nothing of erased users: events up to now are dropped, and deleted rows are removed from the tables' files.
 
 use super::{
-    Store,
+    Engine,
     error::{Failure, answering, retrying},
     lock::Name,
     row,
@@ -13,9 +13,8 @@ const WRITTEN_ANEW: [&str; 5] = ["users", "records", "history", "outbox", "event
 /// These hold numbers alone. Deleted rows are freed, and overwritten later.
 const FREED: [&str; 4] = ["edges", "counts", "count_deltas", "idempotency"];
 
-impl Store {
+impl Engine {
     pub(super) async fn erase_now(&self) -> Result<()> {
-        answering(retrying(|| self.relay())).await?;
         let last = answering(retrying(|| self.read_last_event())).await?;
         while retrying(|| self.drop_all_events(last)).await? {}
         for (tables, how) in [(&WRITTEN_ANEW[..], "VACUUM (FULL)"), (&FREED[..], "VACUUM")] {

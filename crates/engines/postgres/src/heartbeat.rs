@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entourage_store::Server;
 
-use super::{Store, error::Failure};
+use super::{Engine, error::Failure};
 
 /// A process that was silent for longer is not listed.
 const LISTED_SECONDS: f64 = 600.0;
@@ -35,7 +35,7 @@ pub(super) fn application_of(schema: &str, session: i64) -> String {
     format!("{}{session:x}", application(schema))
 }
 
-impl Store {
+impl Engine {
     /// One statement, whatever the number of processes.
     pub(super) async fn beat(&self, id: u64, about: &str) -> Result<Vec<Server>, Failure> {
         let number = self.lease.lock().await.as_ref().map(|lease| lease.number);

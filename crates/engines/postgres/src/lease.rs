@@ -4,22 +4,21 @@ use std::time::{Duration, Instant};
 
 use entourage_model::{Error, Version, VersionClock};
 
-use super::{Store, error::Failure, lock::Name, row};
+use super::{Engine, error::Failure, lock::Name, numbering::LEVEL, row};
 
 const LEASE: Duration = Duration::from_secs(120);
 const RENEW_AFTER: Duration = Duration::from_secs(40);
 
-const TAKE: &str = "INSERT INTO servers (number, holder, leased_until) \
-     SELECT free.number, $1, clock_timestamp() + make_interval(secs => $2) \
+const TAKE: &str = "INSERT INTO servers (number, holder, leased_until, level) \
+     SELECT free.number, $1, clock_timestamp() + make_interval(secs => $2), $3 \
      FROM generate_series(0, 1023) AS free (number) LEFT JOIN servers taken ON taken.number = free.number \
      WHERE taken.number IS NULL OR taken.leased_until < clock_timestamp() ORDER BY free.number LIMIT 1 \
-     ON CONFLICT (number) DO UPDATE SET holder = excluded.holder, leased_until = excluded.leased_until \
-     RETURNING number";
+     ON CONFLICT (number) DO UPDATE SET holder = excluded.holder, leased_until = excluded.leased_until, \
+     level = excluded.level RETURNING number";
 const RENEW: &str = "UPDATE servers SET leased_until = clock_timestamp() + make_interval(secs => $3) \
      WHERE number = $1 AND holder = $2 AND leased_until > clock_timestamp()";
 const RELEASE: &str = "DELETE FROM servers WHERE number = $1 AND holder = $2";
-const HIGH_WATER: &str =
-    "SELECT greatest((SELECT high_water FROM relay), (SELECT coalesce(max(version), 0) FROM outbox))";
+const HIGH_WATER: &str = "SELECT high_water FROM relay";
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
@@ -29,7 +28,7 @@ pub(super) struct Lease {
     from: Instant,
 }
 
-impl Store {
+impl Engine {
     /// Takes a number and continues above every version stored, independent of the wall clock.
     pub(super) async fn take_lease(&self) -> Result<Lease, Failure> {
         let holder = rand::random::<i64>();
@@ -40,7 +39,7 @@ impl Store {
         let from = Instant::now();
         let statement = transaction.prepare_cached(TAKE).await?;
         let row = transaction
-            .query_opt(&statement, &[&holder, &LEASE.as_secs_f64()])
+            .query_opt(&statement, &[&holder, &LEASE.as_secs_f64(), &LEVEL])
             .await?
             .ok_or_else(|| Error::unavailable("all 1,024 server numbers of this schema are taken"))?;
         let number: i16 = row.get(0);

@@ -1,4 +1,4 @@
-//! PostgreSQL: one transaction for each write, and nothing in memory that could be stale.
+//! PostgreSQL: one transaction for the writes of a moment, and nothing in memory that could be stale.
 //!
 //! Any number of processes may use one schema. The rules are not here: a commit loads what [`entourage_model::resolve`]
 //! reads and stores what it returns.
@@ -10,17 +10,25 @@ mod events;
 mod forget;
 mod heartbeat;
 mod lease;
+mod lineage;
+mod load;
 mod lock;
 mod look;
+mod numbering;
 mod options;
+mod put;
+mod queue;
 mod read;
 mod records;
 mod recount;
 mod row;
 mod schema;
+mod statements;
 mod tidy;
+mod unknown;
 mod verify;
 mod view;
+mod wants;
 
 use std::{
     sync::{
@@ -31,20 +39,22 @@ use std::{
 };
 
 use async_trait::async_trait;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List,
     Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark,
     Write,
 };
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_postgres::NoTls;
 
 use self::{
     error::{Failure, answering, retrying},
     lease::Lease,
+    lineage::Lineages,
     lock::Locks,
+    queue::Queue,
 };
 pub use self::{look::look, options::Options};
 use entourage_store::{
@@ -52,15 +62,30 @@ use entourage_store::{
     Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
 };
 
+/// For everything but commits.
 const CONNECTIONS_MAX: usize = 16;
+/// How many commits wait for locks of other servers at a time, each with a connection.
+const SLOW_LANE: usize = 4;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
+/// Shorter than the fronts' own deadline.
+const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 /// Health checks do not wait for long.
 const HEALTH_WITHIN: Duration = Duration::from_secs(2);
 /// How long the system waits for an acknowledgement of what it sent, before it gives up a connection.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
-/// Settings of every session: where the tables are, and timeouts.
-const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock_timeout=10s \
+/// Settings of every session: where the tables are, and timeouts. Nobody waits for a lock for longer than for an answer.
+const SESSION: &str = "-c default_transaction_isolation=read\\ committed -c lock_timeout=6s \
      -c idle_in_transaction_session_timeout=60s";
+/// Commits read and write by key: a plan made while a table was small must not read all of it later.
+const WRITING: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
+     -c enable_mergejoin=off -c jit=off";
+
+/// How many locks PostgreSQL has room for.
+const LOCK_TABLE: &str = "SELECT current_setting('max_locks_per_transaction')::bigint * \
+     (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint)";
+/// A follow has two users, a pair, a load and an idempotency key.
+const LOCKS_EACH: usize = 5;
+const SERVERS_EXPECTED: usize = 4;
 
 fn parse(url: &str) -> Result<tokio_postgres::Config> {
     let wrong = |error| Error::invalid("store.url is not a PostgreSQL URL").caused_by(error);
@@ -69,11 +94,21 @@ fn parse(url: &str) -> Result<tokio_postgres::Config> {
 
 /// A graph in one PostgreSQL schema.
 pub struct Store {
+    engine: Arc<Engine>,
+}
+
+/// Shared with the tasks that write.
+struct Engine {
     identity: Identity,
     options: Options,
     clock: Arc<dyn Clock>,
     pool: Pool,
+    /// Only for commits: nothing else can take their connections.
+    writes: Pool,
+    queue: Arc<Queue>,
+    slow_lane: Semaphore,
     locks: Locks,
+    lineages: Arc<Lineages>,
     versions: Mutex<VersionClock>,
     lease: tokio::sync::Mutex<Option<Lease>>,
     /// Count deltas this process has written since it last folded.
@@ -94,25 +129,27 @@ impl Store {
         let asked = config.get_options().unwrap_or_default();
         let session = format!("{asked} {SESSION} -c search_path={schema}");
         let number: i64 = rand::random();
-        config.options(session).application_name(heartbeat::application_of(schema, number));
-        config.connect_timeout(CONNECTION_WAIT);
+        config
+            .options(session.clone())
+            .application_name(heartbeat::application_of(schema, number))
+            .connect_timeout(CONNECTION_WAIT);
         config.tcp_user_timeout(UNACKNOWLEDGED);
         let identity = schema::prepare(&config, schema).await?;
-        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
-            .max_size(CONNECTIONS_MAX)
-            .wait_timeout(Some(CONNECTION_WAIT))
-            .create_timeout(Some(CONNECTION_WAIT))
-            .recycle_timeout(Some(CONNECTION_WAIT))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| Error::internal("no connection pool").caused_by(error))?;
-        let store = Self {
-            locks: Locks::new(identity.epoch),
+        let mut writing = config.clone();
+        writing.options(format!("{session} {WRITING}"));
+        let options = Options { writers: options.writers.max(1), batch: options.batch.max(1), ..options };
+        let locks = Locks::new(identity.epoch);
+        let lineages = Arc::new(Lineages::new(locks));
+        let engine = Engine {
+            locks,
             identity,
             options,
             clock,
-            pool,
+            pool: pool(config, CONNECTIONS_MAX, &lineages, false)?,
+            writes: pool(writing, options.writers + SLOW_LANE, &lineages, true)?,
+            lineages,
+            queue: Arc::default(),
+            slow_lane: Semaphore::new(SLOW_LANE),
             versions: Mutex::new(lease::no_versions_yet()),
             lease: tokio::sync::Mutex::new(None),
             unfolded: AtomicU64::new(0),
@@ -121,12 +158,41 @@ impl Store {
             session: number,
             application: heartbeat::application(schema),
         };
-        store.keep_lease().await?;
-        store.fold_or_warn().await;
-        store.tidy_sometimes().await;
-        Ok(store)
+        engine.check_lock_budget().await?;
+        engine.keep_lease().await?;
+        engine.fold_or_warn().await;
+        engine.tidy_sometimes().await;
+        Ok(Self { engine: Arc::new(engine) })
     }
+}
 
+fn pool(config: tokio_postgres::Config, size: usize, lineages: &Arc<Lineages>, is_for_writes: bool) -> Result<Pool> {
+    let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let (met, known) = (Arc::clone(lineages), Arc::clone(lineages));
+    let meet = Hook::async_fn(move |client, metrics| {
+        let (lineages, created) = (Arc::clone(&met), metrics.created);
+        Box::pin(async move {
+            let met = lineages.meet(client, created, is_for_writes).await;
+            met.map_err(|failure| HookError::message(failure.error.to_string()))
+        })
+    });
+    let retire = Hook::sync_fn(move |_, metrics| match known.is_current(metrics.created) {
+        true => Ok(()),
+        false => Err(HookError::message("PostgreSQL is another one now")),
+    });
+    Pool::builder(Manager::from_config(config, NoTls, manager))
+        .post_create(meet)
+        .pre_recycle(retire)
+        .max_size(size)
+        .wait_timeout(Some(CONNECTION_WAIT))
+        .create_timeout(Some(CONNECTION_WAIT))
+        .recycle_timeout(Some(CONNECTION_WAIT))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| Error::internal("no connection pool").caused_by(error))
+}
+
+impl Engine {
     async fn client(&self) -> Result<Object, Failure> {
         Ok(self.pool.get().await?)
     }
@@ -142,6 +208,21 @@ impl Store {
         let client = self.client().await?;
         let statement = client.prepare_cached("SELECT current_setting('transaction_read_only') = 'off'").await?;
         Ok(client.query_one(&statement, &[]).await?.get(0))
+    }
+
+    /// All batches of all servers must fit the lock table of PostgreSQL.
+    async fn check_lock_budget(&self) -> Result<(), Failure> {
+        let client = self.client().await?;
+        let room: i64 = client.query_one(LOCK_TABLE, &[]).await?.get(0);
+        let wanted = (SERVERS_EXPECTED * self.options.writers * self.options.batch * LOCKS_EACH) as i64;
+        if wanted > room {
+            tracing::warn!(
+                wanted,
+                room,
+                "the lock table of PostgreSQL is small for as many batches of writes; raise max_locks_per_transaction"
+            );
+        }
+        Ok(())
     }
 }
 
@@ -163,19 +244,15 @@ impl entourage_store::Store for Store {
     }
 
     fn identity(&self) -> &Identity {
-        &self.identity
+        &self.engine.identity
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        let mut outcomes = Vec::with_capacity(writes.len());
-        for write in &writes {
-            outcomes.push(self.commit_one(write).await);
-        }
-        outcomes
+        self.engine.commit_all(writes).await
     }
 
     async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
-        match answering(retrying(|| self.read_replies(keys))).await {
+        match answering(retrying(|| self.engine.read_replies(keys))).await {
             Ok(replies) => replies,
             Err(error) => vec![Err(error.into()); keys.len()],
         }
@@ -199,23 +276,23 @@ impl entourage_store::Store for Store {
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        Ok(answering(retrying(|| self.read_edges(kind, pairs))).await?)
+        Ok(answering(retrying(|| self.engine.read_edges(kind, pairs))).await?)
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        Ok(answering(retrying(|| self.read_users(keys))).await?)
+        Ok(answering(retrying(|| self.engine.read_users(keys))).await?)
     }
 
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
-        Ok(answering(retrying(|| self.read_counts(users))).await?)
+        Ok(answering(retrying(|| self.engine.read_counts(users))).await?)
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(answering(retrying(|| self.read_page(list, after, false, limit))).await?)
+        Ok(answering(retrying(|| self.engine.read_page(list, after, false, limit))).await?)
     }
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(answering(retrying(|| self.read_page(list, after, true, limit))).await?)
+        Ok(answering(retrying(|| self.engine.read_page(list, after, true, limit))).await?)
     }
 
     async fn newest_follows(
@@ -225,7 +302,7 @@ impl entourage_store::Store for Store {
         without: &[Key],
         found: &mut NewestFollows,
     ) -> Result<()> {
-        let rows = answering(retrying(|| self.read_newest_follows(users, limit, without))).await?;
+        let rows = answering(retrying(|| self.engine.read_newest_follows(users, limit, without))).await?;
         let mut rows = rows.into_iter().peekable();
         for index in 0..users.len() {
             while let Some((_, key)) = rows.next_if(|(place, _)| *place == index) {
@@ -241,16 +318,16 @@ impl entourage_store::Store for Store {
             return Ok(Swept::default());
         }
         let after = after.map(SweepCursor::key).transpose()?;
-        let users = answering(retrying(|| self.read_users_above(after, limit))).await?;
+        let users = answering(retrying(|| self.engine.read_users_above(after, limit))).await?;
         Ok(Swept::by_key(users, limit))
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
-        Ok(answering(retrying(|| self.read_record_counts(space, owners))).await?)
+        Ok(answering(retrying(|| self.engine.read_record_counts(space, owners))).await?)
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
-        Ok(answering(retrying(|| self.read_all_records(space, ids))).await?)
+        Ok(answering(retrying(|| self.engine.read_all_records(space, ids))).await?)
     }
 
     async fn scan_each(
@@ -260,51 +337,47 @@ impl entourage_store::Store for Store {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Vec<Record>>> {
-        Ok(answering(retrying(|| self.read_each(space, owners, after, limit))).await?)
+        Ok(answering(retrying(|| self.engine.read_each(space, owners, after, limit))).await?)
     }
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
-        Ok(answering(retrying(|| self.read_history(follower, before, limit))).await?)
+        Ok(answering(retrying(|| self.engine.read_history(follower, before, limit))).await?)
     }
 
     async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
-        Ok(answering(retrying(|| self.read_quotas(actors))).await?)
+        Ok(answering(retrying(|| self.engine.read_quotas(actors))).await?)
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
-        answering(retrying(|| self.relay())).await?;
-        self.tidy_sometimes().await;
-        Ok(answering(retrying(|| self.read_events(after.offset, limit))).await?)
+        self.engine.tidy_sometimes().await;
+        Ok(answering(retrying(|| self.engine.read_events(after, limit))).await?)
     }
 
     fn lineage(&self) -> Lineage {
-        Lineage::default()
+        self.engine.lineage()
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {
-        answering(retrying(|| self.relay())).await?;
-        Ok(answering(retrying(|| self.read_last_event())).await?)
+        Ok(answering(retrying(|| self.engine.read_last_event())).await?)
     }
 
     async fn progress(&self, _partition: u16) -> Result<Progress> {
-        Ok(answering(retrying(|| self.read_progress())).await?)
+        Ok(answering(retrying(|| self.engine.read_progress())).await?)
     }
 
-    /// The watermark is a transaction's number: it is covered when a snapshot taken now sees that transaction.
     async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
-        Ok(answering(retrying(|| self.sees(watermark.sequence().0))).await?.into())
+        Ok(answering(retrying(|| self.engine.covers(watermark))).await?)
     }
 
     async fn verify(&self) -> Result<Report> {
-        retrying(|| self.relay()).await?;
-        Ok(retrying(|| self.check_everything()).await?)
+        Ok(retrying(|| self.engine.check_everything()).await?)
     }
 
     async fn health(&self) -> Health {
-        if let Err(error) = self.refuse_when_closed() {
+        if let Err(error) = self.engine.refuse_when_closed() {
             return Health::Degraded(Unhealthy::Unreachable(error.to_string()));
         }
-        match timeout(HEALTH_WITHIN, retrying(|| self.ask_whether_writable())).await {
+        match timeout(HEALTH_WITHIN, retrying(|| self.engine.ask_whether_writable())).await {
             Ok(Ok(true)) => Health::Ready,
             Ok(Ok(false)) => Health::Degraded(Unhealthy::ReadOnly("PostgreSQL only reads".to_owned())),
             Ok(Err(failure)) => Health::Degraded(Unhealthy::Unreachable(failure.error.to_string())),
@@ -313,20 +386,21 @@ impl entourage_store::Store for Store {
     }
 
     async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<Server>> {
-        self.refuse_when_closed()?;
-        Ok(answering(retrying(|| self.beat(id, about))).await?)
+        self.engine.refuse_when_closed()?;
+        Ok(answering(retrying(|| self.engine.beat(id, about))).await?)
     }
 
     async fn disconnect(&self, id: u64) -> Result<()> {
-        Ok(answering(retrying(|| self.end_connections_of(id))).await?)
+        Ok(answering(retrying(|| self.engine.end_connections_of(id))).await?)
     }
 
     async fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if self.engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let released = tokio::try_join!(self.release_lease(), self.leave()).map(drop);
-        self.pool.close();
+        let released = tokio::try_join!(self.engine.release_lease(), self.engine.leave()).map(drop);
+        self.engine.pool.close();
+        self.engine.writes.close();
         Ok(released?)
     }
 }

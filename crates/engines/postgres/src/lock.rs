@@ -1,18 +1,33 @@
 //! Advisory locks: they keep other commits out between a decision's reads and its changes.
 //!
-//! A commit takes all its locks in one statement before it reads anything, in the order of their numbers, so two
-//! commits never deadlock. Nobody locks the target of a follow exclusively: the followers of one celebrity do not
+//! A commit takes all its locks in one statement before it reads anything. A batch only tries them; whoever waits takes
+//! them in the order of their numbers: two commits never deadlock. Nobody locks the target of a follow exclusively: the followers of one celebrity do not
 //! queue.
 
-use deadpool_postgres::Transaction;
 use entourage_model::{Key, Operation, RecordId, Space, Write};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::error::Failure;
+/// The transaction's number, and the locks that others have.
+pub(super) const TRY: &str = "SELECT pg_current_xact_id()::text, ARRAY(\
+         SELECT number FROM unnest($1::bigint[], $2::boolean[]) AS wanted (number, exclusive) \
+         WHERE NOT CASE WHEN exclusive THEN pg_try_advisory_xact_lock(number) \
+             ELSE pg_try_advisory_xact_lock_shared(number) END)";
+/// The same, once it has them all.
+pub(super) const WAIT: &str = "SELECT pg_current_xact_id()::text, ARRAY(\
+         SELECT number FROM unnest($1::bigint[], $2::boolean[]) AS wanted (number, exclusive) \
+         WHERE CASE WHEN exclusive THEN pg_advisory_xact_lock(number)::text \
+             ELSE pg_advisory_xact_lock_shared(number)::text END IS NULL)";
 
-const TAKE: &str = "SELECT CASE WHEN exclusive THEN pg_advisory_xact_lock(number)::text \
-     ELSE pg_advisory_xact_lock_shared(number)::text END \
-     FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY AS wanted (number, exclusive, place) ORDER BY place";
+/// Numbers to lock in the order to take them, each with whether it is exclusive.
+pub(super) type Wanted = Vec<(i64, bool)>;
+
+/// All of them once. Of equal numbers the exclusive one is kept: a lock is never upgraded later.
+pub(super) fn union(wanted: impl Iterator<Item = (i64, bool)>) -> Wanted {
+    let mut locks: Wanted = wanted.collect();
+    locks.sort_unstable_by_key(|&(number, exclusive)| (number, !exclusive));
+    locks.dedup_by_key(|&mut (number, _)| number);
+    locks
+}
 
 /// What can be locked. The number is a hash: two names that collide wait for each other needlessly, no more.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +47,7 @@ pub(super) enum Name {
     Fold,
     Lease,
     Recount,
+    Lineage,
 }
 
 /// Locks belong to the whole database; the store's epoch separates those of two stores.
@@ -65,13 +81,13 @@ impl Locks {
             Name::Lease => put(6, 0, 0),
             Name::Records(key) => put(7, key.0, 0),
             Name::Recount => put(8, 0, 0),
+            Name::Lineage => put(10, 0, 0),
             Name::Record(space, id) => put(9, space as i64, id as i64),
         }
         xxh3_64_with_seed(&bytes, self.epoch) as i64
     }
 
-    /// The locks of a write in the order to take them, each with whether it is exclusive.
-    fn of(self, write: &Write) -> Vec<(i64, bool)> {
+    pub(super) fn of(self, write: &Write) -> Wanted {
         let mut locks = Vec::with_capacity(5);
         match write.operation.parties() {
             _ if write.operation == Operation::Nothing => {}
@@ -116,17 +132,7 @@ impl Locks {
         if let Some(key) = &write.idempotency {
             locks.push((self.number(Name::Scope(key.scope)), true));
         }
-        // Of equal numbers the exclusive one comes first and is kept: a lock is never upgraded later.
-        locks.sort_unstable_by_key(|&(number, exclusive)| (number, !exclusive));
-        locks.dedup_by_key(|&mut (number, _)| number);
-        locks
-    }
-
-    pub(super) async fn take(self, transaction: &Transaction<'_>, write: &Write) -> Result<(), Failure> {
-        let (numbers, exclusive): (Vec<i64>, Vec<bool>) = self.of(write).into_iter().unzip();
-        let statement = transaction.prepare_cached(TAKE).await?;
-        transaction.query(&statement, &[&numbers, &exclusive]).await?;
-        Ok(())
+        union(locks.into_iter())
     }
 }
 

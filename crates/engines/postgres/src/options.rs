@@ -1,4 +1,4 @@
-//! How long a PostgreSQL store keeps what expires.
+//! How long a PostgreSQL store keeps what expires, and how many writes it commits at once.
 
 use std::time::Duration;
 
@@ -6,9 +6,13 @@ use entourage_model::{Millis, Version};
 
 use entourage_store::retention;
 
-/// Times. The defaults are those of the settings with the same names.
+/// Times, whose defaults are those of the settings with the same names, and how writes are batched.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// How many batches of this process are committed at a time.
+    pub writers: usize,
+    /// The greatest number of writes in one.
+    pub batch: usize,
     /// `idempotency.ttl`.
     pub idempotency_ttl: Duration,
     /// `log.retention`.
@@ -20,6 +24,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            writers: 2,
+            batch: 64,
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
             history_retention: retention::HISTORY,

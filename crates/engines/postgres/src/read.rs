@@ -7,7 +7,7 @@ use entourage_model::{
 use tokio_postgres::Row;
 
 use super::{
-    Store,
+    Engine,
     error::{Failure, unreadable},
     row,
 };
@@ -29,9 +29,9 @@ const NEWEST_FOLLOWS: &str = "SELECT asked.place, e.target \
          SELECT target FROM edges WHERE follower = asked.key AND kind = $2 AND state = $3 AND state <> 3 \
              AND quiet = false AND target <> ALL($4) ORDER BY position DESC, target DESC LIMIT $5) e \
      ORDER BY asked.place";
-const REPLIES: &str = "SELECT i.request, i.version, i.reply::text, pg_current_xact_id()::text, asked.place \
+/// With where the log ends: whoever has seen that has seen the earlier write.
+const REPLIES: &str = "SELECT i.request, i.version, i.reply::text, (SELECT sequence FROM relay), asked.place \
      FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (scope, place) JOIN idempotency i ON i.scope = asked.scope";
-const COVERS: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
 
 /// A page and the totals of its list. Without edges there is one row that has only the totals. Quiet edges and the
 /// others are two ranges of one index: an open list never walks past what it leaves out.
@@ -65,7 +65,7 @@ fn scan_statement(side: Side, open: bool, up: bool) -> String {
     )
 }
 
-impl Store {
+impl Engine {
     pub(super) async fn read_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>, Failure> {
         let followers: Vec<i64> = pairs.iter().map(|(follower, _)| follower.0).collect();
         let targets: Vec<i64> = pairs.iter().map(|(_, target)| target.0).collect();
@@ -173,13 +173,13 @@ impl Store {
         Ok(rows.iter().map(row::user).collect::<Result<_, _>>()?)
     }
 
-    /// With a transaction number of its own: a snapshot that sees it sees the earlier write.
     pub(super) async fn read_replies(
         &self,
         keys: &[IdempotencyKey],
     ) -> Result<Vec<entourage_model::Result<Option<Outcome>>>, Failure> {
         let scopes: Vec<&[u8]> = keys.iter().map(|key| key.scope.as_slice()).collect();
         let client = self.client().await?;
+        let lineage = self.lineage_of(&client)?;
         let statement = client.prepare_cached(REPLIES).await?;
         let now = Version::of_millis(self.clock.now());
         let mut replies: Vec<entourage_model::Result<Option<Outcome>>> = keys.iter().map(|_| Ok(None)).collect();
@@ -189,18 +189,12 @@ impl Store {
             let (key, reply) = asked.ok_or_else(|| unreadable("place"))?;
             let record = row::idempotency(&found, key.scope)?;
             if record.version.millis().plus(self.options.idempotency_millis()) > now.millis() {
-                let number: &str = found.get(3);
-                let number = Sequence(number.parse().map_err(|_| unreadable("transaction number"))?);
-                *reply = replay(record, *key, Watermark::at(number)).map(Some).map_err(Into::into);
+                let end = Sequence(found.get::<_, i64>(3).unsigned_abs());
+                let watermark = Watermark::new(lineage, [end]);
+                *reply = replay(record, *key, watermark).map(Some).map_err(Into::into);
             }
         }
         Ok(replies)
-    }
-
-    pub(super) async fn sees(&self, transaction_number: u64) -> Result<bool, Failure> {
-        let client = self.client().await?;
-        let statement = client.prepare_cached(COVERS).await?;
-        Ok(client.query_one(&statement, &[&transaction_number.to_string()]).await?.get(0))
     }
 }
 

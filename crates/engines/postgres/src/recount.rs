@@ -8,7 +8,7 @@ use entourage_model::{EdgeChange, Error, Key, Result, Sequence};
 use std::path::Path;
 
 use super::{
-    Store,
+    Engine, Store,
     error::{Failure, retrying},
     lock::Name,
 };
@@ -34,7 +34,7 @@ const CORRECT: &str = "WITH listed AS (\
          OR coalesce(counted.quiet, 0) <> coalesce(listed.quiet, 0)";
 const USERS: &str = "SELECT count(*) FROM users WHERE $1::bigint IS NULL OR key = $1";
 
-impl Store {
+impl Engine {
     async fn correct_counts(&self, user: Option<Key>) -> Result<Recounted, Failure> {
         let user = user.map(|user| user.0);
         let mut client = self.client().await?;
@@ -58,11 +58,11 @@ impl Maintenance for Store {
     }
 
     async fn erase_now(&self) -> Result<()> {
-        Self::erase_now(self).await
+        self.engine.erase_now().await
     }
 
     async fn recount(&self, user: Option<Key>) -> Result<Recounted> {
-        Ok(retrying(|| self.correct_counts(user)).await?)
+        Ok(retrying(|| self.engine.correct_counts(user)).await?)
     }
 
     /// PostgreSQL makes its own, which nobody here waits for.

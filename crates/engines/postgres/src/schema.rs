@@ -5,7 +5,7 @@ use refinery::{Migration, Runner, error::Kind};
 use tokio_postgres::{Client, NoTls};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::error::translate;
+use super::{error::translate, numbering};
 use entourage_store::Identity;
 
 const HISTORY: &str = "entourage_migrations";
@@ -56,6 +56,7 @@ async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
         .map_err(translate)?;
     let row = client.query_one("SELECT epoch, secret FROM meta", &[]).await.map_err(translate)?;
     let (epoch, secret): (i64, Vec<u8>) = (row.get(0), row.get(1));
+    numbering::make_direct(client, epoch as u64).await?;
     let secret = secret.try_into().map_err(|_| super::error::unreadable("secret"))?;
     Ok(Identity { epoch: epoch as u64, secret: Secret::from_bytes(secret) })
 }
@@ -68,7 +69,9 @@ fn known() -> Result<Vec<Migration>> {
         ("V3__records", include_str!("migrations/V3__records.sql")),
         ("V4__open_lists", include_str!("migrations/V4__open_lists.sql")),
         ("V5__quotas", include_str!("migrations/V5__quotas.sql")),
-        ("V6__heartbeats", include_str!("migrations/V6__heartbeats.sql")),
+        ("V6__event_numbers", include_str!("migrations/V6__event_numbers.sql")),
+        ("V7__lineages", include_str!("migrations/V7__lineages.sql")),
+        ("V8__heartbeats", include_str!("migrations/V8__heartbeats.sql")),
     ];
     files
         .into_iter()

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use deadpool_postgres::Transaction;
 
-use super::{Store, error::Failure, events::STEP_ROWS, lock::Name, row};
+use super::{Engine, error::Failure, events::STEP_ROWS, lock::Name, row};
 
 /// How long a process waits between steps, by its clock.
 const EVERY_MILLIS: u64 = 1_000;
@@ -25,7 +25,7 @@ const DROP: &str = "WITH head AS (\
      UPDATE relay SET dropped = sums.sequence, dropped_version = greatest(relay.dropped_version, sums.version) \
      FROM (SELECT max(sequence) AS sequence, max(version) AS version FROM gone) sums WHERE sums.sequence IS NOT NULL";
 
-impl Store {
+impl Engine {
     /// Called after a commit and before events are read. A failure costs only space.
     pub(super) async fn tidy_sometimes(&self) {
         let now = self.clock.now().since_2000();
@@ -46,14 +46,12 @@ impl Store {
         self.forget_records(&transaction).await?;
         transaction.commit().await?;
         let transaction = client.transaction().await?;
-        // While another caller runs the relay this is skipped: it comes by again.
+        // While another server does this it is skipped: it comes by again.
         let statement = transaction.prepare_cached("SELECT pg_try_advisory_xact_lock($1)").await?;
         let alone: bool = transaction.query_one(&statement, &[&self.locks.number(Name::Relay)]).await?.get(0);
         if !alone {
             return Ok(());
         }
-        // Numbered here too: where nobody reads events, nothing else would ever delete them.
-        self.number_events(&transaction).await?;
         let expired = row::from_version(self.options.retention_ends(self.clock.now()));
         self.drop_events_below(&transaction, expired).await?;
         Ok(transaction.commit().await?)

@@ -4,15 +4,14 @@ use deadpool_postgres::Transaction;
 use entourage_model::Space;
 use tokio_postgres::{IsolationLevel, Row};
 
-use super::{Store, error::Failure};
+use super::{Engine, error::Failure};
 use entourage_store::Report;
 
 /// Of each check: more of the same adds nothing.
 const PROBLEMS_MAX: i64 = 100;
 
-/// Changes without a number are events all the same: readers will see them.
 const SIZES: &str = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM edges WHERE state <> 3), \
-     (SELECT count(*) FROM (SELECT change FROM events UNION ALL SELECT change FROM outbox) told \
+     (SELECT count(*) FROM events \
          WHERE NOT coalesce(change->'Record'->>'space' = ANY($1), false)), \
      (SELECT count(*) FROM records)";
 
@@ -99,14 +98,12 @@ const CHECKS: [(&str, &str); 10] = [
          FROM (SELECT *, lag(version) OVER (PARTITION BY follower, target, kind ORDER BY sequence) AS before FROM told) \
              steps WHERE version <= before LIMIT $1",
     ),
-    // Changes not yet numbered count as listed: only their order among others is open, not their own. Whatever was last
-    // changed above every dropped event must still be listed.
+    // Whatever was last changed above every dropped event must still be listed.
     (
         "events",
         "WITH told AS (\
              SELECT DISTINCT ON (follower, target, kind) follower, target, kind, value FROM (\
-                 SELECT change->'Edge' AS edge, version FROM events WHERE change ? 'Edge' \
-                 UNION ALL SELECT change->'Edge', version FROM outbox WHERE change ? 'Edge') all_told, \
+                 SELECT change->'Edge' AS edge, version FROM events WHERE change ? 'Edge') all_told, \
              LATERAL (SELECT (edge->>'follower')::bigint AS follower, (edge->>'target')::bigint AS target, \
                  array_position(ARRAY['follow', 'block', 'mute'], edge->>'kind') - 1 AS kind, \
                  '{\"accepted\": false, \"expires\": null}'::jsonb || (edge->'after') AS value) parts \
@@ -125,9 +122,8 @@ const CHECKS: [(&str, &str); 10] = [
         "events",
         "WITH told AS (\
              SELECT DISTINCT ON (key) key, version, change->'User'->'after' = 'null'::jsonb AS gone FROM (\
-                 SELECT (change->'User'->>'key')::bigint AS key, change, version FROM events WHERE change ? 'User' \
-                 UNION ALL SELECT (change->'User'->>'key')::bigint, change, version FROM outbox \
-                 WHERE change ? 'User') all_told ORDER BY key, version DESC) \
+                 SELECT (change->'User'->>'key')::bigint AS key, change, version FROM events WHERE change ? 'User') all_told \
+             ORDER BY key, version DESC) \
          SELECT format('user %s is stored at version %s, the events say %s', key, users.version, told.version) \
          FROM users FULL JOIN told USING (key), relay \
          WHERE users.version IS DISTINCT FROM CASE WHEN told.gone THEN NULL ELSE told.version END \
@@ -135,7 +131,7 @@ const CHECKS: [(&str, &str); 10] = [
     ),
 ];
 
-impl Store {
+impl Engine {
     /// Everything is compared as of one snapshot, under concurrent writes.
     pub(super) async fn check_everything(&self) -> Result<Report, Failure> {
         let mut client = self.client().await?;

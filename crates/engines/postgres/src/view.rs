@@ -1,110 +1,101 @@
-//! What one decision reads, loaded under the commit's locks.
+//! What the decisions of a batch read: loaded under the commit's locks, and changed by each decision for the next ones.
 
-use deadpool_postgres::Transaction;
 use entourage_model::{
-    Buckets, CHUNK_MAX, Cause, Edge, EdgeValue, Expiry, ExternalId, GROUP_MEMBERS_MAX, IdempotencyRecord, Key, Kind,
-    Millis, Moments, Operation, Overwrite, POSTS_AT_ONCE_MAX, Plane, Quota, Record, RecordId, Side, Space, User,
-    Version, View, Write, post_id_prefix, post_ids_at,
+    Buckets, Cause, Change, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, Moments, Outcome, Quota,
+    Record, RecordChange, RecordId, Space, User, Version, View,
 };
+use hashbrown::HashMap;
 
-use super::{error::Failure, lock, options::Options, records, row};
-use entourage_store::retention;
-
-const EDGES: &str = "SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
-     WHERE (follower = $1 AND target = $2) OR (follower = $2 AND target = $1)";
-const EDGES_OF: &str = "SELECT * FROM (\
-         SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
-         WHERE follower = $1 AND state <> 3 LIMIT $2) own \
-     UNION ALL SELECT * FROM (\
-         SELECT kind, follower, target, state, quiet, version, position, accepted, expires FROM edges \
-         WHERE target = $1 AND state <> 3 LIMIT $2) others LIMIT $2";
-const ERASED: &str = "SELECT version FROM erased WHERE key = $1";
-const LISTED: &str = "SELECT id, version FROM records WHERE owner = $1 AND space = $2 AND id > $3 \
-     AND substring(id from 1 for octet_length($3)) = $3 ORDER BY id LIMIT $4";
-const BETWEEN: &str = "SELECT id, version, value FROM records \
-     WHERE owner = $1 AND space = $2 AND id BETWEEN $3 AND $4";
-const GET_SOME: &str = "SELECT id, version, value FROM records WHERE owner = $1 AND space = $2 AND id = ANY($3)";
-/// How many the follower follows, and when follows of the target ended recently.
-const LOAD: &str = "SELECT \
-     (SELECT coalesce(sum(total), 0)::bigint FROM count_parts WHERE user_key = $1 AND side = $2 AND plane = ANY($3)), \
-     ARRAY(SELECT ended FROM history WHERE follower = $1 AND target = $4 AND ended > $5 AND cause <> $6 \
-         ORDER BY ended DESC LIMIT $7)";
-const IDEMPOTENCY: &str = "SELECT request, version, reply::text FROM idempotency WHERE scope = $1";
+use super::wants::{ListName, RecordName, Wants};
 
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
-    users: Vec<User>,
+    pub(super) users: HashMap<Key, User>,
+    pub(super) quotas: HashMap<Key, Quota>,
     /// Tombstones too: the next version must exceed theirs.
-    edges: Vec<Edge>,
+    pub(super) edges: HashMap<(Kind, Key, Key), EdgeValue>,
     /// Edges of a key without a user.
-    edges_of: Vec<Edge>,
-    load: u64,
-    quota: Quota,
-    ends: Moments,
-    records: Vec<(Space, Record)>,
-    record_count: u64,
+    pub(super) edges_of: HashMap<Key, Vec<Edge>>,
+    pub(super) loads: HashMap<Key, i64>,
+    pub(super) ends: HashMap<(Key, Key), Moments>,
+    pub(super) records: HashMap<RecordName, Record>,
+    pub(super) counts: HashMap<(Space, Key), i64>,
     /// Members of a group, or posts.
-    listed: Vec<(RecordId, Version)>,
-    erased: Option<Version>,
-    idempotency: Option<IdempotencyRecord>,
-    idempotency_millis: u64,
+    pub(super) lists: HashMap<ListName, Vec<(RecordId, Version)>>,
+    pub(super) erased: HashMap<Key, Version>,
+    pub(super) idempotency: HashMap<[u8; 16], IdempotencyRecord>,
+    pub(super) idempotency_millis: u64,
 }
 
 impl Loaded {
-    pub(super) async fn load(transaction: &Transaction<'_>, write: &Write, options: &Options) -> Result<Self, Failure> {
-        let loaded = tokio::join!(
-            load_users(transaction, write),
-            load_edges(transaction, write),
-            load_load(transaction, write),
-            load_idempotency(transaction, write),
-            load_records(transaction, write),
-            load_edges_of(transaction, write),
-            load_erased(transaction, write),
-        );
-        match loaded {
-            (
-                Ok((users, quota)),
-                Ok(edges),
-                Ok((load, ends)),
-                Ok(idempotency),
-                Ok(mut found),
-                Ok(edges_of),
-                Ok(erased),
-            ) => {
-                found.records.extend(load_mute_ends(transaction, write, edges.iter().chain(&edges_of)).await?);
-                Ok(Self {
-                    users,
-                    edges,
-                    edges_of,
-                    load,
-                    quota,
-                    ends,
-                    records: found.records,
-                    record_count: found.count,
-                    listed: found.listed,
-                    erased,
-                    idempotency,
-                    idempotency_millis: options.idempotency_millis(),
-                })
-            }
-            (a, b, c, d, e, f, g) => {
-                Err(Failure::cause([a.err(), b.err(), c.err(), d.err(), e.err(), f.err(), g.err()]))
-            }
-        }
-    }
-
-    /// What the version of this write must exceed.
-    pub(super) fn floor(&self) -> Version {
-        let edges = self.edges.iter().chain(&self.edges_of).map(|edge| edge.value.version);
-        let users = self.users.iter().map(|user| user.version);
-        let records = self.records.iter().map(|(_, record)| record.version);
-        let listed = self.listed.iter().map(|(_, version)| *version);
-        let all = edges.chain(users).chain(records).chain(listed).chain(self.erased);
+    /// What the version of a write must exceed.
+    pub(super) fn floor(&self, wants: &Wants) -> Version {
+        let users = wants.users.iter().filter_map(|key| self.users.get(key)).map(|user| user.version);
+        let pairs = wants.pair.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+        let names = pairs.flat_map(|(a, b)| Kind::ALL.map(|kind| (kind, a, b)));
+        let edges = names.filter_map(|name| self.edges.get(&name)).map(|value| value.version);
+        let edges_of = wants.edges_of.and_then(|(key, _)| self.edges_of.get(&key));
+        let edges_of = edges_of.into_iter().flatten().map(|edge| edge.value.version);
+        let records = wants.records.iter().filter_map(|name| self.records.get(name)).map(|record| record.version);
+        let list = wants.list.as_ref().and_then(|(name, _)| self.lists.get(name));
+        let list = list.into_iter().flatten().map(|(_, version)| *version);
+        let erased = wants.erased.and_then(|key| self.erased.get(&key)).copied();
+        let all = users.chain(edges).chain(edges_of).chain(records).chain(list).chain(erased);
         all.max().unwrap_or(Version::ZERO)
     }
 
-    fn find_user(&self, key: Key) -> Option<&User> {
-        self.users.iter().find(|user| user.key == key)
+    /// What was decided is the basis of the next decision of the batch.
+    pub(super) fn apply(&mut self, outcome: &Outcome) {
+        if outcome.replayed {
+            return;
+        }
+        for change in &outcome.changes {
+            match change {
+                Change::Edge(edge) => self.apply_edge(edge),
+                Change::Record(record) => self.apply_record(record, outcome.version),
+                Change::User(user) => match &user.after {
+                    Some(after) => drop(self.users.insert(user.key, (**after).clone())),
+                    None => drop(self.users.remove(&user.key)),
+                },
+            }
+        }
+        if let Some(record) = outcome.idempotency.as_deref() {
+            self.idempotency.insert(record.key.scope, *record);
+        }
+        if let Some(change) = &outcome.quota {
+            self.quotas.insert(change.actor, change.after.clone());
+        }
+    }
+
+    fn apply_edge(&mut self, edge: &EdgeChange) {
+        self.edges.insert((edge.kind, edge.follower, edge.target), edge.after);
+        if edge.kind != Kind::Follow {
+            return;
+        }
+        if let Some(load) = self.loads.get_mut(&edge.follower) {
+            *load += i64::from(edge.after.is_live()) - i64::from(edge.before.is_some());
+        }
+        if let Some(ended) = Ended::of(edge).filter(|ended| ended.cause != Cause::Erase) {
+            self.ends.entry((edge.follower, edge.target)).or_default().push_end(ended.ended.millis());
+        }
+    }
+
+    fn apply_record(&mut self, change: &RecordChange, version: Version) {
+        let RecordChange { space, owner, id, before, after } = change;
+        if let Some(count) = self.counts.get_mut(&(*space, *owner)) {
+            *count += i64::from(after.is_some()) - i64::from(before.is_some());
+        }
+        let name = (*space, *owner, id.clone());
+        let Some(value) = after.clone() else {
+            self.records.remove(&name);
+            return;
+        };
+        if *space == Space::Post
+            && let Some(posts) = self.lists.get_mut(&(*space, *owner, Box::default()))
+        {
+            posts.insert(0, (id.clone(), version));
+        }
+        self.records.insert(name, Record { id: id.clone(), version, value });
     }
 }
 
@@ -114,19 +105,19 @@ impl View for Loaded {
     }
 
     fn user_exists(&self, key: Key) -> bool {
-        self.find_user(key).is_some()
+        self.users.contains_key(&key)
     }
 
     fn is_private(&self, key: Key) -> bool {
-        self.find_user(key).is_some_and(|user| user.private)
+        self.users.get(&key).is_some_and(|user| user.private)
     }
 
     fn is_suspended(&self, key: Key) -> bool {
-        self.find_user(key).is_some_and(|user| user.follow_suspended)
+        self.users.get(&key).is_some_and(|user| user.follow_suspended)
     }
 
     fn user(&self, key: Key) -> Option<User> {
-        self.find_user(key).cloned()
+        self.users.get(&key).cloned()
     }
 
     fn has_edge(&self, kind: Kind, follower: Key, target: Key) -> bool {
@@ -134,292 +125,105 @@ impl View for Loaded {
     }
 
     fn edge(&self, kind: Kind, follower: Key, target: Key) -> Option<EdgeValue> {
-        let wanted = |edge: &&Edge| (edge.kind, edge.follower, edge.target) == (kind, follower, target);
-        self.edges.iter().find(wanted).map(|edge| edge.value).filter(EdgeValue::is_live)
+        self.edges.get(&(kind, follower, target)).copied().filter(EdgeValue::is_live)
     }
 
-    fn following_load(&self, _follower: Key) -> u64 {
-        self.load
+    fn following_load(&self, follower: Key) -> u64 {
+        self.loads.get(&follower).map_or(0, |load| load.unsigned_abs())
     }
 
-    fn idempotency(&self, _scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
-        self.idempotency.filter(|record| record.version.millis().plus(self.idempotency_millis) > now.millis())
+    fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
+        let record = self.idempotency.get(scope).copied();
+        record.filter(|record| record.version.millis().plus(self.idempotency_millis) > now.millis())
     }
 
-    fn quota(&self, _actor: Key) -> Quota {
-        self.quota.clone()
+    fn quota(&self, actor: Key) -> Quota {
+        self.quotas.get(&actor).cloned().unwrap_or_default()
     }
 
-    fn ends(&self, _follower: Key, _target: Key) -> Moments {
-        self.ends.clone()
+    fn ends(&self, follower: Key, target: Key) -> Moments {
+        self.ends.get(&(follower, target)).cloned().unwrap_or_default()
     }
 
-    fn record(&self, space: Space, _owner: Key, id: &RecordId) -> Option<Record> {
-        self.records.iter().find(|(of, record)| *of == space && record.id == *id).map(|(_, record)| record.clone())
+    fn record(&self, space: Space, owner: Key, id: &RecordId) -> Option<Record> {
+        self.records.get(&(space, owner, id.clone())).cloned()
     }
 
-    fn record_count(&self, _space: Space, _owner: Key) -> u64 {
-        self.record_count
+    fn record_count(&self, space: Space, owner: Key) -> u64 {
+        self.counts.get(&(space, owner)).map_or(0, |count| count.unsigned_abs())
     }
 
-    fn records(&self, _space: Space, _owner: Key, _prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
-        self.listed.iter().take(limit).cloned().collect()
+    fn records(&self, space: Space, owner: Key, prefix: &[u8], limit: usize) -> Vec<(RecordId, Version)> {
+        let list = self.lists.get(&(space, owner, prefix.into()));
+        list.into_iter().flatten().take(limit).cloned().collect()
     }
 
-    fn edges_of(&self, _key: Key, limit: usize) -> Vec<Edge> {
-        self.edges_of.iter().take(limit).copied().collect()
-    }
-}
-
-/// Those that the write names, and the actor's quota.
-async fn load_users(transaction: &Transaction<'_>, write: &Write) -> Result<(Vec<User>, Quota), Failure> {
-    let (actor, other) = write.operation.parties();
-    let keys = [actor.0, other.or_else(|| lock::subject(&write.operation)).unwrap_or(actor).0];
-    let text = format!("SELECT {}, quota FROM users WHERE key = ANY($1)", row::USER);
-    let statement = transaction.prepare_cached(&text).await?;
-    let rows = transaction.query(&statement, &[&keys.as_slice()]).await?;
-    let users: Vec<User> = rows.iter().map(row::user).collect::<Result<_, _>>()?;
-    let own = users.iter().zip(&rows).find(|(user, _)| user.key == actor);
-    let quota = own.map(|(_, found)| row::quota(found.get("quota"))).transpose()?;
-    Ok((users, quota.unwrap_or_default()))
-}
-
-async fn load_edges(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<Edge>, Failure> {
-    let (actor, Some(other)) = write.operation.parties() else { return Ok(Vec::new()) };
-    let statement = transaction.prepare_cached(EDGES).await?;
-    let rows = transaction.query(&statement, &[&actor.0, &other.0]).await?;
-    Ok(rows.iter().map(|row| row::edge(row, 0)).collect::<Result<_, _>>()?)
-}
-
-async fn load_load(transaction: &Transaction<'_>, write: &Write) -> Result<(u64, Moments), Failure> {
-    let Operation::Follow { follower, target, cap, .. } = write.operation else { return Ok(Default::default()) };
-    let flips = write.limits.map_or(0, |limits| i64::from(limits.flips_per_day));
-    if cap.is_none() && flips == 0 {
-        return Ok(Default::default());
-    }
-    let a_day_ago = write.limits.map_or(0, |limits| limits.now.since_2000().saturating_sub(retention::DAY_MILLIS));
-    let since = row::from_version(Version::of_millis(Millis::from_since_2000(a_day_ago)));
-    let planes: Vec<i16> = Plane::of_kind(Kind::Follow).iter().map(|&plane| plane as i16).collect();
-    let statement = transaction.prepare_cached(LOAD).await?;
-    let (side, erasure) = (Side::Following as i16, Cause::Erase as i16);
-    let row =
-        transaction.query_one(&statement, &[&follower.0, &side, &planes, &target.0, &since, &erasure, &flips]).await?;
-    let (load, mut ends): (i64, Vec<i64>) = (row.get(0), row.get(1));
-    ends.reverse();
-    let ends = Moments::of_ends(ends.into_iter().map(|ended| row::to_version(ended).millis()));
-    Ok((u64::try_from(load).map_err(|_| super::error::unreadable("count"))?, ends))
-}
-
-async fn load_idempotency(transaction: &Transaction<'_>, write: &Write) -> Result<Option<IdempotencyRecord>, Failure> {
-    let Some(key) = &write.idempotency else { return Ok(None) };
-    let statement = transaction.prepare_cached(IDEMPOTENCY).await?;
-    let row = transaction.query_opt(&statement, &[&key.scope.as_slice()]).await?;
-    Ok(row.map(|row| row::idempotency(&row, key.scope)).transpose()?)
-}
-
-/// What a write to records reads.
-#[derive(Debug, Default)]
-struct Found {
-    records: Vec<(Space, Record)>,
-    count: u64,
-    listed: Vec<(RecordId, Version)>,
-}
-
-async fn load_records(transaction: &Transaction<'_>, write: &Write) -> Result<Found, Failure> {
-    let mut found = load_own_records(transaction, &write.operation).await?;
-    let lease = write.fence.iter().map(|fence| fence.lease.record_id());
-    for id in lease.chain(write.progress.iter().map(|progress| &progress.id)).chain(&write.tally) {
-        found.records.extend(load_record(transaction, Space::Job, Key::SERVER, id).await?);
-    }
-    Ok(found)
-}
-
-async fn load_own_records(transaction: &Transaction<'_>, operation: &Operation) -> Result<Found, Failure> {
-    match operation {
-        Operation::PutRecord { space, owner, id, value, cap, .. } => {
-            let mut found = Found::default();
-            found.records.extend(load_record(transaction, *space, *owner, id).await?);
-            if cap.is_some() {
-                found.count = load_count(transaction, *space, *owner).await?;
-            }
-            if let (Space::Erased, Some(key)) = (space, id.key()) {
-                found.listed = load_listed(transaction, Space::Post, key, &[], 1).await?;
-            }
-            if *space == Space::Group {
-                let limit = if value.is_some() { 1 } else { CHUNK_MAX };
-                let prefix = RecordId::member_prefix(id);
-                found.listed = load_listed(transaction, Space::GroupMember, *owner, &prefix, limit).await?;
-            }
-            Ok(found)
-        }
-        // Later than the author's last one, whichever server wrote that.
-        Operation::Post { author, value } => {
-            let mut found = load_posts(transaction, *author, 1).await?;
-            found.records.extend(load_named(transaction, *author, value).await?);
-            Ok(found)
-        }
-        Operation::ImportPost { author, at, id, value } => {
-            let mut found = Found::default();
-            found.records.extend(load_named(transaction, *author, value).await?);
-            let mut ids: Vec<Version> = id.iter().copied().collect();
-            if id.is_none() {
-                let prefix = post_id_prefix(*at);
-                found.listed = load_listed(transaction, Space::Post, *author, &prefix, POSTS_AT_ONCE_MAX).await?;
-                let own = found.listed.iter().filter_map(|(id, _)| id.version()).filter(|id| id.millis() == *at);
-                let own: Vec<Version> = own.collect();
-                ids.extend(post_ids_at(*author, *at, own.iter().max().copied()));
-                found
-                    .records
-                    .extend(load_between(transaction, Space::Post, *author, &own, RecordId::of_version).await?);
-            }
-            let index = RecordId::of_post_author;
-            found.records.extend(load_between(transaction, Space::PostAuthor, Key::SERVER, &ids, index).await?);
-            Ok(found)
-        }
-        Operation::Erase { key, .. } => {
-            let mut found = Found::default();
-            for space in [Space::Fanout, Space::Erased] {
-                let record = load_record(transaction, space, Key::SERVER, &RecordId::of_key(*key)).await?;
-                found.records.extend(record);
-            }
-            Ok(found)
-        }
-        Operation::EraseEdges { key, limit } => {
-            let mut found = load_posts(transaction, *key, (*limit).min(CHUNK_MAX).div_ceil(2) + 1).await?;
-            let id = RecordId::of_key(*key);
-            found.records.extend(load_record(transaction, Space::Erased, Key::SERVER, &id).await?);
-            Ok(found)
-        }
-        Operation::PutUser { key, overwrite: Overwrite::Replace | Overwrite::Keep, .. } => {
-            load_posts(transaction, *key, 1).await
-        }
-        Operation::AddRecord { space, owner, cap: Some(_), .. } => {
-            Ok(Found { count: load_count(transaction, *space, *owner).await?, ..Found::default() })
-        }
-        Operation::GroupMember { owner, group, member, present } => {
-            let Some(id) = RecordId::of_member(group, *member) else { return Ok(Found::default()) };
-            let mut found = Found::default();
-            found.records.extend(load_record(transaction, Space::Group, *owner, group).await?);
-            found.records.extend(load_record(transaction, Space::GroupMember, *owner, &id).await?);
-            if *present {
-                found.count = load_count(transaction, Space::GroupMember, *owner).await?;
-            }
-            if found.count >= GROUP_MEMBERS_MAX {
-                let (prefix, limit) = (RecordId::member_prefix(group), GROUP_MEMBERS_MAX as usize);
-                found.listed = load_listed(transaction, Space::GroupMember, *owner, &prefix, limit).await?;
-            }
-            Ok(found)
-        }
-        _ => Ok(Found::default()),
+    fn edges_of(&self, key: Key, limit: usize) -> Vec<Edge> {
+        self.edges_of.get(&key).into_iter().flatten().take(limit).copied().collect()
     }
 }
 
-async fn load_record(
-    transaction: &Transaction<'_>,
-    space: Space,
-    owner: Key,
-    id: &RecordId,
-) -> Result<Option<(Space, Record)>, Failure> {
-    let statement = transaction.prepare_cached(records::GET).await?;
-    let found = transaction.query_opt(&statement, &[&owner.0, &(space as i16), &id.as_bytes()]).await?;
-    Ok(found.map(|found| row::record(&found)).transpose()?.map(|record| (space, record)))
-}
-
-/// The records of the ends of mutes that the write may change: the record is removed with the mute.
-async fn load_mute_ends(
-    transaction: &Transaction<'_>,
-    write: &Write,
-    edges: impl Iterator<Item = &Edge>,
-) -> Result<Vec<(Space, Record)>, Failure> {
-    let fresh = match write.operation {
-        Operation::Mute { actor, target, expires_at } | Operation::ImportMute { actor, target, expires_at, .. } => {
-            expires_at.map(|at| RecordId::of_mute_end(Expiry::at(at), actor, target))
-        }
-        Operation::Unmute { .. } | Operation::ExpireMute { .. } | Operation::EraseEdges { .. } => None,
-        _ => return Ok(Vec::new()),
+#[cfg(test)]
+mod tests {
+    use entourage_model::{
+        FollowLimits, Millis, Operation, Overwrite, Refusal, Reply, Sequence, UserId, UserPatch, Write, resolve,
     };
-    let known = edges.filter(|edge| edge.kind == Kind::Mute && edge.value.is_live());
-    let known = known.filter_map(|edge| Some(RecordId::of_mute_end(edge.value.expires?, edge.follower, edge.target)));
-    let ids: Vec<RecordId> = known.chain(fresh).collect();
-    if ids.is_empty() {
-        return Ok(Vec::new());
+
+    use super::*;
+
+    fn decide(state: &mut Loaded, write: impl Into<Write>, number: u64) -> Result<Outcome, Refusal> {
+        let version = Version::new(Millis::from_since_2000(number), 0, 0);
+        let outcome = resolve(state, &write.into(), version, Sequence::ZERO)?;
+        state.apply(&outcome);
+        Ok(outcome)
     }
-    let bytes: Vec<&[u8]> = ids.iter().map(RecordId::as_bytes).collect();
-    let statement = transaction.prepare_cached(GET_SOME).await?;
-    let rows = transaction.query(&statement, &[&Key::SERVER.0, &(Space::Job as i16), &bytes]).await?;
-    rows.iter().map(|found| Ok((Space::Job, row::record(found)?))).collect()
-}
 
-/// The record of the external id that the value of a post has.
-async fn load_named(
-    transaction: &Transaction<'_>,
-    author: Key,
-    value: &[u8],
-) -> Result<Option<(Space, Record)>, Failure> {
-    let Some(name) = ExternalId::of_post(value) else { return Ok(None) };
-    load_record(transaction, Space::PostExternal, author, &name.record_id()).await
-}
+    fn with_users(keys: std::ops::RangeInclusive<i64>) -> Loaded {
+        let mut state = Loaded::default();
+        for key in keys {
+            let (id, patch, overwrite) = (UserId::from(key), UserPatch::default(), Overwrite::Replace);
+            decide(&mut state, Operation::PutUser { key: Key(key), id, patch, overwrite }, 1).unwrap();
+        }
+        state.loads = state.users.keys().map(|key| (*key, 0)).collect();
+        state
+    }
 
-/// The records from the least to the greatest of these.
-async fn load_between(
-    transaction: &Transaction<'_>,
-    space: Space,
-    owner: Key,
-    posts: &[Version],
-    name: fn(Version) -> RecordId,
-) -> Result<Vec<(Space, Record)>, Failure> {
-    let ids = || posts.iter().copied().map(name);
-    let (Some(first), Some(last)) = (ids().min(), ids().max()) else { return Ok(Vec::new()) };
-    let statement = transaction.prepare_cached(BETWEEN).await?;
-    let bounds = (first.as_bytes(), last.as_bytes());
-    let rows = transaction.query(&statement, &[&owner.0, &(space as i16), &bounds.0, &bounds.1]).await?;
-    rows.iter().map(|found| Ok((space, row::record(found)?))).collect()
-}
+    fn follow(follower: i64, target: i64, cap: u64) -> Operation {
+        let (follower, target) = (Key(follower), Key(target));
+        Operation::Follow { follower, target, quiet: Some(false), cap: Some(cap), park: false }
+    }
 
-async fn load_count(transaction: &Transaction<'_>, space: Space, owner: Key) -> Result<u64, Failure> {
-    let statement = transaction.prepare_cached(records::COUNT).await?;
-    let count: i64 = transaction.query_one(&statement, &[&owner.0, &(space as i16)]).await?.get(0);
-    Ok(count.unsigned_abs())
-}
+    #[test]
+    fn each_decision_sees_those_before_it() {
+        let mut state = with_users(1..=4);
+        let created = |outcome: Outcome| matches!(outcome.reply, Reply::Edge { created: true, .. });
+        assert!(created(decide(&mut state, follow(1, 2, 2), 2).unwrap()));
+        assert!(!created(decide(&mut state, follow(1, 2, 2), 3).unwrap()));
+        assert!(created(decide(&mut state, follow(1, 3, 2), 4).unwrap()));
+        assert_eq!(decide(&mut state, follow(1, 4, 2), 5), Err(Refusal::FollowingLimit));
+        decide(&mut state, Operation::Block { actor: Key(2), target: Key(1) }, 6).unwrap();
+        assert_eq!(decide(&mut state, follow(1, 2, 2), 7), Err(Refusal::Blocked));
+        assert!(created(decide(&mut state, follow(1, 4, 2), 8).unwrap()), "the block made room");
+        assert_eq!(state.following_load(Key(1)), 2);
+    }
 
-async fn load_posts(transaction: &Transaction<'_>, author: Key, limit: usize) -> Result<Found, Failure> {
-    Ok(Found { listed: load_listed(transaction, Space::Post, author, &[], limit).await?, ..Found::default() })
-}
-
-async fn load_listed(
-    transaction: &Transaction<'_>,
-    space: Space,
-    owner: Key,
-    prefix: &[u8],
-    limit: usize,
-) -> Result<Vec<(RecordId, Version)>, Failure> {
-    let statement = transaction.prepare_cached(LISTED).await?;
-    let rows = transaction.query(&statement, &[&owner.0, &(space as i16), &prefix, &(limit as i64)]).await?;
-    let listed = |row: &tokio_postgres::Row| {
-        let id = RecordId::new(row.get(0)).map_err(|_| super::error::unreadable("record"))?;
-        Ok((id, row::to_version(row.get(1))))
-    };
-    rows.iter().map(listed).collect()
-}
-
-/// The edges of an erased user: what is to go, or what blocks the reuse of the key.
-async fn load_edges_of(transaction: &Transaction<'_>, write: &Write) -> Result<Vec<Edge>, Failure> {
-    let (key, limit) = match write.operation {
-        Operation::EraseEdges { key, limit } => (key, limit.min(CHUNK_MAX) + 1),
-        Operation::PutUser { key, overwrite: Overwrite::Replace | Overwrite::Keep, .. } => (key, 1),
-        Operation::PutRecord { space: Space::Erased, ref id, .. } => match id.key() {
-            Some(key) => (key, 1),
-            None => return Ok(Vec::new()),
-        },
-        _ => return Ok(Vec::new()),
-    };
-    let statement = transaction.prepare_cached(EDGES_OF).await?;
-    let rows = transaction.query(&statement, &[&key.0, &(limit as i64)]).await?;
-    Ok(rows.iter().map(|row| row::edge(row, 0)).collect::<Result<_, _>>()?)
-}
-
-async fn load_erased(transaction: &Transaction<'_>, write: &Write) -> Result<Option<Version>, Failure> {
-    let Operation::PutUser { key, .. } = write.operation else { return Ok(None) };
-    let statement = transaction.prepare_cached(ERASED).await?;
-    Ok(transaction.query_opt(&statement, &[&key.0]).await?.map(|row| row::to_version(row.get(0))))
+    #[test]
+    fn ends_quotas_and_mutes_of_the_batch_count() {
+        let mut state = with_users(1..=3);
+        let now = Millis::from_since_2000(10);
+        let limits = FollowLimits { per_hour: 10, burst: 2, flips_per_day: 1, ..FollowLimits::none(now) };
+        let limited = |target| Write { limits: Some(limits), ..Write::from(follow(1, target, 9)) };
+        decide(&mut state, limited(2), 10).unwrap();
+        decide(&mut state, Operation::Unfollow { follower: Key(1), target: Key(2) }, 11).unwrap();
+        assert!(matches!(decide(&mut state, limited(2), 12), Err(Refusal::CoolingDown { .. })));
+        decide(&mut state, limited(3), 13).unwrap();
+        decide(&mut state, Operation::Unfollow { follower: Key(1), target: Key(3) }, 14).unwrap();
+        state.ends.clear();
+        assert!(matches!(decide(&mut state, limited(3), 15), Err(Refusal::RateLimited { .. })));
+        let mute = |expires_at| Operation::Mute { actor: Key(1), target: Key(2), expires_at };
+        let muted = decide(&mut state, mute(Some(Millis::from_since_2000(90_000))), 16).unwrap();
+        assert_eq!((muted.changes.len(), state.records.len()), (2, 1));
+        assert_eq!(decide(&mut state, mute(None), 17).unwrap().changes.len(), 2);
+        assert!(state.records.is_empty(), "the end of a mute goes with it");
+    }
 }

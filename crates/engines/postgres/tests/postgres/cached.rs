@@ -122,7 +122,6 @@ fn two_servers_see_each_others_writes_in_time_and_at_once_with_the_token() {
                 let began = Instant::now();
                 while peek(&other, 1, 2) != now {
                     assert!(began.elapsed() < Duration::from_secs(10), "never heard of");
-                    // Other tests' transactions may close the gate for a moment: then the store answers.
                     follows(&other, 1, 2).await;
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
@@ -132,7 +131,7 @@ fn two_servers_see_each_others_writes_in_time_and_at_once_with_the_token() {
 }
 
 #[test]
-fn behind_an_open_transaction_the_store_answers() {
+fn an_open_transaction_keeps_no_news_from_others() {
     block_on(async {
         let schema = fresh_schema();
         let server = async || over(Arc::new(connect(&schema, Arc::new(SystemClock)).await), Options::default()).await;
@@ -143,16 +142,13 @@ fn behind_an_open_transaction_the_store_answers() {
         foreign.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
         let outcome = one.commit(follow(1, 2).into()).await.unwrap();
         assert!(other.has_seen(&outcome.watermark).await.unwrap());
-        assert_eq!(peek(&other, 1, 2), Answer::Unknown, "the event waits behind the open transaction");
-        assert!(follows(&other, 1, 2).await);
-        tokio::time::sleep(Duration::from_millis(2_300)).await;
-        assert_eq!(peek(&other, 1, 2), Answer::Unknown, "also without a token, once the news are two seconds old");
-        foreign.batch_execute("COMMIT").await.unwrap();
+        assert_ne!(peek(&other, 1, 2), Answer::No);
         let began = Instant::now();
         while peek(&other, 1, 2) != Answer::Yes {
-            assert!(began.elapsed() < Duration::from_secs(10), "the gate never opens again");
+            assert!(began.elapsed() < Duration::from_secs(5), "the open transaction delays the event");
             follows(&other, 1, 2).await;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        foreign.batch_execute("COMMIT").await.unwrap();
     });
 }

@@ -24,7 +24,9 @@ pub(super) fn open(url: String, schema: String) -> Arc<dyn Store> {
     Arc::new(opening.join().unwrap().expect("the store opens"))
 }
 
-#[tokio::test]
+/// With workers: a connection that this test opened belongs to its runtime, and the server uses it while the test waits
+/// for the server.
+#[tokio::test(flavor = "multi_thread")]
 async fn feeds_on_postgresql_are_the_plain_feed_over_rest_and_resp() {
     // A suite that cannot run is red, not skipped.
     let url = std::env::var("ENTOURAGE_TEST_POSTGRES")

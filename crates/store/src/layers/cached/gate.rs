@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use entourage_model::{Sequence, Uptime};
+use entourage_model::{Lineage, Sequence, Uptime};
 use tokio::sync::watch;
 
 pub(super) struct Gate {
@@ -18,6 +18,8 @@ pub(super) struct Gate {
     fresh: AtomicU64,
     /// Every outcome up to this watermark is in memory.
     covered: AtomicU64,
+    /// The lineage of that watermark.
+    lineage: AtomicU64,
     /// A read carried this one, and memory is not used before it is covered.
     required: AtomicU64,
     moved: watch::Sender<u64>,
@@ -30,6 +32,7 @@ impl Gate {
             lag_max_millis: millis(lag_max),
             fresh: AtomicU64::new(0),
             covered: AtomicU64::new(0),
+            lineage: AtomicU64::new(0),
             required: AtomicU64::new(0),
             moved: watch::Sender::new(0),
         }
@@ -52,6 +55,14 @@ impl Gate {
 
     pub(super) fn covered(&self) -> Sequence {
         Sequence(self.covered.load(Ordering::Acquire))
+    }
+
+    pub(super) fn lineage(&self) -> Lineage {
+        Lineage(self.lineage.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_lineage(&self, lineage: Lineage) {
+        self.lineage.store(lineage.0, Ordering::Release);
     }
 
     pub(super) fn is_required(&self, watermark: Sequence) -> bool {

@@ -3,11 +3,11 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use entourage_model::{
-    Change as Changed, Code, Error, Event, EventBody, EventPosition, Outcome, Result, Sequence, State,
+    Change as Changed, Code, Error, Event, EventBody, EventPosition, Outcome, Result, Sequence, State, Watermark,
 };
 
 use super::{Shared, gate::millis, row::Change, rows::Source};
-use crate::Progress;
+use crate::{Covered, Progress, Whose};
 
 /// How many moments are kept until the events have caught up with them, spread over twice the permitted lag.
 const MOMENTS_MAX: usize = 64;
@@ -58,6 +58,7 @@ impl Shared {
             ));
         }
         let mut position = self.position.lock().await;
+        self.enter_lineage(&mut position).await?;
         let moment = self.gate.now();
         let progress = self.inner.progress(0).await?;
         match self.catch_up(&mut position, progress).await {
@@ -85,6 +86,24 @@ impl Shared {
         Ok(())
     }
 
+    /// A store that was restarted goes on where it was; one that lost its newest events does not.
+    async fn enter_lineage(&self, position: &mut Position) -> Result<()> {
+        let lineage = self.inner.lineage();
+        if lineage == self.gate.lineage() {
+            return Ok(());
+        }
+        if let Some(applied) = position.applied {
+            let read = Watermark::new(self.gate.lineage(), [applied]);
+            if self.inner.covers(&read, Whose::Everybody).await? != Covered::Yes {
+                let progress = self.inner.progress(0).await?;
+                let reason = Error::new(Code::EventsExpired, "the store has lost events that were read");
+                self.begin_in(position, progress, &reason, true);
+            }
+        }
+        self.gate.set_lineage(lineage);
+        Ok(())
+    }
+
     async fn catch_up(&self, position: &mut Position, progress: Progress) -> Result<()> {
         let mut applied = match position.applied {
             Some(applied) if applied <= progress.listed => applied,
@@ -101,7 +120,8 @@ impl Shared {
         }
         while applied < progress.listed {
             let left = usize::try_from(progress.listed.0 - applied.0).unwrap_or(usize::MAX);
-            let events = self.inner.events(EventPosition::at(applied), left.min(self.options.batch_events)).await?;
+            let after = EventPosition { lineage: self.gate.lineage(), partition: 0, offset: applied };
+            let events = self.inner.events(after, left.min(self.options.batch_events)).await?;
             let is_gapless = (applied.0 + 1..).zip(&events).all(|(next, event)| event.sequence == Sequence(next));
             let Some(last) = events.last().filter(|_| is_gapless) else {
                 return Err(Error::new(Code::EventsExpired, "events are missing"));
@@ -115,8 +135,14 @@ impl Shared {
 
     /// Events were lost: nothing held can be trusted.
     fn begin_anew(&self, position: &mut Position, progress: Progress, reason: &Error) {
+        let is_older = position.applied.is_some_and(|applied| applied > progress.listed);
+        self.begin_in(position, progress, reason, is_older || self.inner.lineage() != self.gate.lineage());
+    }
+
+    /// `has_lost`: the store no longer has all that was read.
+    fn begin_in(&self, position: &mut Position, progress: Progress, reason: &Error, has_lost: bool) {
         tracing::warn!(%reason, "the cache begins anew");
-        if position.applied.is_some_and(|applied| applied > progress.listed) {
+        if has_lost {
             // Before the rows go: fills that start from now on read the current store.
             self.gate.go_back(progress.covered);
             position.moments.clear();

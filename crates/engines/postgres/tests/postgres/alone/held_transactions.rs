@@ -1,6 +1,9 @@
 //! Faults, restarts, migrations, folding and `verify`: what only PostgreSQL can get wrong.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::postgres_kit::{connect, fresh_schema, fresh_store, url, words::*};
 use entourage_model::{Code, Key, Kind, ManualClock, Millis, Operation, Sequence, Watermark};
@@ -19,7 +22,7 @@ async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
     let store = connect(&schema, Arc::new(ManualClock::new(now))).await;
     people(&store, 1..=4).await;
     let mut last = store.commit(follow(1, 2).into()).await.unwrap().version;
-    // Once with the last version in the outbox, once with it among the events; once closed, once just dropped.
+    // Once closed, once just dropped.
     for relayed in [false, true] {
         if relayed {
             store.events_after(Sequence::ZERO, 1).await.unwrap();
@@ -35,18 +38,17 @@ async fn a_restart_with_the_clock_an_hour_back_goes_on_above() {
 }
 
 #[tokio::test]
-async fn a_watermark_is_covered_when_its_transaction_is_seen() {
+async fn a_watermark_is_covered_once_its_commit_is_seen() {
     let store = fresh_store().await;
     let outcome = store.commit(put(1).into()).await.unwrap();
     assert!(store.has_seen(&outcome.watermark).await.unwrap());
     assert!(!store.has_seen(&Watermark::at(Sequence(u64::MAX))).await.unwrap());
-    let mut other = raw().await;
-    let open = other.transaction().await.unwrap();
-    let number: String = open.query_one("SELECT pg_current_xact_id()::text", &[]).await.unwrap().get(0);
-    let number = Watermark::at(Sequence(number.parse().unwrap()));
-    assert!(!store.has_seen(&number).await.unwrap());
-    open.commit().await.unwrap();
-    assert!(store.has_seen(&number).await.unwrap());
+    let next = Watermark::new(outcome.watermark.lineage(), [outcome.watermark.sequence().next()]);
+    assert!(!store.has_seen(&next).await.unwrap());
+    // What changes nothing has seen everything so far, and waits for nothing.
+    assert_eq!(store.commit(put(1).into()).await.unwrap().watermark, outcome.watermark);
+    assert_eq!(store.commit(put(2).into()).await.unwrap().watermark, next);
+    assert!(store.has_seen(&next).await.unwrap());
 }
 
 #[tokio::test]
@@ -54,16 +56,24 @@ async fn counts_stay_exact_over_many_folds() {
     let schema = fresh_schema();
     let store = connect(&schema, Arc::new(SystemClock)).await;
     people(&store, 0..=30).await;
+    let left = format!("SELECT count(*) FROM {schema}.count_deltas");
+    let left = async || raw().await.query_one(&left, &[]).await.unwrap().get::<_, i64>(0);
+    let mut folded = 0;
     for round in 0..40 {
         let operation = |a| if round % 2 == 0 { follow(a, 0) } else { unfollow(a, 0) };
         for outcome in store.commit_all((1..=30).map(|a| operation(a).into()).collect()).await {
             outcome.unwrap();
         }
         assert_eq!(counts(&store, 0).await, (if round % 2 == 0 { 30 } else { 0 }, 0));
+        if round % 10 == 7 {
+            folded += left().await;
+            // A store that opens folds.
+            connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
+            assert_eq!(left().await, 0);
+            assert_eq!(counts(&store, 0).await, (if round % 2 == 0 { 30 } else { 0 }, 0));
+        }
     }
-    let left = format!("SELECT count(*) FROM {schema}.count_deltas");
-    let left: i64 = raw().await.query_one(&left, &[]).await.unwrap().get(0);
-    assert!(left < 1_100, "{left} of 2,400 deltas were never folded");
+    assert!(folded > 20, "{folded} deltas of a hot count");
     assert_clean(&store).await;
 }
 
@@ -136,33 +146,41 @@ async fn a_commit_that_lost_a_deadlock_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_callers_than_connections_wait_and_then_are_told() {
+async fn writers_behind_a_held_table_are_told_in_time_and_readers_do_not_wait() {
     let schema = fresh_schema();
     let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
-    people(&*store, 0..=24).await;
+    people(&*store, 0..=40).await;
     let mut other = raw().await;
     let held = other.transaction().await.unwrap();
-    held.batch_execute(&format!("LOCK TABLE {schema}.users IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    held.batch_execute(&format!("LOCK TABLE {schema}.counts IN EXCLUSIVE MODE")).await.unwrap();
+    let began = Instant::now();
     let mut tasks = JoinSet::new();
-    for follower in 1..=24 {
+    for follower in 1..=40 {
         let store = Arc::clone(&store);
         tasks.spawn(async move { store.commit(follow(follower, 0).into()).await });
     }
-    let mut told = Vec::new();
-    while told.len() < 8 {
-        told.extend(tasks.join_next().await.map(|joined| joined.unwrap()));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let read = Instant::now();
+    for _ in 0..20 {
+        store.get_edges(Kind::Follow, &[(Key(1), Key(0))]).await.unwrap();
     }
+    assert!(read.elapsed() < Duration::from_secs(2), "{:?}", read.elapsed());
+    let told = tasks.join_all().await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(refused(&told, Code::Unavailable), 40, "{told:?}");
     held.rollback().await.unwrap();
-    assert_eq!(refused(&told, Code::Unavailable), 8, "{told:?}");
-    assert_eq!(created(&tasks.join_all().await), 16);
-    assert_eq!(counts(&*store, 0).await, (16, 0));
+    for outcome in store.commit_all((1..=40).map(|follower| follow(follower, 0).into()).collect()).await {
+        outcome.unwrap();
+    }
+    assert_eq!(counts(&*store, 0).await, (40, 0));
+    assert_clean(&*store).await;
 }
 
 #[tokio::test]
 async fn verify_finds_each_planted_disagreement() {
     let cases = [
         ("count", "INSERT INTO count_deltas (user_key, plane, side, total, quiet) VALUES (2, 0, 1, 1, 0)"),
-        ("count", "DELETE FROM count_deltas WHERE user_key = 1"),
+        ("count", "DELETE FROM counts WHERE user_key = 1"),
         ("count", "UPDATE edges SET state = 3 WHERE follower = 1"),
         ("events", "UPDATE edges SET position = position + 1"),
         ("events", "UPDATE users SET version = version + 1 WHERE key = 1"),
@@ -200,7 +218,7 @@ async fn a_recount_sets_counts_right_while_others_write_and_recount() {
     let sabotage = format!(
         "SET search_path TO {schema}; \
          INSERT INTO count_deltas (user_key, plane, side, total, quiet) VALUES (2, 0, 1, 7, 3), (9, 0, 0, 1, 0); \
-         DELETE FROM count_deltas WHERE user_key = 1"
+         DELETE FROM counts WHERE user_key = 1"
     );
     raw().await.batch_execute(&sabotage).await.unwrap();
     assert_eq!(store.recount(Some(Key(9))).await.unwrap(), Recounted { users: 1, corrected: 1 });

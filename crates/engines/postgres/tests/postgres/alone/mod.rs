@@ -1,5 +1,8 @@
-//! Suites with transactions that are held open. Events of every schema wait behind an open transaction of the same server, so
-//! these run one test after the other, and no others beside them.
+//! Suites with transactions that are held open, connections that are cut, and counted sessions: one test after the
+//! other, and no others beside them.
 
+mod failover;
+mod group_commit;
 mod held_transactions;
+mod lost_answers;
 mod races;

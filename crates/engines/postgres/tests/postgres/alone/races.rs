@@ -1,6 +1,9 @@
 //! Races between connections, and between processes on one schema.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use crate::postgres_kit::{connect, fresh_schema, fresh_store, words::*};
 use entourage_model::{
@@ -130,30 +133,32 @@ async fn one_key_on_many_users_has_one_effect() {
     assert_eq!(counts(&*store, 0).await, (1, 0));
 }
 
+/// In this database and in another one, with a number each and with rows of the store.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_gapless_and_in_order_while_an_older_transaction_stays_open() {
+async fn open_transactions_hold_up_no_events_no_tokens_and_no_writes() {
     let schema = fresh_schema();
     let store: Arc<dyn Store> = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
     people(&*store, 0..=TASKS as i64).await;
-    let users = TASKS + 1;
-    events(&*store, users).await;
-    // A writer that has its number and its outbox row, but has not committed.
-    let mut slow = raw().await;
-    let held = slow.transaction().await.unwrap();
-    let insert = format!(
-        "INSERT INTO {schema}.outbox (version, change) SELECT version, change FROM {schema}.events WHERE sequence = 1"
-    );
-    held.execute(&insert, &[]).await.unwrap();
-    for outcome in race(&[Arc::clone(&store)], (1..=TASKS as i64).map(|a| follow(a, 0).into()).collect()).await {
-        outcome.unwrap();
-    }
+    let (here, elsewhere) = (raw().await, raw_in("template1").await);
+    let open = format!("BEGIN; SELECT pg_current_xact_id(); SELECT count(*) FROM {schema}.edges");
+    here.batch_execute(&open).await.unwrap();
+    elsewhere.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.unwrap();
+    let began = Instant::now();
+    let outcomes = race(&[Arc::clone(&store)], (1..=TASKS as i64).map(|a| follow(a, 0).into()).collect()).await;
+    assert_eq!(created(&outcomes), TASKS);
     let listed = store.events_after(Sequence::ZERO, usize::MAX).await.unwrap();
-    assert_eq!(listed.len(), users, "what is younger than an open transaction waits");
-    held.commit().await.unwrap();
-    // The slow writer's row began first, so it is numbered first.
-    let listed = events(&*store, users + 1 + TASKS).await;
-    assert!(matches!(listed[users].body, EventBody::User { .. }), "{:?}", listed[users]);
-    assert!(listed[users + 1..].iter().all(|event| matches!(event.body, EventBody::Edge { .. })));
+    assert_eq!(listed.len(), 2 * TASKS + 1);
+    assert!(listed.iter().zip(1..).all(|(event, number)| event.sequence == Sequence(number)));
+    let progress = store.progress(0).await.unwrap();
+    assert_eq!((progress.listed, progress.covered), (progress.newest, progress.newest));
+    for outcome in outcomes.into_iter().map(Result::unwrap) {
+        assert!(store.has_seen(&outcome.watermark).await.unwrap());
+        let at = usize::try_from(outcome.watermark.sequence().0).unwrap() - 1;
+        assert_eq!(listed[at].version, outcome.version, "a watermark is the sequence of the last change");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    here.batch_execute("COMMIT").await.unwrap();
+    elsewhere.batch_execute("COMMIT").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

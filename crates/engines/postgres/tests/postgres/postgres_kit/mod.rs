@@ -1,5 +1,6 @@
 //! Stores on the PostgreSQL that the environment names, each in a schema of its own.
 
+pub(crate) mod cluster;
 pub(crate) mod words;
 
 use std::sync::Arc;

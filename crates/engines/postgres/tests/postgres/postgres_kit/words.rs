@@ -67,19 +67,12 @@ pub(crate) fn refused(outcomes: &[Result<Outcome>], code: Code) -> usize {
     outcomes.iter().filter(|outcome| matches!(outcome, Err(error) if error.code() == code)).count()
 }
 
-/// Waits until `wanted` events are listed; another test may hold the horizon back for a while.
+/// Exactly as many, without a gap.
 pub(crate) async fn events(store: &dyn Store, wanted: usize) -> Vec<Event> {
-    for _ in 0..20 {
-        let listed = store.events_after(Sequence::ZERO, usize::MAX).await.unwrap();
-        assert!(listed.len() <= wanted, "{} events of {wanted}", listed.len());
-        for (index, event) in listed.iter().enumerate() {
-            assert_eq!(event.sequence, Sequence(index as u64 + 1));
-        }
-        if listed.len() == wanted {
-            return listed;
-        }
-    }
-    panic!("{wanted} events never came");
+    let listed = store.events_after(Sequence::ZERO, usize::MAX).await.unwrap();
+    assert_eq!(listed.len(), wanted);
+    assert!(listed.iter().zip(1..).all(|(event, number)| event.sequence == Sequence(number)));
+    listed
 }
 
 pub(crate) async fn assert_clean(store: &dyn Store) {
@@ -93,7 +86,18 @@ pub(crate) async fn counts(store: &dyn Store, user: i64) -> (u64, u64) {
 }
 
 pub(crate) async fn raw() -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
+    raw_with(&url().parse().unwrap()).await
+}
+
+/// In another database of the same PostgreSQL.
+pub(crate) async fn raw_in(database: &str) -> tokio_postgres::Client {
+    let mut config: tokio_postgres::Config = url().parse().unwrap();
+    config.dbname(database);
+    raw_with(&config).await
+}
+
+async fn raw_with(config: &tokio_postgres::Config) -> tokio_postgres::Client {
+    let (client, connection) = config.connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }

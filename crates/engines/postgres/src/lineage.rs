@@ -1,0 +1,175 @@
+//! Lineages: which history of PostgreSQL this process talks to, and what earlier ones have lost.
+//!
+//! After a standby was promoted, or files were restored, sequences of lost events are given out again. System
+//! identifier and timeline do not tell two such histories apart, so the start of the postmaster counts as well: every
+//! connection is asked for the three before it is used.
+
+use std::time::Instant;
+
+use deadpool_postgres::{ClientWrapper, Object};
+use entourage_model::{Error, EventPosition, Lineage, Sequence, Watermark};
+use entourage_store::Covered;
+use parking_lot::Mutex;
+use tokio_postgres::Client;
+
+use super::{
+    Engine,
+    error::Failure,
+    lock::{Locks, Name},
+};
+
+/// The timeline is missing while PostgreSQL follows another one.
+const ORIGIN: &str = "SELECT system_identifier, CASE WHEN NOT pg_is_in_recovery() THEN \
+     ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint END, \
+     (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint FROM pg_control_system()";
+const KNOWN: &str = "SELECT id FROM lineages WHERE (system_identifier, timeline, started) = ($1, $2, $3)";
+const ADD: &str = "INSERT INTO lineages (number, id, system_identifier, timeline, started, fork) \
+     SELECT next.number, (next.number << 32) | $4::bigint, $1, $2, $3, CASE WHEN next.number > 1 THEN relay.sequence END \
+     FROM relay, (SELECT coalesce(max(number), 0) + 1 AS number FROM lineages) next \
+     WHERE NOT EXISTS (SELECT 1 FROM lineages WHERE (system_identifier, timeline, started) = ($1, $2, $3))";
+const NEWEST: &str = "SELECT id FROM lineages ORDER BY number DESC LIMIT 1";
+/// The least fork after a lineage, where the log ends, and the last event that is gone. Zero is before the first one. An
+/// unknown lineage began after the last moment that this history shares with it.
+const BOUND: &str = "SELECT (SELECT min(fork) FROM lineages WHERE number > CASE WHEN $1::bigint = 0 THEN 0 ELSE \
+         coalesce((SELECT number FROM lineages WHERE id = $1), (SELECT max(number) - 1 FROM lineages)) END), \
+     sequence, dropped FROM relay";
+/// Watermarks from before there were lineages are numbers of transactions.
+const IS_VISIBLE: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Origin {
+    system: i64,
+    timeline: i64,
+    started: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    lineage: Lineage,
+    origin: Option<Origin>,
+    /// Connections that were made earlier may lead to another history.
+    since: Option<Instant>,
+}
+
+pub(super) struct Lineages {
+    locks: Locks,
+    current: Mutex<Current>,
+}
+
+impl Lineages {
+    pub(super) const fn new(locks: Locks) -> Self {
+        let current = Current { lineage: Lineage(0), origin: None, since: None };
+        Self { locks, current: Mutex::new(current) }
+    }
+
+    pub(super) fn current(&self) -> Lineage {
+        self.current.lock().lineage
+    }
+
+    /// Whether a connection that was made then belongs to the current lineage.
+    pub(super) fn is_current(&self, created: Instant) -> bool {
+        self.current.lock().since.is_none_or(|since| created >= since)
+    }
+
+    /// Of a new connection, before it is used. A lineage that nobody has met is added before anything is written.
+    pub(super) async fn meet(
+        &self,
+        client: &mut ClientWrapper,
+        created: Instant,
+        is_for_writes: bool,
+    ) -> Result<(), Failure> {
+        let found = client.query_one(ORIGIN, &[]).await?;
+        let (system, timeline, started): (i64, Option<i64>, i64) = (found.get(0), found.get(1), found.get(2));
+        let Some(timeline) = timeline else {
+            if is_for_writes {
+                return Err(Error::unavailable("PostgreSQL only reads").into());
+            }
+            let newest = client.query_opt(NEWEST, &[]).await?;
+            return self.settle_on(newest.map_or(0, |row| row.get(0)), None, created);
+        };
+        let origin = Origin { system, timeline, started };
+        if self.current.lock().origin == Some(origin) {
+            return Ok(());
+        }
+        let id = self.add(client, origin).await?;
+        self.settle_on(id, Some(origin), created)
+    }
+
+    async fn add(&self, client: &mut ClientWrapper, origin: Origin) -> Result<i64, Failure> {
+        let Origin { system, timeline, started } = origin;
+        let transaction = client.transaction().await?;
+        let lock = self.locks.number(Name::Lineage);
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
+        let random = i64::from(rand::random::<u32>());
+        transaction.execute(ADD, &[&system, &timeline, &started, &random]).await?;
+        let id = transaction.query_one(KNOWN, &[&system, &timeline, &started]).await?.get(0);
+        transaction.commit().await?;
+        Ok(id)
+    }
+
+    fn settle_on(&self, id: i64, origin: Option<Origin>, created: Instant) -> Result<(), Failure> {
+        let lineage = Lineage(id.unsigned_abs());
+        let mut current = self.current.lock();
+        if current.lineage != lineage {
+            if current.lineage != Lineage(0) {
+                tracing::warn!(lineage = lineage.0, "PostgreSQL was restarted, promoted or restored");
+            }
+            *current = Current { lineage, origin, since: Some(created) };
+        } else if origin.is_some() {
+            current.origin = origin;
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    pub(super) fn lineage(&self) -> Lineage {
+        self.lineages.current()
+    }
+
+    /// Of a connection. One that may lead to another history is not used.
+    pub(super) fn lineage_of(&self, object: &Object) -> Result<Lineage, Failure> {
+        let lineage = self.lineages.current();
+        if self.lineages.is_current(Object::metrics(object).created) {
+            return Ok(lineage);
+        }
+        Err(Failure { again: true, is_lost: true, ..Error::unavailable("PostgreSQL is another one now").into() })
+    }
+
+    pub(super) async fn covers(&self, watermark: &Watermark) -> Result<Covered, Failure> {
+        let client = self.client().await?;
+        if watermark.lineage() == Lineage(0) {
+            let statement = client.prepare_cached(IS_VISIBLE).await?;
+            let is_visible: bool = client.query_one(&statement, &[&watermark.sequence().to_string()]).await?.get(0);
+            return Ok(is_visible.into());
+        }
+        let bound = bound(&client, watermark.lineage()).await?;
+        if bound.fork.is_some_and(|fork| watermark.sequence() > fork) {
+            return Ok(Covered::OtherLineage);
+        }
+        Ok((watermark.sequence() <= bound.end).into())
+    }
+}
+
+/// Where to resume, if events up to this position of an earlier lineage are lost.
+pub(super) async fn lost(client: &Client, at: EventPosition) -> Result<Option<Sequence>, Failure> {
+    let bound = bound(client, at.lineage).await?;
+    // What is left below the fork may be past retention as well.
+    Ok(bound.fork.filter(|fork| at.offset > *fork).map(|fork| fork.max(bound.dropped)))
+}
+
+struct Bound {
+    fork: Option<Sequence>,
+    end: Sequence,
+    dropped: Sequence,
+}
+
+async fn bound(client: &Client, lineage: Lineage) -> Result<Bound, Failure> {
+    let found = client.query_one(BOUND, &[&(lineage.0 as i64)]).await?;
+    let sequence = |number: i64| Sequence(number.unsigned_abs());
+    Ok(Bound {
+        fork: found.get::<_, Option<i64>>(0).map(sequence),
+        end: sequence(found.get(1)),
+        dropped: sequence(found.get(2)),
+    })
+}

@@ -1,0 +1,116 @@
+//! PostgreSQL servers of a test's own, which it may kill and promote: on loopback, without passwords, in a temporary
+//! folder.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+pub(crate) struct Server {
+    folder: PathBuf,
+    pub(crate) port: u16,
+}
+
+fn program(name: &str) -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).max();
+    newest.unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// PostgreSQL does not run as root; its package brings a user of its own.
+fn run(name: &str, arguments: &[&str]) {
+    let (is_done, said) = try_to(name, arguments);
+    assert!(is_done, "{name} {arguments:?}: {said}");
+}
+
+fn try_to(name: &str, arguments: &[&str]) -> (bool, String) {
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let mut command = if is_root {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(program(name));
+        command
+    } else {
+        Command::new(program(name))
+    };
+    let output = command.args(arguments).current_dir("/").stdin(Stdio::null()).output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn fresh_folder() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("entourage-cluster-{:016x}", rand::random::<u64>()));
+    std::fs::create_dir(&folder).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    std::fs::set_permissions(&folder, mode).unwrap();
+    folder
+}
+
+impl Server {
+    pub(crate) fn primary() -> Self {
+        let folder = fresh_folder();
+        run("initdb", &["-D", &data(&folder), "--username=entourage", "--auth=trust", "--locale=C.UTF-8", "-N"]);
+        let server = Self { folder, port: free_port() };
+        server.start();
+        server
+    }
+
+    /// Follows this one, asynchronously.
+    pub(crate) fn standby(&self) -> Self {
+        let folder = fresh_folder();
+        let from = format!("host=127.0.0.1 port={} user=entourage", self.port);
+        run("pg_basebackup", &["-D", &data(&folder), "-d", &from, "-R", "-X", "stream", "-c", "fast"]);
+        let server = Self { folder, port: free_port() };
+        server.start();
+        server
+    }
+
+    pub(crate) fn start(&self) {
+        let options = format!("-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories=", self.port);
+        let log = self.folder.join("log");
+        let (data, log) = (data(&self.folder), log.to_str().unwrap().to_owned());
+        run("pg_ctl", &["start", "-w", "-D", &data, "-l", &log, "-o", &options]);
+    }
+
+    pub(crate) fn promote(&self) {
+        run("pg_ctl", &["promote", "-w", "-D", &data(&self.folder)]);
+    }
+
+    /// As a crash would.
+    pub(crate) fn kill(&self) {
+        run("pg_ctl", &["stop", "-w", "-m", "immediate", "-D", &data(&self.folder)]);
+    }
+
+    pub(crate) fn restart(&self) {
+        self.kill();
+        self.start();
+    }
+
+    pub(crate) async fn raw(&self) -> tokio_postgres::Client {
+        let config = format!("host=127.0.0.1 port={} user=entourage dbname=postgres", self.port);
+        let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+}
+
+/// One URL of several servers, of which one takes writes.
+pub(crate) fn url_of(servers: &[&Server]) -> String {
+    let hosts: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    format!("postgres://entourage@{}/postgres?target_session_attrs=read-write", hosts.join(","))
+}
+
+fn data(folder: &Path) -> String {
+    folder.join("data").to_str().unwrap().to_owned()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be killed already.
+        try_to("pg_ctl", &["stop", "-w", "-m", "immediate", "-D", &data(&self.folder)]);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
