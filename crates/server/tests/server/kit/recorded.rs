@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use entourage_model::{Counts, EdgeValue, Key, Kind, List, Outcome, Page, Place, Result, User, Write};
+use entourage_model::{
+    Counts, EdgeValue, Key, Kind, List, Operation, Outcome, Page, Place, Result, Space, User, Write,
+};
 use entourage_store::{Answer, Guarantees, Store};
 use entourage_testkit::conformance::hooked::{Hooked, Hooks};
 
@@ -38,6 +40,11 @@ impl Recorded {
     }
 }
 
+/// Leases and scheduled tasks, which no front asks for.
+const fn is_of_the_server(write: &Write) -> bool {
+    write.fence.is_some() || matches!(write.operation, Operation::PutRecord { space: Space::Schedule, .. })
+}
+
 #[async_trait]
 impl Hooks for Recorded {
     fn guarantees(&self, inner: &dyn Store) -> Guarantees {
@@ -45,9 +52,11 @@ impl Hooks for Recorded {
     }
 
     async fn commit_all(&self, inner: &dyn Store, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        let last = writes.last().cloned();
+        let last = writes.last().filter(|write| !is_of_the_server(write)).cloned();
         let results = inner.commit_all(writes).await;
-        *self.last.lock().unwrap() = last.zip(results.last().cloned());
+        if let Some(commit) = last.zip(results.last().cloned()) {
+            *self.last.lock().unwrap() = Some(commit);
+        }
         results
     }
 

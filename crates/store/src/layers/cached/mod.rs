@@ -323,7 +323,9 @@ impl crate::Store for Store {
             return inner.covers(watermark, whose).await;
         }
         let sequence = watermark.sequence();
-        if watermark.lineage() == gate.lineage() && sequence <= gate.covered() {
+        // Once the store has met another lineage, what is in memory may be of events that were lost.
+        let is_current = gate.lineage() == inner.lineage();
+        if is_current && watermark.lineage() == gate.lineage() && sequence <= gate.covered() {
             return Ok(Covered::Yes);
         }
         let covered = inner.covers(watermark, whose).await?;
