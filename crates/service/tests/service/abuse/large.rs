@@ -62,7 +62,7 @@ async fn filled(clock: &Arc<ManualClock>) -> Arc<embedded::Store> {
 
 fn resident_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4_096 >> 20
+    (text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4_096) >> 20
 }
 
 /// One worker: whoever holds it holds up everybody.
