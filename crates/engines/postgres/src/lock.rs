@@ -1,8 +1,8 @@
 //! Advisory locks: they keep other commits out between a decision's reads and its changes.
 //!
 //! A commit takes all its locks in one statement before it reads anything. A batch only tries them; whoever waits takes
-//! them in the order of their numbers: two commits never deadlock. Nobody locks the target of a follow exclusively: the followers of one celebrity do not
-//! queue.
+//! them in the order of their numbers: two commits never deadlock. Nobody locks the target of a follow exclusively: the
+//! followers of one celebrity do not queue.
 
 use entourage_model::{Key, Operation, RecordId, Space, Write};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
