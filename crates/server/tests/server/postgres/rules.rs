@@ -1,5 +1,8 @@
 //! The random runs of the rules over REST and RESP on PostgreSQL, suggestions among them, the server stopped and started now
 //! and then.
+//!
+//! With workers: a connection that a test opened belongs to its runtime, and the server uses it while the test waits for
+//! the server.
 
 use std::sync::Arc;
 
@@ -18,12 +21,12 @@ fn fresh() -> impl Fn() -> Arc<dyn Store> {
     move || open(url.clone(), schema.clone())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_rules_hold_on_postgresql_over_rest() {
     run_seeds(2, 100, async || RestFront::restarted(fresh())).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_rules_hold_on_postgresql_over_resp() {
     run_seeds(2, 100, async || RespFront::over(fresh())).await;
 }
