@@ -1,11 +1,23 @@
 //! The cached layer under the whole suite: with room, without, restarted, restarted with a damaged snapshot.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use entourage_store::{Store, disk::Disk as _, layers::cached::Options};
+use async_trait::async_trait;
+use entourage_model::{Key, Lineage, Operation, Overwrite, Result, UserId, UserPatch, Watermark};
+use entourage_store::{Covered, Store, StoreExt as _, Whose, disk::Disk as _, layers::cached::Options};
 use entourage_testkit::cached::{Witness, memory, over, over_with_disk, slow, tiny};
 use entourage_testkit::{
-    conformance::{block_on, random},
+    conformance::{
+        block_on,
+        hooked::{Hooked, Hooks},
+        random,
+    },
     crash_disk::CrashDisk,
 };
 
@@ -163,4 +175,44 @@ async fn restarted_now_and_then(plan: random::Plan, meanwhile: Meanwhile) -> usi
         open(&disk).await
     });
     run.await.unwrap_or_else(|wrong| panic!("{meanwhile:?}: {wrong}")).outcomes.len()
+}
+
+/// A store that was promoted from an earlier moment: what came after it is lost.
+#[derive(Default)]
+struct Forks {
+    is_forked: AtomicBool,
+}
+
+const FORKED: Lineage = Lineage(77);
+
+#[async_trait]
+impl Hooks for Forks {
+    fn lineage(&self, inner: &dyn Store) -> Lineage {
+        if self.is_forked.load(Ordering::SeqCst) { FORKED } else { inner.lineage() }
+    }
+
+    async fn covers(&self, inner: &dyn Store, watermark: &Watermark, whose: Whose<'_>) -> Result<Covered> {
+        if self.is_forked.load(Ordering::SeqCst) && watermark.lineage() != FORKED {
+            return Ok(Covered::OtherLineage);
+        }
+        inner.covers(watermark, whose).await
+    }
+}
+
+/// Memory has the write, and no pass has noticed the fork: the token is asked of the store all the same.
+#[test]
+fn a_token_of_a_lost_write_is_refused_as_soon_as_the_store_knows() {
+    block_on(async {
+        let store = Arc::new(Hooked::new(memory(), Forks::default()));
+        let options = Options { interval: Duration::from_secs(3_600), ..Options::default() };
+        let cached = over(Arc::clone(&store) as Arc<dyn Store>, options).await;
+        let (key, id, patch) = (Key(1), UserId::from(1), UserPatch::default());
+        let put = Operation::PutUser { key, id, patch, overwrite: Overwrite::Replace };
+        let token = cached.commit(put.into()).await.unwrap().watermark;
+        cached.catch_up().await.unwrap();
+        let covers = async || cached.covers(&token, Whose::Everybody).await.unwrap();
+        assert_eq!(covers().await, Covered::Yes);
+        store.hooks.is_forked.store(true, Ordering::SeqCst);
+        assert_eq!(covers().await, Covered::OtherLineage);
+    });
 }
