@@ -111,7 +111,7 @@ impl From<UserId> for String {
 
 impl From<i64> for UserId {
     fn from(number: i64) -> Self {
-        Self(number.to_string().into_boxed_str())
+        Self(itoa::Buffer::new().format(number).into())
     }
 }
 

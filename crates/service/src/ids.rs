@@ -1,8 +1,7 @@
 //! From ids to keys and back. A key that belongs to another id makes the asked id unknown.
 
-use std::collections::HashMap;
-
 use entourage_model::{Code, Error, Key, Operation, Overwrite, Result, User, UserId, UserPatch};
+use hashbrown::HashMap;
 
 use crate::{Actor, CHECKS_MAX, Call, Context};
 

@@ -2,11 +2,13 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    pin::Pin,
     sync::Arc,
 };
 
 use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
 use entourage_store::{Health, Maintenance, Snapshots, Store, SystemClock, SystemUptime};
+use tokio::task::JoinSet;
 
 use crate::{
     Abuse, Actor, Call, Caller, Clusters, Context, Credential, Events, Feeds, Graph, Inboxes, Jobs, Leases,
@@ -36,6 +38,9 @@ pub struct Service {
     limiter: Arc<Limiter>,
     parts: Parts,
 }
+
+/// One of the things that go on beside requests.
+type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a service is made of.
 struct Parts {
@@ -136,17 +141,25 @@ impl Service {
         Parts { store, rules, clock, uptime, inboxes, surges, clusters, maintenance, cache, info }.build()
     }
 
-    /// What goes on beside requests, until [`Self::end_streams`].
-    pub async fn run(&self) {
-        tokio::join!(
-            self.leases.run(),
-            self.events.run_hub(),
-            self.scheduler.run(),
-            self.upkeep.run_healer(),
-            self.feeds.run_feed(),
-            self.abuse.run(),
-            self.signals.run(),
-        );
+    /// What goes on beside requests, until [`Self::end_streams`]. Each in a task of its own: in one task a pass of the
+    /// detectors would hold up the fan-out.
+    pub async fn run(self: &Arc<Self>) {
+        let mut tasks = JoinSet::new();
+        let mut start = |work: fn(Arc<Self>) -> Background| drop(tasks.spawn(work(Arc::clone(self))));
+        start(|service| Box::pin(async move { service.leases.run().await }));
+        start(|service| Box::pin(async move { service.events.run_hub().await }));
+        start(|service| Box::pin(async move { service.scheduler.run().await }));
+        start(|service| Box::pin(async move { service.upkeep.run_healer().await }));
+        start(|service| Box::pin(async move { service.feeds.run_feed().await }));
+        start(|service| Box::pin(async move { service.abuse.run().await }));
+        start(|service| Box::pin(async move { service.signals.run().await }));
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
     }
 
     /// Streams end, and with them what they need.

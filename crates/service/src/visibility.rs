@@ -1,15 +1,18 @@
 //! Who sees what: quiet edges, blocks, private accounts, hidden lists. `None` as a viewer is a service and sees
 //! everything.
 
-use std::collections::{HashMap, HashSet};
-
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, List, Page, Place, Plane, Result, Side, State, User};
-use entourage_store::{Answer, StoreExt as _};
+use entourage_store::{Answer, Derived, StoreExt as _};
+use hashbrown::{HashMap, HashSet};
 
 use crate::{Context, Order};
 
 /// How many rows one look at the store takes when the first did not fill the page.
 const HIDDEN_CHUNK: usize = 1_000;
+/// Lists of at most so many are read whole instead of asking for many pairs.
+const SHORT_LIST: usize = 64;
+/// As quick as two lists.
+const FEW_PAIRS: usize = 8;
 
 /// A quiet edge is there for its follower and for services only.
 pub(crate) fn shows_edge(viewer: Option<Key>, follower: Key, value: &EdgeValue) -> bool {
@@ -70,6 +73,40 @@ impl Context {
             }
         }
         Ok(found)
+    }
+
+    /// Everybody on these lists, ascending. `None` where asking for each pair is quicker: a list is long, or the store has
+    /// to be waited for.
+    pub(crate) async fn all_on(&self, lists: &[List]) -> Result<Option<Vec<Key>>> {
+        let guarantees = self.store.guarantees();
+        if !guarantees.peeks || guarantees.derived != Derived::InCommit {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for list in lists {
+            let page = self.store.scan(*list, None, SHORT_LIST).await?;
+            if page.more {
+                return Ok(None);
+            }
+            found.extend(page.edges.iter().map(|edge| list.other(edge)));
+        }
+        found.sort_unstable();
+        Ok(Some(found))
+    }
+
+    /// Whether a block stands between the user and each of these, in either direction.
+    pub(crate) async fn are_apart(&self, user: Key, keys: &[Key]) -> Result<Vec<bool>> {
+        if keys.len() > FEW_PAIRS
+            && let Some(apart) = self.all_on(&Side::BOTH.map(|side| List::new(user, Plane::Block, side))).await?
+        {
+            return Ok(keys.iter().map(|key| apart.binary_search(key).is_ok()).collect());
+        }
+        // The user's own are one look at one row.
+        let own = keys.iter().map(|key| (user, *key));
+        let pairs: Vec<_> = own.chain(keys.iter().map(|key| (*key, user))).collect();
+        let blocks = self.are_active(Kind::Block, &pairs).await?;
+        let (own, others) = blocks.split_at(keys.len());
+        Ok(own.iter().zip(others).map(|(own, other)| *own || *other).collect())
     }
 
     /// The list as the viewer may see it, where they may look at it at all.
@@ -302,12 +339,7 @@ impl Visibility<'_> {
     pub(crate) async fn ask_blocks(&mut self, keys: &[Key]) -> Result<()> {
         let Some(viewer) = self.viewer else { return Ok(()) };
         let fresh: Vec<Key> = keys.iter().copied().filter(|key| !self.apart.contains_key(key)).collect();
-        // The viewer's own are one look at one row.
-        let own = fresh.iter().map(|key| (viewer, *key));
-        let pairs: Vec<_> = own.chain(fresh.iter().map(|key| (*key, viewer))).collect();
-        let blocks = self.context.are_active(Kind::Block, &pairs).await?;
-        let (own, others) = blocks.split_at(fresh.len());
-        let apart = own.iter().zip(others).map(|(own, other)| *own || *other);
+        let apart = self.context.are_apart(viewer, &fresh).await?;
         self.apart.extend(fresh.iter().copied().zip(apart));
         Ok(())
     }

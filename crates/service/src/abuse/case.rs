@@ -1,9 +1,10 @@
 //! A case: what is suspected of whom, since when, and on what evidence. As stored it has keys, not ids or names, so that
 //! nothing of a person who is erased stays in it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use entourage_model::{CaseMark, Error, Event, EventBody, Key, Millis, Record, Result, Space, User, UserId, Version};
+use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::shown_id;

@@ -267,7 +267,7 @@ impl Abuse {
         Ok(())
     }
 
-    async fn users_of(&self, finding: &Finding) -> Result<std::collections::HashMap<Key, entourage_model::User>> {
+    async fn users_of(&self, finding: &Finding) -> Result<hashbrown::HashMap<Key, entourage_model::User>> {
         let subject = [finding.subject.actor, finding.subject.target].into_iter().flatten();
         let mut keys: Vec<Key> = subject.chain(finding.actors.iter().chain(&finding.targets).copied()).collect();
         keys.sort_unstable();

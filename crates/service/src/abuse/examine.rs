@@ -1,10 +1,9 @@
 //! A second look at a suspicion, at what the store has: who the accounts are, how long follows lasted, and whether what
 //! looks odd is usual here. What stands becomes a finding.
 
-use std::collections::{HashMap, HashSet};
-
 use entourage_model::{Cause, Key, List, Millis, Place, Plane, Result, Side, User, Version};
 use entourage_store::Sweep;
+use hashbrown::{HashMap, HashSet};
 
 use super::{
     Abuse, AbuseRules, CaseKind,

@@ -2,9 +2,8 @@
 //! before it takes effect and taken out after it ended, so that a server that stops in between leaves nothing half done.
 //! What an administrator decides about a user ends the holds of cases.
 
-use std::collections::HashMap;
-
 use entourage_model::{CaseMark, Code, Condition, Key, Operation, Result, User, Version, Write};
+use hashbrown::HashMap;
 
 use super::{
     Abuse, CaseState,

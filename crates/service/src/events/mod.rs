@@ -4,13 +4,14 @@
 mod stream;
 mod stream_hub;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use entourage_model::{
     Code, Error, Event, EventBody, EventCursor, EventPositions, Key, Post, RecordId, Result, Space, User, UserId,
     Version,
 };
 use entourage_store::{StoreExt as _, Whose};
+use hashbrown::HashMap;
 
 pub use self::stream::EventStream;
 pub(crate) use self::stream_hub::{Hint, Hints, Listening, StreamHub};

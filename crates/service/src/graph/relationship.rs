@@ -1,9 +1,8 @@
 //! How one user stands to others, as far as the viewer may know.
 
-use std::collections::HashMap;
-
 use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Millis, Result, State, User, UserId};
 use entourage_store::Whose;
+use hashbrown::HashMap;
 
 use crate::{Call, Graph};
 

@@ -1,7 +1,7 @@
 //! Who is never suggested: the viewer, whom they follow or asked to follow, whom a block keeps apart from them, whom they
 //! mute or dismissed, who is suspended, who is not there. Asked of the store for every answer that is made.
 
-use entourage_model::{Key, Kind, RecordId, Result, Space, User, is_member};
+use entourage_model::{Key, Kind, List, Plane, RecordId, Result, Side, Space, User, is_member};
 use entourage_store::StoreExt as _;
 
 use crate::Context;
@@ -13,13 +13,13 @@ impl Context {
         let to = |keys: &[Key]| -> Vec<(Key, Key)> { keys.iter().map(|key| (viewer, *key)).collect() };
         let followed = self.are_active(Kind::Follow, &to(&open)).await?;
         retain(&mut open, &followed);
-        // What is left is mostly nothing: requests, and follows in quarantine.
-        let edges = self.store.get_edges(Kind::Follow, &to(&open)).await?;
-        retain(&mut open, &edges.iter().map(Option::is_some).collect::<Vec<_>>());
-        let blocked = self.are_active(Kind::Block, &to(&open)).await?;
-        retain(&mut open, &blocked);
-        let from: Vec<(Key, Key)> = open.iter().map(|key| (*key, viewer)).collect();
-        retain(&mut open, &self.are_active(Kind::Block, &from).await?);
+        let asked = [Plane::Request, Plane::Parked].map(|plane| List::new(viewer, plane, Side::Following));
+        if self.all_on(&asked).await?.is_none_or(|asked| !asked.is_empty()) {
+            let edges = self.store.get_edges(Kind::Follow, &to(&open)).await?;
+            retain(&mut open, &edges.iter().map(Option::is_some).collect::<Vec<_>>());
+        }
+        let apart = self.are_apart(viewer, &open).await?;
+        retain(&mut open, &apart);
         let muted = self.are_muted(viewer, &open).await?;
         retain(&mut open, &muted);
         let users: Vec<User> = self.store.get_users(&open).await?.into_iter().flatten().collect();
@@ -32,6 +32,10 @@ impl Context {
 
     /// Mutes that are over stay until they are removed.
     async fn are_muted(&self, viewer: Key, keys: &[Key]) -> Result<Vec<bool>> {
+        let list = List::new(viewer, Plane::Mute, Side::Following);
+        if self.all_on(&[list]).await?.is_some_and(|muted| muted.is_empty()) {
+            return Ok(vec![false; keys.len()]);
+        }
         let pairs: Vec<(Key, Key)> = keys.iter().map(|key| (viewer, *key)).collect();
         let mut muted = self.are_active(Kind::Mute, &pairs).await?;
         if muted.contains(&true) {

@@ -20,13 +20,13 @@ mod ranker;
 pub(crate) mod source;
 
 use std::{
-    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use entourage_model::{Error, Key, Millis, Result, User, UserId};
 use entourage_store::Whose;
+use hashbrown::{HashMap, HashSet};
 
 pub(crate) use self::cache::Cache;
 use self::{

@@ -1,9 +1,10 @@
 //! `limits.following_max` for imports that ask for it. Exact while nobody else writes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use entourage_model::{Key, Kind, Result};
 use entourage_store::StoreExt as _;
+use hashbrown::HashMap;
 
 use super::row::Row;
 use crate::Context;
@@ -31,8 +32,8 @@ pub(super) async fn over(context: &Context, rows: &[Row], cap: u64, creates_user
             continue;
         }
         let load = match load.entry(follower) {
-            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::hash_map::Entry::Vacant(new) => new.insert(following_load(context, follower).await?),
+            hashbrown::hash_map::Entry::Occupied(known) => known.into_mut(),
+            hashbrown::hash_map::Entry::Vacant(new) => new.insert(following_load(context, follower).await?),
         };
         if seen.contains(&(follower, target)) {
             continue;

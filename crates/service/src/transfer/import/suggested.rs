@@ -1,6 +1,6 @@
 //! What lines of suggestions need besides their own write: who is there, and room where earlier ones are over.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use entourage_model::{Condition, Key, Millis, Operation, RecordId, Result, Space};
 use entourage_store::StoreExt as _;
@@ -40,7 +40,7 @@ impl Suggested {
             }
         }
         let keys: Vec<Key> = wanted.iter().map(|(_, person)| person.key).collect::<HashSet<_>>().into_iter().collect();
-        let users: HashMap<Key, entourage_model::User> = context.users_by_key(&keys).await?;
+        let users = context.users_by_key(&keys).await?;
         let is_there = |key: Key, id: &entourage_model::UserId| users.get(&key).is_some_and(|user| user.id == *id);
         Ok(wanted.iter().filter(|(_, person)| !is_there(person.key, &person.id())).map(|(index, _)| *index).collect())
     }
