@@ -71,6 +71,8 @@ pub(crate) enum Measurement {
     Target,
     /// Checks in process
     Checks,
+    /// Other ways to hold the same edges
+    Structures,
     /// The cached layer
     Cached,
     /// Pages of the account with the most followers
@@ -115,7 +117,7 @@ impl Measurement {
         match self {
             _ if !self.is_of_a_graph() => &[],
             // Filling the other servers takes its time.
-            Self::Resp => &USUAL[..1],
+            Self::Resp | Self::Structures => &USUAL[..1],
             _ => &USUAL,
         }
     }

@@ -34,9 +34,9 @@ pub(crate) fn look(root: &Path, flags: String, about: Vec<String>) -> Result<Run
     })
 }
 
-/// User and system time of all threads of this process.
-pub(crate) fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+/// Processor time of this thread.
+pub(crate) fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 

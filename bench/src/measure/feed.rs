@@ -219,6 +219,8 @@ impl Feeds {
 
     /// From the call that writes a post to its delivery to the author's oldest follower.
     async fn arrivals(&self) -> Result<Vec<Row>> {
+        // After a start the detectors read again what was followed lately; that is not measured.
+        self.service.abuse.detect().await?;
         let background = Arc::clone(&self.service);
         let background = tokio::spawn(async move { background.run().await });
         let mut rows = Vec::new();

@@ -18,6 +18,7 @@ mod postgres;
 mod reopen;
 mod resp;
 mod rest;
+mod structures;
 mod suggest;
 mod sweep;
 mod usual;
@@ -78,6 +79,9 @@ impl Bench<'_> {
         }
         if wants(Measurement::Checks) {
             results.of(Measurement::Checks).extend(&data, checks::measure(self, &subject)?);
+        }
+        if wants(Measurement::Structures) {
+            results.of(Measurement::Structures).extend(&data, structures::measure(self, &subject)?);
         }
         if wants(Measurement::Cached) {
             results.of(Measurement::Cached).extend(&data, cached::measure(self, &subject)?);

@@ -2,17 +2,13 @@
 //! users, blocks, privacy, the cap, the edge in both lists, both counts, the event.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
 
-use crate::tools::postgres_program;
-
-/// Connecting takes its time.
-const SECONDS_MIN: u64 = 2;
+use super::postgres::pgbench;
 
 const TABLES: &str = "
 CREATE SCHEMA peer;
@@ -78,23 +74,12 @@ impl Function {
     pub(crate) fn follows(&self, clients: usize, target: Option<u32>, seconds: f64) -> Result<f64> {
         let last = self.users - 1;
         let target = target.map_or_else(|| format!("random(0, {last})"), |target| target.to_string());
-        let script = self.folder.join("follow-function.sql");
         // Nobody follows themselves: the neighbour instead.
         let text = format!(
             "\\set one random(0, {last})\n\\set b {target}\n\\set a case when :one = :b then (:one + 1) % {} else :one end\n\
              SELECT peer.follow(:a, :b);\n",
             self.users
         );
-        fs::write(&script, text)?;
-        let output = Command::new(postgres_program("pgbench"))
-            .args(["-n", "-M", "prepared", "-c", &clients.to_string(), "-j", &clients.min(2).to_string()])
-            .args(["-T", &(seconds.ceil() as u64).max(SECONDS_MIN).to_string(), "-f"])
-            .arg(&script)
-            .arg(&self.url)
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "pgbench: {}", String::from_utf8_lossy(&output.stderr));
-        let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")).and_then(|rest| rest.split(' ').next());
-        rate.and_then(|rate| rate.parse().ok()).with_context(|| format!("pgbench: {said}"))
+        pgbench(&self.url, &self.folder, &text, clients, seconds.ceil() as u64)
     }
 }

@@ -108,18 +108,26 @@ impl Postgres {
     pub(crate) fn follows(&self, target: Option<u32>, seconds: u64) -> Result<f64> {
         let last = self.users - 1;
         let target = target.map_or_else(|| format!("random(0, {last})"), |target| target.to_string());
-        let script = self.folder.join("follow.sql");
-        fs::write(&script, format!("\\set a random(0, {last})\n\\set b {target}\nSELECT bench.follow(:a, :b);\n"))?;
-        let output = Command::new(postgres_program("pgbench"))
-            .args(["-n", "-M", "prepared", "-c", &self.clients.to_string(), "-j", "2"])
-            .args(["-T", &seconds.max(SECONDS_MIN).to_string(), "-f"])
-            .arg(&script)
-            .arg(&self.url)
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "pgbench: {}", String::from_utf8_lossy(&output.stderr));
-        let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")).and_then(|rest| rest.split(' ').next());
-        rate.and_then(|rate| rate.parse().ok()).with_context(|| format!("pgbench: {said}"))
+        self.run(&format!("\\set a random(0, {last})\n\\set b {target}\nSELECT bench.follow(:a, :b);\n"), seconds)
+    }
+
+    /// Checks a second, of any two.
+    pub(crate) fn checks(&self, seconds: u64) -> Result<f64> {
+        let last = self.users - 1;
+        let check = "SELECT 1 FROM bench.following WHERE follower = :a AND target = :b;";
+        self.run(&format!("\\set a random(0, {last})\n\\set b random(0, {last})\n{check}\n"), seconds)
+    }
+
+    /// Of a table with its indexes.
+    pub(crate) fn bytes_of(&self, table: &str) -> Result<f64> {
+        let statement = format!("SELECT pg_total_relation_size('{table}')");
+        let output = Command::new("psql").args(["-X", "-A", "-t", "-c", &statement]).arg(&self.url).output()?;
+        ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+    }
+
+    fn run(&self, transaction: &str, seconds: u64) -> Result<f64> {
+        pgbench(&self.url, &self.folder, transaction, self.clients, seconds)
     }
 
     pub(crate) fn stop(self) -> Result<()> {
@@ -133,6 +141,22 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let _ = ask_script("stop", &self.folder);
     }
+}
+
+/// Such transactions a second, of this many clients.
+pub(super) fn pgbench(url: &str, folder: &Path, transaction: &str, clients: usize, seconds: u64) -> Result<f64> {
+    let script = folder.join("transaction.sql");
+    fs::write(&script, transaction)?;
+    let output = Command::new(postgres_program("pgbench"))
+        .args(["-n", "-M", "prepared", "-c", &clients.to_string(), "-j", &clients.min(2).to_string()])
+        .args(["-T", &seconds.max(SECONDS_MIN).to_string(), "-f"])
+        .arg(&script)
+        .arg(url)
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "pgbench: {}", String::from_utf8_lossy(&output.stderr));
+    let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")).and_then(|rest| rest.split(' ').next());
+    rate.and_then(|rate| rate.parse().ok()).with_context(|| format!("pgbench: {said}"))
 }
 
 fn ask_script(what: &str, folder: &Path) -> Result<String> {

@@ -80,17 +80,28 @@ impl Peer {
     }
 
     fn has_written_its_log(&self) -> Result<bool> {
+        let info = self.info("persistence")?;
+        let is = |field: &str| info.lines().any(|line| line == field);
+        ensure!(is("aof_last_bgrewrite_status:ok"), "Redis could not write its first log: {info}");
+        Ok(is("aof_enabled:1") && is("aof_rewrite_in_progress:0") && is("aof_rewrite_scheduled:0"))
+    }
+
+    /// Bytes that Redis has allocated.
+    pub(crate) fn used_memory(&self) -> Result<f64> {
+        let info = self.info("memory")?;
+        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        used.and_then(|used| used.parse().ok()).context("Redis does not tell its memory")
+    }
+
+    fn info(&self, section: &str) -> Result<String> {
         let stream = TcpStream::connect(&self.address)?;
         let (mut answers, mut out) = (BufReader::new(stream.try_clone()?), stream);
-        command(&mut out, &["INFO", "persistence"])?;
+        command(&mut out, &["INFO", section])?;
         let length = line(&mut answers)?;
         let length = length.strip_prefix('$').and_then(|length| length.parse().ok()).context("INFO has a length")?;
         let mut info = vec![0; length];
         answers.read_exact(&mut info)?;
-        let info = String::from_utf8(info)?;
-        let is = |field: &str| info.lines().any(|line| line == field);
-        ensure!(is("aof_last_bgrewrite_status:ok"), "Redis could not write its first log: {info}");
-        Ok(is("aof_enabled:1") && is("aof_rewrite_in_progress:0") && is("aof_rewrite_scheduled:0"))
+        Ok(String::from_utf8(info)?)
     }
 
     /// Sends pipelined commands, each of which must succeed.
