@@ -138,6 +138,11 @@ impl Service {
 
     /// What goes on beside requests, until [`Self::end_streams`].
     pub async fn run(&self) {
+        if self.parts.info.roles.has(Role::Read) {
+            // Everything else writes, sooner or later.
+            tokio::join!(self.events.run_hub(), self.feeds.run_feed());
+            return;
+        }
         tokio::join!(
             self.leases.run(),
             self.events.run_hub(),
