@@ -15,7 +15,7 @@ pub(crate) struct SettingsArguments {
     /// Listen for RESP here (resp.listen).
     #[arg(long, value_name = "ADDR")]
     resp: Option<String>,
-    /// Be there for these alone: http, resp, fanout, jobs (server.roles).
+    /// Be there for these alone: http, resp, fanout, jobs; or read, which writes nothing (server.roles).
     #[arg(long, value_name = "ROLES")]
     roles: Option<String>,
 }

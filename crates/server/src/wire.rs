@@ -86,6 +86,9 @@ struct Opened {
 
 async fn open_store(settings: &Settings) -> Result<Opened> {
     match settings.store_url.split_once(':') {
+        Some(("embedded" | "memory", _)) if settings.roles.has(Role::Read) => Err(Error::invalid(
+            "server.roles: read needs a store that another server writes: set store.url to postgres://…",
+        )),
         Some(("embedded", "")) => {
             let place = settings.data_dir.display().to_string();
             let store = Arc::new(open_embedded(settings, &place)?);
@@ -109,11 +112,14 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
                 idempotency_ttl: settings.idempotency_ttl,
                 log_retention: settings.log_retention,
                 history_retention: settings.history_retention,
+                connections: settings.store_connections,
+                read_only: settings.roles.has(Role::Read),
                 ..postgres::Options::default()
             };
             let clock = Arc::new(SystemClock);
             let store = postgres::Store::connect(&settings.store_url, POSTGRES_SCHEMA, options, clock).await?;
-            let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}");
+            let how = if settings.roles.has(Role::Read) { ", only read" } else { "" };
+            let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}{how}");
             let store = Arc::new(store);
             Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, cache: None, place, is_remote: true })
         }
@@ -153,6 +159,7 @@ async fn with_cache(settings: &Settings, store: Arc<dyn Store>) -> cached::Store
     let options = cached::Options {
         budget_bytes: settings.cache_budget_bytes,
         ttl: settings.cache_ttl,
+        max_stale: settings.cache_max_stale,
         ..cached::Options::default()
     };
     let folder = settings.data_dir.join("cache");

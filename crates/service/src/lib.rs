@@ -43,7 +43,7 @@ pub use feed::{
     FeedWindowed, Feeds, Inboxes, LaneStatus, NewPost, Pin, PostPage, PostView, PostWritten, Slice, Ticket,
 };
 pub use graph::{
-    AVATAR_URL_MAX_BYTES, BATCH_MAX, Batch, BatchDone, BatchOperation, CHECKS_MAX, Checked, Counted,
+    AVATAR_URL_MAX_BYTES, BATCH_MAX, Batch, BatchDone, BatchOperation, CHECKS_MAX, Checked, Checks, Counted,
     DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, DRIVING_ROWS_MAX, Derived, Distance, EdgeWritten, Ending, Followed,
     GROUP_NAME_MAX_CHARS, GROUPS_MAX, Graph, GroupWritten, HistoryPage, HistoryRow, LEADERBOARD_MAX, LISTS_MAX,
     LeaderboardPage, Limit, ListName, ListStream, Marked, MemberAdded, NAME_MAX_BYTES, Order, Pipelined,

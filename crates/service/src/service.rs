@@ -146,13 +146,16 @@ impl Service {
     pub async fn run(self: &Arc<Self>) {
         let mut tasks = JoinSet::new();
         let mut start = |work: fn(Arc<Self>) -> Background| drop(tasks.spawn(work(Arc::clone(self))));
-        start(|service| Box::pin(async move { service.leases.run().await }));
         start(|service| Box::pin(async move { service.events.run_hub().await }));
-        start(|service| Box::pin(async move { service.scheduler.run().await }));
-        start(|service| Box::pin(async move { service.upkeep.run_healer().await }));
         start(|service| Box::pin(async move { service.feeds.run_feed().await }));
-        start(|service| Box::pin(async move { service.abuse.run().await }));
-        start(|service| Box::pin(async move { service.signals.run().await }));
+        // Everything else writes, sooner or later.
+        if !self.parts.info.roles.has(Role::Read) {
+            start(|service| Box::pin(async move { service.leases.run().await }));
+            start(|service| Box::pin(async move { service.scheduler.run().await }));
+            start(|service| Box::pin(async move { service.upkeep.run_healer().await }));
+            start(|service| Box::pin(async move { service.abuse.run().await }));
+            start(|service| Box::pin(async move { service.signals.run().await }));
+        }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended
                 && error.is_panic()

@@ -1,5 +1,7 @@
 //! The store's contract. Clauses are numbered; the conformance suite names the one it tests.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use entourage_model::{
     Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
@@ -15,6 +17,13 @@ pub enum Answer {
     No,
     /// Ask [`Store::get_edges`]: absence from memory is never a "no".
     Unknown,
+}
+
+/// A key with the id that it was made from: two ids may have one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    pub key: Key,
+    pub id: &'a [u8],
 }
 
 /// Created with the store and kept in it for good.
@@ -147,6 +156,10 @@ pub struct Progress {
 /// - **C29** `heartbeat` lists every process that sent one within the last minutes, with the time since then by the
 ///   store's own clock; it is empty where one process has the store. After `disconnect` no commit that the process had
 ///   under way succeeds, and nothing waits for it. A process that was only paused goes on with new connections.
+/// - **C30** While a store is away, requests fail at once with `unavailable`, and a write that is refused like this has
+///   not happened and will not. `peek_away` is then `peek_all` as of an earlier moment: it returns how long ago memory
+///   was known to be right, `None` where memory has nothing to say, and always while the store is not away. `Yes` also
+///   means that both users have the ids that are given with their keys.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -165,6 +178,16 @@ pub trait Store: Send + Sync + 'static {
     fn peek_common(&self, one: Key, other: Key, limit: usize, found: &mut Vec<Key>) -> bool;
 
     fn peek_id(&self, key: Key, id: &[u8]) -> bool;
+
+    /// Whether what is behind the store is known not to answer.
+    fn is_away(&self) -> bool {
+        false
+    }
+
+    /// What memory knew of these edges before the store went away, and how long ago that was.
+    fn peek_away(&self, _kind: Kind, _pairs: &[(Named<'_>, Named<'_>)], _answers: &mut [Answer]) -> Option<Duration> {
+        None
+    }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>>;
 

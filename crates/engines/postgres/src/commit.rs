@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Client;
 
 use super::{
-    ANSWER_WITHIN, Engine, counts,
+    ANSWER_WITHIN, Engine, breaker, counts,
     error::{Failure, retrying, unreadable},
     load, lock,
     put::Puts,
@@ -65,7 +65,7 @@ impl Engine {
         if count == 0 {
             return Vec::new();
         }
-        if let Err(error) = self.refuse_when_closed() {
+        if let Err(error) = self.refuse_when_closed().and(self.breaker.check().map_err(Error::from)) {
             return vec![Err(error); count];
         }
         let locks = lock::union(writes.iter().flat_map(|write| self.locks.of(write)));
@@ -77,8 +77,18 @@ impl Engine {
         {
             return outcomes;
         }
+        let mut has_refused = false;
         loop {
-            match timeout_at(deadline, messages.recv()).await {
+            let message = tokio::select! {
+                message = timeout_at(deadline, messages.recv()) => message,
+                // What no writer has taken was not sent to PostgreSQL.
+                () = self.breaker.opened(), if !has_refused => {
+                    has_refused = true;
+                    self.queue.refuse_waiting(&breaker::away());
+                    continue;
+                }
+            };
+            match message {
                 Ok(Some(Message::Done(outcomes))) => return outcomes,
                 Ok(Some(Message::Write(writer))) => {
                     if let Some(outcomes) = self.write(writer, &mut messages, deadline).await {
@@ -183,15 +193,15 @@ impl Engine {
     }
 
     async fn commit_part(&self, part: &mut [Chunk], locking: Locking) -> Result<Decided, Failure> {
-        retrying(|| self.keep_lease()).await?;
+        self.breaker.guard(retrying(|| self.keep_lease())).await?;
         let part = tokio::sync::Mutex::new(part);
         retrying(|| async { self.attempt(&mut part.lock().await, locking).await }).await
     }
 
     async fn attempt(&self, part: &mut [Chunk], locking: Locking) -> Result<Decided, Failure> {
-        let session = Session::of(self.writes.get().await?);
+        let session = Session::of(self.connection(&self.writes).await?);
         let lineage = self.lineage_of(session.object()?)?;
-        let statements = Statements::of(session.object()?).await?;
+        let statements = self.breaker.guard(Statements::of(session.object()?)).await?;
         let mut done = self.commit_on(session.object()?, &statements, lineage, part, locking).await;
         if let Ok((decided, before)) = &mut done {
             number(decided, lineage, *before);
@@ -218,23 +228,27 @@ impl Engine {
     ) -> Result<(Decided, Sequence), Failure> {
         let writes: Vec<&Write> = part.iter().flat_map(|chunk| &chunk.writes).collect();
         let mut wants: Vec<Wants> = writes.iter().map(|write| Wants::of(write)).collect();
-        let begun = tokio::join!(
-            async { client.batch_execute("BEGIN").await.map_err(Failure::from) },
-            lock_all(client, statements, part, locking),
-            load::load(client, statements, &wants),
-        );
-        let ((transaction, missed), mut state) = match begun {
-            (Ok(()), Ok(locked), Ok(state)) => (locked, state),
-            (a, b, c) => return Err(Failure::cause([a.err(), b.err(), c.err()])),
-        };
-        state.idempotency_millis = self.options.idempotency_millis();
-        load::load_more(client, statements, &writes, &mut wants, &mut state).await?;
+        let begun = self.breaker.guard(async {
+            let begun = tokio::join!(
+                async { client.batch_execute("BEGIN").await.map_err(Failure::from) },
+                lock_all(client, statements, part, locking),
+                load::load(client, statements, &wants),
+            );
+            let (locked, mut state) = match begun {
+                (Ok(()), Ok(locked), Ok(state)) => (locked, state),
+                (a, b, c) => return Err(Failure::cause([a.err(), b.err(), c.err()])),
+            };
+            state.idempotency_millis = self.options.idempotency_millis();
+            load::load_more(client, statements, &writes, &mut wants, &mut state).await?;
+            Ok((locked, state))
+        });
+        let ((transaction, missed), mut state) = begun.await?;
         let decided = self.decide(part, &wants, &mut state, &missed);
         let outcomes = decided.iter().flatten().flatten().filter_map(|outcome| outcome.as_ref().ok());
         let puts = Puts::of(outcomes)?;
         let before = match puts.is_empty() {
             true => end(client, statements).await?,
-            false => match puts.commit(client, statements).await {
+            false => match self.breaker.guard(puts.commit(client, statements)).await {
                 // The end may be that of later commits: a reader who has seen it has seen this one, too.
                 Err(failure) if failure.is_lost => puts.before(self.settle(transaction, lineage, &failure).await?),
                 done => done?,

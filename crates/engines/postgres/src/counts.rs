@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, sync::atomic::Ordering};
 use entourage_model::{Change, EdgeChange, EdgeValue, Key, Plane, Side};
 use tokio_postgres::{Client, Statement};
 
-use super::{Engine, error::Failure, lock::Name, statements::Statements};
+use super::{
+    Engine,
+    error::{Failure, answering},
+    lock::Name,
+    statements::Statements,
+};
 
 /// After how many deltas of this process one of its commits folds, and how many a fold takes at most.
 const FOLD_AFTER: u64 = 1_000;
@@ -114,7 +119,7 @@ impl Engine {
     }
 
     pub(super) async fn fold_or_warn(&self) {
-        if let Err(failure) = self.fold().await {
+        if let Err(failure) = answering(self.breaker.guard(self.fold())).await {
             tracing::warn!(error = %failure.error, "counts were not folded");
         }
     }

@@ -7,7 +7,11 @@ use entourage_model::{Code, Error, Refusal};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
-use super::ANSWER_WITHIN;
+use super::{
+    ANSWER_WITHIN,
+    breaker::{is_of_network, was_terminated},
+    connect::explain,
+};
 
 const ATTEMPTS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -59,11 +63,16 @@ impl From<tokio_postgres::Error> for Failure {
 impl From<PoolError> for Failure {
     fn from(source: PoolError) -> Self {
         match source {
-            PoolError::Backend(source) => translate(source).into(),
+            // Terminated as it began: another one may live longer.
+            PoolError::Backend(source) => Self { again: was_terminated(&source), ..translate(source).into() },
             PoolError::Timeout(_) => {
                 Error::unavailable("every connection to PostgreSQL is in use").caused_by(source).into()
             }
             PoolError::Closed => Error::unavailable("the store is closed").into(),
+            PoolError::PostCreateHook(_) => {
+                let error = Error::unavailable("no connection to PostgreSQL").caused_by(source);
+                Self { again: true, ..error.into() }
+            }
             other => Error::unavailable("no connection to PostgreSQL").caused_by(other).into(),
         }
     }
@@ -123,7 +132,7 @@ pub(super) fn translate(source: tokio_postgres::Error) -> Error {
         Code::Unavailable => "PostgreSQL cannot answer now",
         _ => "PostgreSQL refused a statement",
     };
-    Error::new(code, detail).caused_by(source)
+    explain(&source).unwrap_or_else(|| Error::new(code, detail)).caused_by(source)
 }
 
 /// Transient failures: connection, resources, shutdown, lost races, timeouts, a read-only server.
@@ -141,8 +150,5 @@ fn lost_a_race(source: &tokio_postgres::Error) -> bool {
 }
 
 fn lost_its_connection(source: &tokio_postgres::Error) -> bool {
-    let shutdown = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
-    let is_io =
-        source.code().is_none() && std::error::Error::source(source).is_some_and(|cause| cause.is::<std::io::Error>());
-    source.is_closed() || is_io || matches!(source.code(), Some(state) if shutdown.contains(state))
+    was_terminated(source) || is_of_network(source)
 }

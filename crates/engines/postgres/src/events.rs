@@ -25,8 +25,21 @@ impl Engine {
     }
 
     pub(super) async fn read_progress(&self) -> Result<Progress, Failure> {
-        let last = self.read_last_event().await?;
+        let last = match self.options.read_only {
+            true => self.read_replayed().await?,
+            false => self.read_last_event().await?,
+        };
         Ok(Progress { listed: last, covered: last, newest: last })
+    }
+
+    /// On a standby a new lineage comes with the log.
+    async fn read_replayed(&self) -> Result<Sequence, Failure> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(lineage::READ_END).await?;
+        let found = client.query_one(&statement, &[]).await?;
+        let [end, lineage] = [0, 1].map(|column| found.get::<_, i64>(column).unsigned_abs());
+        self.lineages.read_up_to(Lineage(lineage), Sequence(end));
+        Ok(Sequence(end))
     }
 
     pub(super) async fn read_events(&self, at: EventPosition, limit: usize) -> Result<Vec<Event>, Failure> {

@@ -3,12 +3,15 @@
 //! Any number of processes may use one schema. The rules are not here: a commit loads what [`entourage_model::resolve`]
 //! reads and stores what it returns.
 
+mod breaker;
 mod commit;
+mod connect;
 mod counts;
 mod error;
 mod events;
 mod forget;
 mod heartbeat;
+mod lanes;
 mod lease;
 mod lineage;
 mod load;
@@ -47,10 +50,12 @@ use entourage_model::{
 };
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
-use tokio_postgres::NoTls;
 
 use self::{
-    error::{Failure, answering, retrying},
+    breaker::Breaker,
+    connect::Target,
+    error::{Failure, retrying},
+    lanes::{Lanes, Subject},
     lease::Lease,
     lineage::Lineages,
     lock::Locks,
@@ -62,8 +67,6 @@ use entourage_store::{
     Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
 };
 
-/// For everything but commits.
-const CONNECTIONS_MAX: usize = 16;
 /// How many commits wait for locks of other servers at a time, each with a connection.
 const SLOW_LANE: usize = 4;
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
@@ -87,11 +90,6 @@ const LOCK_TABLE: &str = "SELECT current_setting('max_locks_per_transaction')::b
 const LOCKS_EACH: usize = 5;
 const SERVERS_EXPECTED: usize = 4;
 
-fn parse(url: &str) -> Result<tokio_postgres::Config> {
-    let wrong = |error| Error::invalid("store.url is not a PostgreSQL URL").caused_by(error);
-    url.parse().map_err(wrong)
-}
-
 /// A graph in one PostgreSQL schema.
 pub struct Store {
     engine: Arc<Engine>,
@@ -102,6 +100,8 @@ struct Engine {
     identity: Identity,
     options: Options,
     clock: Arc<dyn Clock>,
+    breaker: Arc<Breaker>,
+    lanes: Lanes,
     pool: Pool,
     /// Only for commits: nothing else can take their connections.
     writes: Pool,
@@ -125,29 +125,40 @@ impl Store {
     /// Opens the store in `schema`, creating and migrating it as needed.
     pub async fn connect(url: &str, schema: &str, options: Options, clock: Arc<dyn Clock>) -> Result<Self> {
         schema::check_name(schema)?;
-        let mut config = parse(url)?;
+        let mut target = Target::parse(url)?;
+        let config = &mut target.config;
         let asked = config.get_options().unwrap_or_default();
         let session = format!("{asked} {SESSION} -c search_path={schema}");
         let number: i64 = rand::random();
         config
             .options(session.clone())
             .application_name(heartbeat::application_of(schema, number))
-            .connect_timeout(CONNECTION_WAIT);
-        config.tcp_user_timeout(UNACKNOWLEDGED);
-        let identity = schema::prepare(&config, schema).await?;
-        let mut writing = config.clone();
-        writing.options(format!("{session} {WRITING}"));
-        let options = Options { writers: options.writers.max(1), batch: options.batch.max(1), ..options };
+            .tcp_user_timeout(UNACKNOWLEDGED);
+        let identity = match options.read_only {
+            true => schema::read(&target, schema).await?,
+            false => schema::prepare(&target, schema).await?,
+        };
+        let mut writing = target.clone();
+        writing.config.options(format!("{session} {WRITING}"));
+        let options = Options {
+            writers: options.writers.max(1),
+            batch: options.batch.max(1),
+            connections: options.connections.max(1),
+            ..options
+        };
+        let breaker = Arc::new(Breaker::new(target.clone()));
         let locks = Locks::new(identity.epoch);
-        let lineages = Arc::new(Lineages::new(locks));
+        let lineages = Arc::new(Lineages::new(locks, options.read_only));
         let engine = Engine {
             locks,
             identity,
             options,
             clock,
-            pool: pool(config, CONNECTIONS_MAX, &lineages, false)?,
-            writes: pool(writing, options.writers + SLOW_LANE, &lineages, true)?,
+            lanes: Lanes::new(options.connections),
+            pool: pool(target, options.connections, (&lineages, &breaker), false)?,
+            writes: pool(writing, options.writers + SLOW_LANE, (&lineages, &breaker), true)?,
             lineages,
+            breaker,
             queue: Arc::default(),
             slow_lane: Semaphore::new(SLOW_LANE),
             versions: Mutex::new(lease::no_versions_yet()),
@@ -158,6 +169,10 @@ impl Store {
             session: number,
             application: heartbeat::application(schema),
         };
+        if options.read_only {
+            engine.read_progress().await?;
+            return Ok(Self { engine: Arc::new(engine) });
+        }
         engine.check_lock_budget().await?;
         engine.keep_lease().await?;
         engine.fold_or_warn().await;
@@ -166,7 +181,12 @@ impl Store {
     }
 }
 
-fn pool(config: tokio_postgres::Config, size: usize, lineages: &Arc<Lineages>, is_for_writes: bool) -> Result<Pool> {
+fn pool(
+    target: Target,
+    size: usize,
+    (lineages, breaker): (&Arc<Lineages>, &Arc<Breaker>),
+    is_for_writes: bool,
+) -> Result<Pool> {
     let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let (met, known) = (Arc::clone(lineages), Arc::clone(lineages));
     let meet = Hook::async_fn(move |client, metrics| {
@@ -176,11 +196,13 @@ fn pool(config: tokio_postgres::Config, size: usize, lineages: &Arc<Lineages>, i
             met.map_err(|failure| HookError::message(failure.error.to_string()))
         })
     });
-    let retire = Hook::sync_fn(move |_, metrics| match known.is_current(metrics.created) {
-        true => Ok(()),
-        false => Err(HookError::message("PostgreSQL is another one now")),
-    });
-    Pool::builder(Manager::from_config(config, NoTls, manager))
+    let breaker = Arc::clone(breaker);
+    let retire =
+        Hook::sync_fn(move |_, metrics| match known.is_current(metrics.created) && breaker.trusts(metrics.created) {
+            true => Ok(()),
+            false => Err(HookError::message("PostgreSQL is another one now, or was away")),
+        });
+    Pool::builder(Manager::from_config(target.config, target.tls, manager))
         .post_create(meet)
         .pre_recycle(retire)
         .max_size(size)
@@ -194,7 +216,23 @@ fn pool(config: tokio_postgres::Config, size: usize, lineages: &Arc<Lineages>, i
 
 impl Engine {
     async fn client(&self) -> Result<Object, Failure> {
-        Ok(self.pool.get().await?)
+        self.connection(&self.pool).await
+    }
+
+    /// At once refused while PostgreSQL is away.
+    async fn connection(&self, pool: &Pool) -> Result<Object, Failure> {
+        self.breaker.check()?;
+        let object = pool.get().await.inspect_err(|error| self.breaker.saw(error))?;
+        // It may have waited for another one to notice.
+        self.breaker.check()?;
+        Ok(object)
+    }
+
+    fn refuse_when_it_only_reads(&self) -> Result<()> {
+        match self.options.read_only {
+            true => Err(Error::unavailable("this server only reads (server.roles = read): send writes to another one")),
+            false => Ok(()),
+        }
     }
 
     fn refuse_when_closed(&self) -> Result<()> {
@@ -204,10 +242,11 @@ impl Engine {
         Ok(())
     }
 
-    async fn ask_whether_writable(&self) -> Result<bool, Failure> {
+    async fn ask_whether_it_is_ready(&self) -> Result<bool, Failure> {
         let client = self.client().await?;
         let statement = client.prepare_cached("SELECT current_setting('transaction_read_only') = 'off'").await?;
-        Ok(client.query_one(&statement, &[]).await?.get(0))
+        let is_writable: bool = client.query_one(&statement, &[]).await?.get(0);
+        Ok(is_writable || self.options.read_only)
     }
 
     /// All batches of all servers must fit the lock table of PostgreSQL.
@@ -248,13 +287,16 @@ impl entourage_store::Store for Store {
     }
 
     async fn commit_all(&self, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+        if let Err(error) = self.engine.refuse_when_it_only_reads() {
+            return vec![Err(error); writes.len()];
+        }
         self.engine.commit_all(writes).await
     }
 
     async fn replay_all(&self, keys: &[IdempotencyKey]) -> Vec<Result<Option<Outcome>>> {
-        match answering(retrying(|| self.engine.read_replies(keys))).await {
+        match self.engine.ask(Subject::Records, || self.engine.read_replies(keys)).await {
             Ok(replies) => replies,
-            Err(error) => vec![Err(error.into()); keys.len()],
+            Err(error) => vec![Err(error); keys.len()],
         }
     }
 
@@ -275,24 +317,28 @@ impl entourage_store::Store for Store {
         false
     }
 
+    fn is_away(&self) -> bool {
+        self.engine.breaker.is_open()
+    }
+
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
-        Ok(answering(retrying(|| self.engine.read_edges(kind, pairs))).await?)
+        self.engine.ask(Subject::Edges, || self.engine.read_edges(kind, pairs)).await
     }
 
     async fn get_users(&self, keys: &[Key]) -> Result<Vec<Option<User>>> {
-        Ok(answering(retrying(|| self.engine.read_users(keys))).await?)
+        self.engine.ask(Subject::Users, || self.engine.read_users(keys)).await
     }
 
     async fn get_all_counts(&self, users: &[Key]) -> Result<Vec<Option<Counts>>> {
-        Ok(answering(retrying(|| self.engine.read_counts(users))).await?)
+        self.engine.ask(Subject::Users, || self.engine.read_counts(users)).await
     }
 
     async fn scan(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(answering(retrying(|| self.engine.read_page(list, after, false, limit))).await?)
+        self.engine.ask(Subject::Edges, || self.engine.read_page(list, after, false, limit)).await
     }
 
     async fn scan_up(&self, list: List, after: Option<Place>, limit: usize) -> Result<Page> {
-        Ok(answering(retrying(|| self.engine.read_page(list, after, true, limit))).await?)
+        self.engine.ask(Subject::Edges, || self.engine.read_page(list, after, true, limit)).await
     }
 
     async fn newest_follows(
@@ -302,7 +348,7 @@ impl entourage_store::Store for Store {
         without: &[Key],
         found: &mut NewestFollows,
     ) -> Result<()> {
-        let rows = answering(retrying(|| self.engine.read_newest_follows(users, limit, without))).await?;
+        let rows = self.engine.ask(Subject::Edges, || self.engine.read_newest_follows(users, limit, without)).await?;
         let mut rows = rows.into_iter().peekable();
         for index in 0..users.len() {
             while let Some((_, key)) = rows.next_if(|(place, _)| *place == index) {
@@ -318,16 +364,16 @@ impl entourage_store::Store for Store {
             return Ok(Swept::default());
         }
         let after = after.map(SweepCursor::key).transpose()?;
-        let users = answering(retrying(|| self.engine.read_users_above(after, limit))).await?;
+        let users = self.engine.ask(Subject::Users, || self.engine.read_users_above(after, limit)).await?;
         Ok(Swept::by_key(users, limit))
     }
 
     async fn count_each(&self, space: Space, owners: &[Key]) -> Result<Vec<u64>> {
-        Ok(answering(retrying(|| self.engine.read_record_counts(space, owners))).await?)
+        self.engine.ask(Subject::Records, || self.engine.read_record_counts(space, owners)).await
     }
 
     async fn get_records(&self, space: Space, ids: &[(Key, RecordId)]) -> Result<Vec<Option<Record>>> {
-        Ok(answering(retrying(|| self.engine.read_all_records(space, ids))).await?)
+        self.engine.ask(Subject::Records, || self.engine.read_all_records(space, ids)).await
     }
 
     async fn scan_each(
@@ -337,20 +383,22 @@ impl entourage_store::Store for Store {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Vec<Record>>> {
-        Ok(answering(retrying(|| self.engine.read_each(space, owners, after, limit))).await?)
+        self.engine.ask(Subject::Records, || self.engine.read_each(space, owners, after, limit)).await
     }
 
     async fn scan_history(&self, follower: Key, before: Option<Version>, limit: usize) -> Result<Vec<Ended>> {
-        Ok(answering(retrying(|| self.engine.read_history(follower, before, limit))).await?)
+        self.engine.ask(Subject::Edges, || self.engine.read_history(follower, before, limit)).await
     }
 
     async fn get_quotas(&self, actors: &[Key]) -> Result<Vec<Quota>> {
-        Ok(answering(retrying(|| self.engine.read_quotas(actors))).await?)
+        self.engine.ask(Subject::Users, || self.engine.read_quotas(actors)).await
     }
 
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
-        self.engine.tidy_sometimes().await;
-        Ok(answering(retrying(|| self.engine.read_events(after, limit))).await?)
+        if !self.engine.options.read_only {
+            self.engine.tidy_sometimes().await;
+        }
+        self.engine.ask(Subject::Log, || self.engine.read_events(after, limit)).await
     }
 
     fn lineage(&self) -> Lineage {
@@ -358,15 +406,15 @@ impl entourage_store::Store for Store {
     }
 
     async fn last_event(&self, _partition: u16) -> Result<Sequence> {
-        Ok(answering(retrying(|| self.engine.read_last_event())).await?)
+        self.engine.ask(Subject::Log, || self.engine.read_last_event()).await
     }
 
     async fn progress(&self, _partition: u16) -> Result<Progress> {
-        Ok(answering(retrying(|| self.engine.read_progress())).await?)
+        self.engine.ask(Subject::Log, || self.engine.read_progress()).await
     }
 
     async fn covers(&self, watermark: &Watermark, _whose: Whose<'_>) -> Result<Covered> {
-        Ok(answering(retrying(|| self.engine.covers(watermark))).await?)
+        self.engine.ask(Subject::Log, || self.engine.covers(watermark)).await
     }
 
     async fn verify(&self) -> Result<Report> {
@@ -377,7 +425,7 @@ impl entourage_store::Store for Store {
         if let Err(error) = self.engine.refuse_when_closed() {
             return Health::Degraded(Unhealthy::Unreachable(error.to_string()));
         }
-        match timeout(HEALTH_WITHIN, retrying(|| self.engine.ask_whether_writable())).await {
+        match timeout(HEALTH_WITHIN, retrying(|| self.engine.ask_whether_it_is_ready())).await {
             Ok(Ok(true)) => Health::Ready,
             Ok(Ok(false)) => Health::Degraded(Unhealthy::ReadOnly("PostgreSQL only reads".to_owned())),
             Ok(Err(failure)) => Health::Degraded(Unhealthy::Unreachable(failure.error.to_string())),
@@ -387,18 +435,24 @@ impl entourage_store::Store for Store {
 
     async fn heartbeat(&self, id: u64, about: &str) -> Result<Vec<Server>> {
         self.engine.refuse_when_closed()?;
-        Ok(answering(retrying(|| self.engine.beat(id, about))).await?)
+        if self.engine.options.read_only {
+            return Ok(Vec::new());
+        }
+        self.engine.ask(Subject::Servers, || self.engine.beat(id, about)).await
     }
 
     async fn disconnect(&self, id: u64) -> Result<()> {
-        Ok(answering(retrying(|| self.engine.end_connections_of(id))).await?)
+        self.engine.ask(Subject::Servers, || self.engine.end_connections_of(id)).await
     }
 
     async fn close(&self) -> Result<()> {
         if self.engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let released = tokio::try_join!(self.engine.release_lease(), self.engine.leave()).map(drop);
+        let released = match self.engine.options.read_only {
+            true => Ok(()),
+            false => tokio::try_join!(self.engine.release_lease(), self.engine.leave()).map(drop),
+        };
         self.engine.pool.close();
         self.engine.writes.close();
         Ok(released?)

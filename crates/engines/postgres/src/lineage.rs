@@ -4,7 +4,10 @@
 //! identifier and timeline do not tell two such histories apart, so the start of the postmaster counts as well: every
 //! connection is asked for the three before it is used.
 
-use std::time::Instant;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 use deadpool_postgres::{ClientWrapper, Object};
 use entourage_model::{Error, EventPosition, Lineage, Sequence, Watermark};
@@ -28,11 +31,14 @@ const ADD: &str = "INSERT INTO lineages (number, id, system_identifier, timeline
      FROM relay, (SELECT coalesce(max(number), 0) + 1 AS number FROM lineages) next \
      WHERE NOT EXISTS (SELECT 1 FROM lineages WHERE (system_identifier, timeline, started) = ($1, $2, $3))";
 const NEWEST: &str = "SELECT id FROM lineages ORDER BY number DESC LIMIT 1";
+/// Where the log ends, and the lineage of that moment, as far as it was replayed.
+pub(super) const READ_END: &str =
+    "SELECT sequence, coalesce((SELECT id FROM lineages ORDER BY number DESC LIMIT 1), 0) FROM relay";
 /// The least fork after a lineage, where the log ends, and the last event that is gone. Zero is before the first one. An
 /// unknown lineage began after the last moment that this history shares with it.
 const BOUND: &str = "SELECT (SELECT min(fork) FROM lineages WHERE number > CASE WHEN $1::bigint = 0 THEN 0 ELSE \
          coalesce((SELECT number FROM lineages WHERE id = $1), (SELECT max(number) - 1 FROM lineages)) END), \
-     sequence, dropped FROM relay";
+     sequence, dropped, EXISTS (SELECT 1 FROM lineages WHERE id = $1) FROM relay";
 /// Watermarks from before there were lineages are numbers of transactions.
 const IS_VISIBLE: &str = "SELECT pg_visible_in_snapshot($1::text::xid8, pg_current_snapshot())";
 
@@ -53,13 +59,17 @@ struct Current {
 
 pub(super) struct Lineages {
     locks: Locks,
+    /// Nothing is added: PostgreSQL may be a standby, and others write.
+    only_reads: bool,
+    /// Up to here somebody was told that everything is seen. A standby that is behind is not read.
+    seen: AtomicU64,
     current: Mutex<Current>,
 }
 
 impl Lineages {
-    pub(super) const fn new(locks: Locks) -> Self {
+    pub(super) const fn new(locks: Locks, only_reads: bool) -> Self {
         let current = Current { lineage: Lineage(0), origin: None, since: None };
-        Self { locks, current: Mutex::new(current) }
+        Self { locks, only_reads, seen: AtomicU64::new(0), current: Mutex::new(current) }
     }
 
     pub(super) fn current(&self) -> Lineage {
@@ -80,6 +90,10 @@ impl Lineages {
     ) -> Result<(), Failure> {
         let found = client.query_one(ORIGIN, &[]).await?;
         let (system, timeline, started): (i64, Option<i64>, i64) = (found.get(0), found.get(1), found.get(2));
+        if self.only_reads {
+            // A timeline of its own begins with its first write, which is not ours.
+            return self.meet_to_read(client, Origin { system, timeline: 0, started }, created).await;
+        }
         let Some(timeline) = timeline else {
             if is_for_writes {
                 return Err(Error::unavailable("PostgreSQL only reads").into());
@@ -93,6 +107,38 @@ impl Lineages {
         }
         let id = self.add(client, origin).await?;
         self.settle_on(id, Some(origin), created)
+    }
+
+    /// All connections lead to one PostgreSQL, and to one that has everything that was read before.
+    async fn meet_to_read(&self, client: &Client, origin: Origin, created: Instant) -> Result<(), Failure> {
+        let found = client.query_one(READ_END, &[]).await?;
+        let (end, lineage): (i64, i64) = (found.get(0), found.get(1));
+        let mut current = self.current.lock();
+        let is_same = current.lineage == Lineage(lineage.unsigned_abs());
+        if is_same && end.unsigned_abs() < self.seen.load(Ordering::Acquire) {
+            return Err(Error::unavailable("this standby of PostgreSQL is behind the one that was read before").into());
+        }
+        if !is_same {
+            self.seen.store(0, Ordering::Release);
+        }
+        let since = if current.origin == Some(origin) { current.since } else { Some(created) };
+        *current = Current { lineage: Lineage(lineage.unsigned_abs()), origin: Some(origin), since };
+        Ok(())
+    }
+
+    /// As of a moment, where the log ended: of a standby that replays what others write.
+    pub(super) fn read_up_to(&self, lineage: Lineage, end: Sequence) {
+        let mut current = self.current.lock();
+        if current.lineage != lineage {
+            tracing::warn!(lineage = lineage.0, "PostgreSQL was restarted, promoted or restored");
+            current.lineage = lineage;
+            self.seen.store(0, Ordering::Release);
+        }
+        self.seen.fetch_max(end.0, Ordering::AcqRel);
+    }
+
+    pub(super) fn saw(&self, end: Sequence) {
+        self.seen.fetch_max(end.0, Ordering::AcqRel);
     }
 
     async fn add(&self, client: &mut ClientWrapper, origin: Origin) -> Result<i64, Failure> {
@@ -144,10 +190,18 @@ impl Engine {
             return Ok(is_visible.into());
         }
         let bound = bound(&client, watermark.lineage()).await?;
+        if self.options.read_only && !bound.is_known {
+            // Whoever writes in a lineage has added it before: a standby without it lacks the write, too.
+            return Ok(Covered::NotYet);
+        }
         if bound.fork.is_some_and(|fork| watermark.sequence() > fork) {
             return Ok(Covered::OtherLineage);
         }
-        Ok((watermark.sequence() <= bound.end).into())
+        let is_covered = watermark.sequence() <= bound.end;
+        if is_covered && self.options.read_only {
+            self.lineages.saw(watermark.sequence());
+        }
+        Ok(is_covered.into())
     }
 }
 
@@ -162,6 +216,7 @@ struct Bound {
     fork: Option<Sequence>,
     end: Sequence,
     dropped: Sequence,
+    is_known: bool,
 }
 
 async fn bound(client: &Client, lineage: Lineage) -> Result<Bound, Failure> {
@@ -171,5 +226,6 @@ async fn bound(client: &Client, lineage: Lineage) -> Result<Bound, Failure> {
         fork: found.get::<_, Option<i64>>(0).map(sequence),
         end: sequence(found.get(1)),
         dropped: sequence(found.get(2)),
+        is_known: found.get(3),
     })
 }

@@ -1,17 +1,14 @@
 //! What opening a store would find, without creating or migrating anything.
 
 use entourage_model::{Error, Result};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
-use super::{CONNECTION_WAIT, error::translate, parse, schema};
+use super::{connect::Target, error::translate, schema};
 
 /// Reports what is there, or why a store could not be opened.
 pub async fn look(url: &str, schema: &str) -> Result<String> {
     schema::check_name(schema)?;
-    let mut config = parse(url)?;
-    config.connect_timeout(CONNECTION_WAIT);
-    let (client, connection) = config.connect(NoTls).await.map_err(translate)?;
-    let driver = tokio::spawn(connection);
+    let (client, driver) = Target::parse(url)?.connect().await?;
     let found = look_with(&client, schema).await;
     drop(client);
     // The answers have reported its errors.

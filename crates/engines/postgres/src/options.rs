@@ -1,4 +1,4 @@
-//! How long a PostgreSQL store keeps what expires, and how many writes it commits at once.
+//! How long a PostgreSQL store keeps what expires, how many writes it commits at once, and how it connects.
 
 use std::time::Duration;
 
@@ -6,13 +6,17 @@ use entourage_model::{Millis, Version};
 
 use entourage_store::retention;
 
-/// Times, whose defaults are those of the settings with the same names, and how writes are batched.
+/// Times, whose defaults are those of the settings with the same names, how writes are batched, and how many connections there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How many batches of this process are committed at a time.
     pub writers: usize,
     /// The greatest number of writes in one.
     pub batch: usize,
+    /// `store.connections`: for everything but commits.
+    pub connections: usize,
+    /// Nothing is written: not even what a server says of itself. PostgreSQL may be a standby.
+    pub read_only: bool,
     /// `idempotency.ttl`.
     pub idempotency_ttl: Duration,
     /// `log.retention`.
@@ -26,6 +30,8 @@ impl Default for Options {
         Self {
             writers: 2,
             batch: 64,
+            connections: 16,
+            read_only: false,
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
             history_retention: retention::HISTORY,

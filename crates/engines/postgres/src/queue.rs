@@ -7,7 +7,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use entourage_model::{Outcome, Result, Version, Write};
+use entourage_model::{Error, Outcome, Result, Version, Write};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -132,6 +132,15 @@ impl Queue {
     pub(super) fn wake(self: &Arc<Self>, most: usize) {
         let writer = self.hire(&mut self.state.lock(), most);
         drop(writer);
+    }
+
+    /// Answers everything that no writer has taken: it will not be written.
+    pub(super) fn refuse_waiting(&self, error: &Error) {
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        for chunk in waiting {
+            let outcomes = vec![Err(error.clone()); chunk.writes.len()];
+            chunk.answer(outcomes);
+        }
     }
 
     fn hire(self: &Arc<Self>, state: &mut State, most: usize) -> Option<Writer> {
@@ -301,6 +310,22 @@ mod tests {
         assert_eq!(numbers(&batch), [3]);
         drop((next, batch));
         assert!(queue.push(chunk(4), 1).1.is_some(), "with nobody waiting the place is free");
+    }
+
+    #[test]
+    fn what_waits_is_refused_and_what_was_taken_is_not() {
+        let queue = Arc::new(Queue::default());
+        let mut taken = push(&queue, &[(1, true)], false);
+        let (_, batch) = writer(&queue).next(64).unwrap();
+        let mut waiting = [push(&queue, &[(1, true)], false), push(&queue, &[(2, true)], false)];
+        queue.refuse_waiting(&Error::unavailable("away"));
+        for messages in &mut waiting {
+            let Ok(Message::Done(outcomes)) = messages.try_recv() else { panic!("nothing is said") };
+            assert!(outcomes.len() == 1 && outcomes[0].is_err());
+        }
+        assert!(taken.try_recv().is_err(), "its writer answers");
+        drop(batch);
+        assert!(writer(&queue).next(64).is_none());
     }
 
     #[test]

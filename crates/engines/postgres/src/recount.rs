@@ -58,10 +58,12 @@ impl Maintenance for Store {
     }
 
     async fn erase_now(&self) -> Result<()> {
+        self.engine.refuse_when_it_only_reads()?;
         self.engine.erase_now().await
     }
 
     async fn recount(&self, user: Option<Key>) -> Result<Recounted> {
+        self.engine.refuse_when_it_only_reads()?;
         Ok(retrying(|| self.engine.correct_counts(user)).await?)
     }
 

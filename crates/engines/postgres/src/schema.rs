@@ -2,10 +2,10 @@
 
 use entourage_model::{Error, Result, Secret};
 use refinery::{Migration, Runner, error::Kind};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{error::translate, numbering};
+use super::{connect::Target, error::translate, numbering};
 use entourage_store::Identity;
 
 const HISTORY: &str = "entourage_migrations";
@@ -28,9 +28,8 @@ pub(super) fn check_name(schema: &str) -> Result<()> {
 }
 
 /// Creates the schema when it is missing, migrates it, and reads the store's identity.
-pub(super) async fn prepare(config: &tokio_postgres::Config, schema: &str) -> Result<Identity> {
-    let (mut client, connection) = config.connect(NoTls).await.map_err(translate)?;
-    let driver = tokio::spawn(connection);
+pub(super) async fn prepare(target: &Target, schema: &str) -> Result<Identity> {
+    let (mut client, driver) = target.connect().await?;
     let identity = prepare_with(&mut client, schema).await;
     // The lock ends with this session.
     drop(client);
@@ -54,9 +53,32 @@ async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
         )
         .await
         .map_err(translate)?;
+    let identity = identity(client).await?;
+    numbering::make_direct(client, identity.epoch).await?;
+    Ok(identity)
+}
+
+/// Reads the identity of a store that another server has prepared, and changes nothing.
+pub(super) async fn read(target: &Target, schema: &str) -> Result<Identity> {
+    let (client, driver) = target.connect().await?;
+    let found = match version(&client, schema).await? {
+        Some(version) if version == newest()? => identity(&client).await,
+        Some(version) if version < newest()? => Err(Error::unavailable(format!(
+            "the schema {schema:?} has version {version}; a server that writes brings it to {} first",
+            newest()?
+        ))),
+        Some(version) => must_be_known(schema, version).and(identity(&client).await),
+        None => Err(Error::unavailable(format!("there is no schema {schema:?} yet; a server that writes makes it"))),
+    };
+    drop(client);
+    // The answers have reported its errors.
+    let _ = driver.await;
+    found
+}
+
+async fn identity(client: &Client) -> Result<Identity> {
     let row = client.query_one("SELECT epoch, secret FROM meta", &[]).await.map_err(translate)?;
     let (epoch, secret): (i64, Vec<u8>) = (row.get(0), row.get(1));
-    numbering::make_direct(client, epoch as u64).await?;
     let secret = secret.try_into().map_err(|_| super::error::unreadable("secret"))?;
     Ok(Identity { epoch: epoch as u64, secret: Secret::from_bytes(secret) })
 }

@@ -4,7 +4,13 @@ use std::sync::atomic::Ordering;
 
 use deadpool_postgres::Transaction;
 
-use super::{Engine, error::Failure, events::STEP_ROWS, lock::Name, row};
+use super::{
+    Engine,
+    error::{Failure, answering},
+    events::STEP_ROWS,
+    lock::Name,
+    row,
+};
 
 /// How long a process waits between steps, by its clock.
 const EVERY_MILLIS: u64 = 1_000;
@@ -35,7 +41,7 @@ impl Engine {
             return;
         }
         let mine = self.tidied.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if mine && let Err(failure) = self.tidy().await {
+        if mine && let Err(failure) = answering(self.breaker.guard(self.tidy())).await {
             tracing::warn!(error = %failure.error, "what is past its time was not removed");
         }
     }

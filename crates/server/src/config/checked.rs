@@ -71,6 +71,9 @@ pub struct Settings {
     /// 0 is no cache.
     pub cache_budget_bytes: u64,
     pub cache_ttl: Duration,
+    pub cache_max_stale: Duration,
+    /// To PostgreSQL, besides those of commits.
+    pub store_connections: usize,
 }
 
 impl Settings {
@@ -134,7 +137,7 @@ impl Settings {
             following_max: (following_max > 0).then_some(following_max),
             roles: raw.checked(
                 "server.roles",
-                "one or more of http, resp, fanout and jobs, with commas between",
+                "one or more of http, resp, fanout and jobs, with commas between, or read",
                 Roles::parse,
             )?,
             http_listen: raw.checked("http.listen", "an address such as 127.0.0.1:7070", |text| text.parse().ok())?,
@@ -187,6 +190,14 @@ impl Settings {
             )?,
             cache_ttl: raw.checked("cache.ttl", "a time such as 1h, above 0 and at most 36500d", |text| {
                 duration(text).filter(above_zero)
+            })?,
+            cache_max_stale: raw.checked(
+                "cache.max_stale",
+                "a time such as 60s, at most 36500d, 0s for none",
+                duration,
+            )?,
+            store_connections: raw.checked("store.connections", "a whole number from 1 to 1000", |text| {
+                text.parse().ok().filter(|count| (1..=1_000).contains(count))
             })?,
             feed: feed(raw, memory_budget_bytes)?,
             suggestions: suggestions(raw)?,
@@ -355,6 +366,10 @@ mod tests {
             ("suggestions.signal_days", "0"),
             ("suggestions.signal_days", "3651"),
             ("server.roles", ""),
+            ("server.roles", "read,jobs"),
+            ("store.connections", "0"),
+            ("store.connections", "1001"),
+            ("cache.max_stale", "60"),
             ("server.roles", "http,everything"),
             ("http.connections_max", "0"),
             ("http.connections_per_address", "few"),

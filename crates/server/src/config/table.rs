@@ -43,7 +43,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "server.roles",
         default: "http,resp,fanout,jobs",
-        help: "what this server is there for: http, resp, fanout, jobs, or some of them",
+        help: "what this server is there for: http, resp, fanout, jobs, or some of them; or read: it only answers reads",
         is_list: true,
     },
     setting("http.listen", "127.0.0.1:7070", "where HTTP listens; loopback only while there are no credentials"),
@@ -108,6 +108,8 @@ pub const SETTINGS: &[Setting] = &[
     setting("idempotency.ttl", "24h", "how long an Idempotency-Key replays its reply"),
     setting("cache.budget", "256MiB", "bytes of PostgreSQL's rows and ids held in memory; 0 is none"),
     setting("cache.ttl", "1h", "age at which a row that is held is read again, whatever is known of it"),
+    setting("cache.max_stale", "60s", "how old an answer from memory may be while PostgreSQL is away; 0s is none"),
+    setting("store.connections", "16", "connections to PostgreSQL besides those of commits"),
     setting("memory.budget", "auto", "bytes the embedded store may hold in memory; auto is half of the machine's"),
 ];
 

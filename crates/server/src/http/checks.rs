@@ -17,7 +17,7 @@ use super::{
         schema::{Id, Time},
     },
     request::ApiRequest,
-    response::{Answer, json},
+    response::{Answer, aged, json},
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for PairVisitor {
 struct CheckJson {
     following: bool,
     is_following: bool,
-    /// When the follow became active.
+    /// When the follow became active; not known while the store is away.
     #[schemars(with = "Option<Time>")]
     since: Option<String>,
 }
@@ -87,15 +87,18 @@ pub(super) fn group() -> Group {
     let operations = vec![
         get("/api/v1/users/{id}/is-following/{other}", Access::Anyone, one)
             .named("is_following", "Does one user follow another")
+            .aged()
             .answers::<CheckJson>(StatusCode::OK, "Yes or no; unknown ids are no"),
         post("/api/v1/users/{id}/is-following", Access::Anyone, each)
             .named("is_following_each", "Which of these users does one user follow")
+            .aged()
             .reads()
             .body::<TargetsBody>()
             .large_body()
             .answers::<EachJson>(StatusCode::OK, "Yes or no for each"),
         post("/api/v1/checks", Access::Anyone, pairs)
             .named("check_pairs", "Does the first of each pair follow the second")
+            .aged()
             .reads()
             .body::<PairsBody>()
             .large_body()
@@ -109,20 +112,21 @@ pub(super) async fn one(State(service): State<Arc<Service>>, request: ApiRequest
     let [follower, target] = request.ids()?;
     let found = service.graph.is_following(&request.call, follower, target).await?;
     let since = found.since.map(|since| since.to_rfc3339());
-    json(StatusCode::OK, CheckJson { following: found.following, is_following: found.following, since })
+    let body = CheckJson { following: found.following, is_following: found.following, since };
+    aged(json(StatusCode::OK, body), found.age)
 }
 
 pub(super) async fn each(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let [follower] = request.ids()?;
     let TargetsBody { targets } = request.body()?;
     let found = service.graph.is_following_each(&request.call, follower, &targets).await?;
-    let results: BTreeMap<&str, bool> = targets.iter().map(UserId::as_str).zip(found).collect();
-    json(StatusCode::OK, EachJson { results })
+    let results: BTreeMap<&str, bool> = targets.iter().map(UserId::as_str).zip(found.following).collect();
+    aged(json(StatusCode::OK, EachJson { results }), found.age)
 }
 
 pub(super) async fn pairs(State(service): State<Arc<Service>>, request: ApiRequest) -> Answer {
     let PairsBody { pairs } = request.body()?;
     let pairs: Vec<_> = pairs.iter().map(|Pair(follower, target)| (follower, target)).collect();
-    let results = service.graph.checks(&request.call, &pairs).await?;
-    json(StatusCode::OK, PairsJson { results })
+    let found = service.graph.checks(&request.call, &pairs).await?;
+    aged(json(StatusCode::OK, PairsJson { results: found.following }), found.age)
 }

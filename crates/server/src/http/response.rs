@@ -1,5 +1,7 @@
 //! Responses: JSON with its headers, and problems as in RFC 9457.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
@@ -11,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(super) const TOKEN: HeaderName = HeaderName::from_static("entourage-token");
+pub(super) const AGE: HeaderName = HeaderName::from_static("entourage-age");
 pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 pub(super) type Answer = Result<Response, Failure>;
@@ -40,6 +43,13 @@ pub(super) fn json(status: StatusCode, body: impl Serialize) -> Answer {
     let failed = |error| Error::new(Code::Internal, "an answer cannot be written as JSON").caused_by(error);
     serde_json::to_writer(&mut bytes, &body).map_err(failed)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response())
+}
+
+/// An answer from memory, while the store is away, says how old it is.
+pub(super) fn aged(answer: Answer, age: Option<Duration>) -> Answer {
+    let mut response = answer?;
+    response.headers_mut().extend(age.map(|age| (AGE, HeaderValue::from(age.as_secs()))));
+    Ok(response)
 }
 
 /// The response to a write carries its token.

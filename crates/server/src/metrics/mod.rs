@@ -94,6 +94,12 @@ fn describe() {
     describe_counter!("entourage_cache_fills_total", "Rows that the cache read from the store");
     describe_counter!("entourage_cache_evictions_total", "Rows that the cache let go of for others");
     describe_counter!("entourage_cache_clears_total", "How often the cache let go of everything");
+    describe_counter!(
+        "entourage_cache_stale_total",
+        "Checks that the cache answered with an age, the store being away"
+    );
+    describe_gauge!("entourage_breaker_open", "1 while PostgreSQL is known to be away and requests fail at once");
+    describe_counter!("entourage_breaker_trips_total", "How often PostgreSQL was found to be away");
     describe_gauge!("entourage_cache_bytes", "Bytes that the cache holds, by its own estimate");
     describe_gauge!("entourage_cache_rows", "Rows that the cache holds");
     describe_gauge!("entourage_cache_lag_seconds", "How old what the cache knows may be");

@@ -133,7 +133,7 @@ impl Checks {
         });
         let asked: Vec<[UserId; 2]> = asked.collect::<Result<_>>()?;
         let pairs: Vec<(&UserId, &UserId)> = asked.iter().map(|[follower, target]| (follower, target)).collect();
-        let mut answers = service.graph.checks(call, &pairs).await?.into_iter();
+        let mut answers = service.graph.checks(call, &pairs).await?.following.into_iter();
         for slot in self.found.iter_mut().filter(|slot| **slot == Answer::Unknown) {
             *slot = if answers.next() == Some(true) { Answer::Yes } else { Answer::No };
         }

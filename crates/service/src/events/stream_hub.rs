@@ -216,7 +216,7 @@ impl Events {
     pub(crate) async fn run_hub(&self) {
         let hub = &self.context.hub;
         let mut closed = hub.closed();
-        let mut at = None;
+        let (mut at, mut said) = (None, None);
         loop {
             // Without listeners there is nothing to poll for.
             let pause = async {
@@ -234,10 +234,17 @@ impl Events {
                 at = None;
                 continue;
             }
-            if let Err(error) = self.read_on(&mut at).await {
-                tracing::warn!(code = error.code().as_str(), "streams wait for the log: {}", error.detail());
-                tokio::time::sleep(POLL).await;
-                hub.wake.notify_one();
+            match self.read_on(&mut at).await {
+                Ok(()) => said = None,
+                Err(error) => {
+                    // A store that is unreachable for long is reported once.
+                    if said != Some(error.code()) {
+                        tracing::warn!(code = error.code().as_str(), "streams wait for the log: {}", error.detail());
+                    }
+                    said = Some(error.code());
+                    tokio::time::sleep(POLL).await;
+                    hub.wake.notify_one();
+                }
             }
         }
     }

@@ -56,14 +56,21 @@ impl Feeds {
 
     async fn run_consumer(&self) {
         let mut closed = self.context.hub.closed();
-        let mut position = None;
+        let (mut position, mut said) = (None, None);
         self.feed.is_running.send_replace(true);
         *self.feed.caught_up.lock() = Some(Instant::now());
         loop {
-            if let Err(error) = self.consume(&mut position).await {
-                tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
-                // Nothing of it counts as read.
-                self.feed.unread.lock().get_or_insert(Sequence::ZERO);
+            match self.consume(&mut position).await {
+                Ok(()) => said = None,
+                Err(error) => {
+                    // A store that is unreachable for long is reported once.
+                    if said != Some(error.code()) {
+                        tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
+                    }
+                    said = Some(error.code());
+                    // Nothing of it counts as read.
+                    self.feed.unread.lock().get_or_insert(Sequence::ZERO);
+                }
             }
             tokio::select! {
                 () = self.feed.posted.notified() => {}

@@ -1,9 +1,11 @@
 //! Is-following, in three shapes. Most answers are "no", so that path comes first and asks nothing twice.
 
-use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Millis, Result, State, UserId};
-use entourage_store::{Answer, Whose};
+use std::time::Duration;
 
-use crate::{Call, Graph, visibility::shows_edge};
+use entourage_model::{Code, Edge, EdgeValue, Error, Key, Kind, Millis, Result, State, UserId};
+use entourage_store::{Answer, Named, Whose};
+
+use crate::{Actor, Call, Graph, visibility::shows_edge};
 
 /// How many pairs one request may ask for.
 pub const CHECKS_MAX: usize = 1_000;
@@ -11,25 +13,50 @@ pub const CHECKS_MAX: usize = 1_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     pub following: bool,
+    /// Not known where there is an age.
     pub since: Option<Millis>,
+    pub age: Option<Duration>,
+}
+
+/// One answer for each pair, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    pub following: Vec<bool>,
+    /// How long ago this was known to be right, if it is from memory because the store is away.
+    pub age: Option<Duration>,
+}
+
+/// For each pair `Some` when the viewer may know that it follows; the value is there when it was needed.
+struct Found {
+    edges: Vec<Option<Option<EdgeValue>>>,
+    age: Option<Duration>,
 }
 
 impl Graph {
     pub async fn is_following(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Checked> {
         self.context.catch_up(call, Whose::NOBODY).await?;
-        let found = self.check(call, &[(follower, target)], true).await?;
-        let edge = found.into_iter().flatten().next();
-        Ok(Checked { following: edge.is_some(), since: edge.flatten().map(|edge| edge.position.millis()) })
+        let Found { edges, age } = self.check(call, &[(follower, target)], true).await?;
+        let edge = edges.into_iter().flatten().next();
+        Ok(Checked { following: edge.is_some(), since: edge.flatten().map(|edge| edge.position.millis()), age })
+    }
+
+    /// Since when one follows another; `None` if that is not so.
+    pub async fn following_since(&self, call: &Call, follower: &UserId, target: &UserId) -> Result<Option<Millis>> {
+        let Checked { following, since, .. } = self.is_following(call, follower, target).await?;
+        if following && since.is_none() {
+            return Err(Error::unavailable("the store is away, and memory does not know since when"));
+        }
+        Ok(since)
     }
 
     /// One answer for each target, in their order.
-    pub async fn is_following_each(&self, call: &Call, follower: &UserId, targets: &[UserId]) -> Result<Vec<bool>> {
+    pub async fn is_following_each(&self, call: &Call, follower: &UserId, targets: &[UserId]) -> Result<Checks> {
         let pairs: Vec<_> = targets.iter().map(|target| (follower, target)).collect();
         self.check_pairs(call, &pairs, "/targets").await
     }
 
     /// One answer for each pair, in their order.
-    pub async fn checks(&self, call: &Call, pairs: &[(&UserId, &UserId)]) -> Result<Vec<bool>> {
+    pub async fn checks(&self, call: &Call, pairs: &[(&UserId, &UserId)]) -> Result<Checks> {
         self.check_pairs(call, pairs, "/pairs").await
     }
 
@@ -70,19 +97,50 @@ impl Graph {
         is_known(follower, first) && is_known(target, second)
     }
 
-    async fn check_pairs(&self, call: &Call, pairs: &[(&UserId, &UserId)], pointer: &str) -> Result<Vec<bool>> {
+    async fn check_pairs(&self, call: &Call, pairs: &[(&UserId, &UserId)], pointer: &str) -> Result<Checks> {
         if pairs.len() > CHECKS_MAX {
             return Err(Error::new(Code::InvalidRequest, "too many checks in one request")
                 .at(pointer, format!("at most {CHECKS_MAX}")));
         }
         self.context.catch_up(call, Whose::NOBODY).await?;
-        let found = self.check(call, pairs, false).await?;
-        Ok(found.into_iter().map(|edge| edge.is_some()).collect())
+        let Found { edges, age } = self.check(call, pairs, false).await?;
+        Ok(Checks { following: edges.iter().map(Option::is_some).collect(), age })
     }
 
-    /// For each pair `Some` when the viewer may know that it follows; the value is there when it was needed
-    /// or `with_values` asks for it.
-    async fn check(
+    /// From the store as it is; while that is away, from memory as it was.
+    async fn check(&self, call: &Call, pairs: &[(&UserId, &UserId)], with_values: bool) -> Result<Found> {
+        match self.check_now(call, pairs, with_values).await {
+            Ok(edges) => Ok(Found { edges, age: None }),
+            Err(error) if error.code() == Code::Unavailable => self.check_away(call, pairs).ok_or(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A service's view alone: what others may know depends on who is private and on quiet edges, which memory does not
+    /// hold. All pairs, or none.
+    fn check_away(&self, call: &Call, pairs: &[(&UserId, &UserId)]) -> Option<Found> {
+        if call.actor != Actor::Service {
+            return None;
+        }
+        let named: Vec<_> =
+            pairs.iter().map(|&(follower, target)| (self.named(follower), self.named(target))).collect();
+        let mut answers = vec![Answer::Unknown; named.len()];
+        let age = self.context.store.peek_away(Kind::Follow, &named, &mut answers)?;
+        let known = |answer| match answer {
+            Answer::Yes => Some(Some(None)),
+            Answer::No => Some(None),
+            Answer::Unknown => None,
+        };
+        let edges = answers.into_iter().map(known).collect::<Option<_>>()?;
+        Some(Found { edges, age: Some(age) })
+    }
+
+    fn named<'a>(&self, id: &'a UserId) -> Named<'a> {
+        Named { key: self.context.keys.key(id), id: id.as_str().as_bytes() }
+    }
+
+    /// The values are there when they were needed or `with_values` asks for them.
+    async fn check_now(
         &self,
         call: &Call,
         pairs: &[(&UserId, &UserId)],

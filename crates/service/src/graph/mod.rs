@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use self::{
     batch::{BATCH_MAX, Batch, BatchDone, BatchOperation},
     block::Marked,
-    check::{CHECKS_MAX, Checked},
+    check::{CHECKS_MAX, Checked, Checks},
     derived::{Counted, Derived},
     distance::{DISTANCE_EDGES_MAX, DISTANCE_ENDS_MAX, Distance},
     follow::{Followed, Removed},

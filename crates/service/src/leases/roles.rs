@@ -12,10 +12,12 @@ pub enum Role {
     Fanout,
     /// Does jobs and scheduled tasks.
     Jobs,
+    /// Answers reads and writes nothing; its store may be a standby.
+    Read,
 }
 
 impl Role {
-    pub const ALL: [Self; 4] = [Self::Http, Self::Resp, Self::Fanout, Self::Jobs];
+    pub const ALL: [Self; 5] = [Self::Http, Self::Resp, Self::Fanout, Self::Jobs, Self::Read];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -23,6 +25,7 @@ impl Role {
             Self::Resp => "resp",
             Self::Fanout => "fanout",
             Self::Jobs => "jobs",
+            Self::Read => "read",
         }
     }
 }
@@ -32,18 +35,29 @@ impl Role {
 pub struct Roles([bool; Role::ALL.len()]);
 
 impl Roles {
-    pub const ALL: Self = Self([true; Role::ALL.len()]);
+    /// Everything that a server of its own does.
+    pub const ALL: Self = Self([true, true, true, true, false]);
 
-    /// From names with commas between; `None` for an unknown one, and for none at all.
+    /// From names with commas between; `None` for an unknown one, for none at all, and for `read` with a role that writes.
+    /// `read` alone is on both fronts.
     pub fn parse(text: &str) -> Option<Self> {
         let mut roles = Self([false; Role::ALL.len()]);
         for name in text.split(',').map(str::trim) {
             let known = Role::ALL.into_iter().find(|role| role.as_str() == name)?;
-            if let Some(slot) = roles.0.get_mut(known as usize) {
-                *slot = true;
-            }
+            roles.add(known);
         }
-        Some(roles)
+        if roles.has(Role::Read) && !roles.has(Role::Http) && !roles.has(Role::Resp) {
+            roles.add(Role::Http);
+            roles.add(Role::Resp);
+        }
+        let writes = roles.has(Role::Fanout) || roles.has(Role::Jobs);
+        (!(roles.has(Role::Read) && writes)).then_some(roles)
+    }
+
+    fn add(&mut self, role: Role) {
+        if let Some(slot) = self.0.get_mut(role as usize) {
+            *slot = true;
+        }
     }
 
     pub fn has(self, role: Role) -> bool {
@@ -77,7 +91,10 @@ mod tests {
         assert_eq!(Roles::parse("http,resp,fanout,jobs"), Some(Roles::ALL));
         let some = Roles::parse(" jobs, http ").unwrap();
         assert_eq!((some.to_string().as_str(), some.has(Role::Resp)), ("http,jobs", false));
-        for text in ["", ",", "http,", "HTTP", "job", "http jobs", "http,all"] {
+        assert_eq!(Roles::parse("read").unwrap().to_string(), "http,resp,read");
+        assert_eq!(Roles::parse("read,resp").unwrap().to_string(), "resp,read");
+        assert!(!Roles::ALL.has(Role::Read));
+        for text in ["", ",", "http,", "HTTP", "job", "http jobs", "http,all", "read,jobs", "fanout,read"] {
             assert_eq!(Roles::parse(text), None, "{text:?}");
         }
     }

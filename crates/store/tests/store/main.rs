@@ -8,6 +8,7 @@
 )]
 
 mod cached;
+mod cached_away;
 mod cached_common_following;
 mod cached_ids;
 mod cached_order;

@@ -1,6 +1,6 @@
 //! A wrapper of a store that a test can intercept: to pause, to count, to lie.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
@@ -9,8 +9,8 @@ use entourage_model::{
 };
 
 use entourage_store::{
-    Answer, Covered, Guarantees, Health, Identity, Progress, Report, Server, Store, StoreExt as _, SweepCursor, Swept,
-    Whose,
+    Answer, Covered, Guarantees, Health, Identity, Named, Progress, Report, Server, Store, StoreExt as _, SweepCursor,
+    Swept, Whose,
 };
 
 /// Interception points; methods left out are passed through.
@@ -48,6 +48,10 @@ pub trait Hooks: Send + Sync + 'static {
 
     async fn commit(&self, inner: &dyn Store, write: Write) -> Result<Outcome> {
         inner.commit(write).await
+    }
+
+    fn is_away(&self, inner: &dyn Store) -> bool {
+        inner.is_away()
     }
 
     async fn get_edges(&self, inner: &dyn Store, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {
@@ -150,6 +154,14 @@ impl<H: Hooks> Store for Hooked<H> {
 
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
         self.hooks.peek_id(&*self.inner, key, id)
+    }
+
+    fn is_away(&self) -> bool {
+        self.hooks.is_away(&*self.inner)
+    }
+
+    fn peek_away(&self, kind: Kind, pairs: &[(Named<'_>, Named<'_>)], answers: &mut [Answer]) -> Option<Duration> {
+        self.inner.peek_away(kind, pairs, answers)
     }
 
     async fn get_edges(&self, kind: Kind, pairs: &[(Key, Key)]) -> Result<Vec<Option<EdgeValue>>> {

@@ -7,7 +7,7 @@ use super::{
     pages,
     world::{World, own_request},
 };
-use entourage_store::{Health, StoreExt as _, Writers};
+use entourage_store::{Answer, Health, Named, StoreExt as _, Writers};
 
 /// Or nobody is listed: then one process has the store.
 pub(super) async fn processes_that_share_a_store_hear_of_each_other(world: World) {
@@ -29,6 +29,21 @@ pub(super) async fn processes_that_share_a_store_hear_of_each_other(world: World
     // Nobody has heard of this one.
     let [unknown] = [own_request()].map(|own| own.request);
     world.store.disconnect(unknown).await.expect("there is nothing to do");
+}
+
+pub(super) async fn a_store_that_answers_is_not_away(world: World) {
+    let [a, b] = world.users().await;
+    world.store.commit(follow(a, b).into()).await.expect("a follow");
+    for _ in 0..3 {
+        assert!(world.store.get_edges(Kind::Follow, &[(a, b)]).await.expect("an edge")[0].is_some());
+        let named = |key: Key| (key, key.0.to_string());
+        let ((one, one_id), (other, other_id)) = (named(a), named(b));
+        let pair = (Named { key: one, id: one_id.as_bytes() }, Named { key: other, id: other_id.as_bytes() });
+        let mut answers = [Answer::Unknown];
+        assert!(!world.store.is_away());
+        let age = world.store.peek_away(Kind::Follow, &[pair], &mut answers);
+        assert_eq!(age, None, "nothing old is said while there is somebody to ask");
+    }
 }
 
 pub(super) async fn verify_is_clean_while_others_write(world: World) {

@@ -209,6 +209,7 @@ macro_rules! conformance_cases {
             life {
                 verify_is_clean_while_others_write [C15];
                 processes_that_share_a_store_hear_of_each_other [C29];
+                a_store_that_answers_is_not_away [C8 C30];
                 a_closed_store_refuses_writes [C14] if durable;
                 acked_writes_survive_reopening [C14] if durable;
                 retries_are_recognised_after_reopening [C6 C14] if durable;

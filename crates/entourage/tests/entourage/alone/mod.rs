@@ -5,4 +5,5 @@ mod fairness;
 mod resp_flood;
 mod resp_idle;
 mod slow_reads;
+mod standby;
 mod takeover;

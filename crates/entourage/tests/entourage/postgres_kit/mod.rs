@@ -1,5 +1,10 @@
 //! A real PostgreSQL, with a database of its own for each test.
 
+/// PostgreSQL servers of a test's own.
+#[allow(dead_code, reason = "tests of the engine do more with them")]
+#[path = "../../../../engines/postgres/tests/postgres/postgres_kit/cluster.rs"]
+pub(crate) mod cluster;
+
 use std::process::Output;
 
 use crate::server_kit::command;

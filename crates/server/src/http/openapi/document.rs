@@ -184,6 +184,7 @@ fn responses(operation: &Operation, schemas: &mut SchemaGenerator) -> Map<String
     let mut names = vec!["X-Request-Id", "Server-Timing"];
     names.extend(operation.paged.then_some("Link"));
     names.extend(operation.located.then_some("Location"));
+    names.extend(operation.aged.then_some("Entourage-Age"));
     names.extend(operation.is_api().then_some(&RATE_HEADERS).into_iter().flatten());
     if operation.writes && operation.is_api() {
         names.extend(["Entourage-Token", "Idempotent-Replayed"]);
@@ -208,6 +209,7 @@ fn answer_headers() -> Value {
         "X-Request-Id": text("The request's id, as the log has it"),
         "Server-Timing": text("How long the server took, in milliseconds"),
         "Entourage-Token": text("Send it with a later read: the read sees this write, or is 503 `stale`"),
+        "Entourage-Age": number("While the store is away: seconds since this answer, from memory, was known to be right"),
         "Idempotent-Replayed": text("`true` when this is the reply of an earlier request with the same key"),
         "Link": text("The first page, `rel=\"first\"`, and while there is more the next one, `rel=\"next\"`"),
         "Location": text("Where it is found"),

@@ -49,6 +49,8 @@ pub(in crate::http) struct Operation {
     pub(super) writes: bool,
     pub(super) paged: bool,
     pub(super) located: bool,
+    /// May be answered from memory while the store is away.
+    pub(super) aged: bool,
     pub(super) query: Option<Described>,
     pub(super) body: Option<Body>,
     pub(super) answers: Vec<Answered>,
@@ -101,6 +103,7 @@ impl Operation {
             writes,
             paged: false,
             located: false,
+            aged: false,
             query: None,
             body: None,
             answers: Vec::new(),
@@ -112,6 +115,13 @@ impl Operation {
     #[must_use]
     pub(in crate::http) const fn named(mut self, id: &'static str, summary: &'static str) -> Self {
         (self.id, self.summary) = (id, summary);
+        self
+    }
+
+    /// While the store is away, memory may answer, and says how old that is.
+    #[must_use]
+    pub(in crate::http) const fn aged(mut self) -> Self {
+        self.aged = true;
         self
     }
 

@@ -109,7 +109,7 @@ impl Session {
 
     async fn follows(&self, follower: &[u8], target: &[u8]) -> Done<bool> {
         let (follower, target) = (user_id(follower)?, user_id(target)?);
-        Ok(self.service().graph.checks(&self.call, &[(&follower, &target)]).await?.contains(&true))
+        Ok(self.service().graph.checks(&self.call, &[(&follower, &target)]).await?.following.contains(&true))
     }
 
     async fn exist(&mut self, args: Args<'_>, out: &mut Out) -> Done {

@@ -142,7 +142,7 @@ impl Session {
             Sorted::Feed(reader) => or_missing(self.post_since(&reader, args.get(2)).await)?,
             Sorted::List(list) => {
                 let (follower, target) = ends(list, user_id(args.get(2))?);
-                self.service().graph.is_following(&self.call, &follower, &target).await?.since
+                self.service().graph.following_since(&self.call, &follower, &target).await?
             }
         };
         match since {

@@ -222,7 +222,7 @@ impl Session {
             Members::List(list) => {
                 let pairs: Vec<_> = members.iter().map(|member| ends(list.clone(), member.clone())).collect();
                 let pairs: Vec<_> = pairs.iter().map(|(follower, target)| (follower, target)).collect();
-                self.service().graph.checks(&self.call, &pairs).await?
+                self.service().graph.checks(&self.call, &pairs).await?.following
             }
         })
     }

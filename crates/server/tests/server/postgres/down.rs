@@ -20,8 +20,8 @@ use entourage_store::{Store, SystemClock};
 use server::Server;
 use table::Reply;
 
-const FORWARD: u8 = 0;
-const REFUSE: u8 = 1;
+pub(super) const FORWARD: u8 = 0;
+pub(super) const REFUSE: u8 = 1;
 /// As a database that was stopped by a signal, or behind a network that swallows everything.
 const HANG: u8 = 2;
 
@@ -30,13 +30,13 @@ const ASKING: usize = 12;
 const DEADLINE: Duration = Duration::from_secs(14);
 
 /// Between the server and its database.
-struct Proxy {
+pub(super) struct Proxy {
     port: u16,
     mode: Arc<AtomicU8>,
 }
 
 impl Proxy {
-    fn before(database: String) -> Self {
+    pub(super) fn before(database: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, mode) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU8::new(FORWARD)));
         let seen = Arc::clone(&mode);
@@ -57,7 +57,7 @@ impl Proxy {
         Self { port, mode }
     }
 
-    fn set(&self, mode: u8) {
+    pub(super) fn set(&self, mode: u8) {
         self.mode.store(mode, Ordering::SeqCst);
     }
 }
@@ -84,14 +84,20 @@ fn forward(mut from: TcpStream, mut to: TcpStream, mode: &AtomicU8) {
     }
 }
 
-fn served() -> (Proxy, Arc<dyn Store>, Server) {
+/// The URL of PostgreSQL, and that of the same behind a proxy.
+pub(super) fn proxied() -> (Proxy, String, String) {
     // A suite that cannot run is red, not skipped.
     let url = std::env::var("ENTOURAGE_TEST_POSTGRES")
         .expect("ENTOURAGE_TEST_POSTGRES names no PostgreSQL: run `make test`, or `scripts/postgres start`");
     let (login, rest) = url.split_once('@').unwrap();
     let (address, database) = rest.split_once('/').unwrap();
     let proxy = Proxy::before(address.to_owned());
-    let url = format!("{login}@127.0.0.1:{}/{database}", proxy.port);
+    let behind = format!("{login}@127.0.0.1:{}/{database}", proxy.port);
+    (proxy, url, behind)
+}
+
+fn served() -> (Proxy, Arc<dyn Store>, Server) {
+    let (proxy, _, url) = proxied();
     let schema = format!("test_{:016x}", rand::random::<u64>());
     // The pool's own tasks end with the runtime that made them, so it stays.
     let runtime = Box::leak(Box::new(tokio::runtime::Runtime::new().unwrap()));

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 pub(super) struct Gate {
     uptime: Arc<dyn Uptime>,
     lag_max_millis: u64,
+    max_stale_millis: u64,
     /// Everything acked up to this moment is in memory; 0 before the first poll.
     fresh: AtomicU64,
     /// Every outcome up to this watermark is in memory.
@@ -26,10 +27,11 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(uptime: Arc<dyn Uptime>, lag_max: Duration) -> Self {
+    pub(super) fn new(uptime: Arc<dyn Uptime>, lag_max: Duration, max_stale: Duration) -> Self {
         Self {
             uptime,
             lag_max_millis: millis(lag_max),
+            max_stale_millis: millis(max_stale),
             fresh: AtomicU64::new(0),
             covered: AtomicU64::new(0),
             lineage: AtomicU64::new(0),
@@ -47,10 +49,20 @@ impl Gate {
     /// Whether memory may answer at this moment, which is `now`.
     #[inline]
     pub(super) fn is_open(&self, now: u64) -> bool {
+        self.age(now, self.lag_max_millis).is_some()
+    }
+
+    /// How old memory is at this moment, if it may answer for a store that is away.
+    pub(super) fn age_while_away(&self, now: u64) -> Option<Duration> {
+        self.age(now, self.max_stale_millis).map(Duration::from_millis)
+    }
+
+    #[inline]
+    fn age(&self, now: u64, at_most: u64) -> Option<u64> {
         let fresh = self.fresh.load(Ordering::Acquire);
-        fresh != 0
-            && now.saturating_sub(fresh) <= self.lag_max_millis
-            && self.required.load(Ordering::Acquire) <= self.covered.load(Ordering::Acquire)
+        let age = now.saturating_sub(fresh);
+        let has_all = || self.required.load(Ordering::Acquire) <= self.covered.load(Ordering::Acquire);
+        (fresh != 0 && age <= at_most && has_all()).then_some(age)
     }
 
     pub(super) fn covered(&self) -> Sequence {
@@ -130,19 +142,25 @@ mod tests {
     #[test]
     fn it_is_open_while_the_news_are_young_and_cover_what_was_asked_for() {
         let clock = Arc::new(ManualClock::new(Millis::from_since_2000(0)));
-        let gate = Gate::new(Arc::clone(&clock) as _, Duration::from_secs(2));
+        let gate = Gate::new(Arc::clone(&clock) as _, Duration::from_secs(2), Duration::from_secs(60));
+        let age = || gate.age_while_away(gate.now());
         let is_open = || gate.is_open(gate.now());
-        assert!(!is_open(), "nothing is known yet");
+        assert!(!is_open() && age().is_none(), "nothing is known yet");
         gate.refresh(gate.now());
         assert!(is_open());
         clock.advance(2_000);
         assert!(is_open());
         clock.advance(1);
         assert!(!is_open(), "two seconds are over");
+        assert_eq!(age(), Some(Duration::from_millis(2_001)), "for a store that is away that is good enough");
+        clock.advance(57_999);
+        assert_eq!(age(), Some(Duration::from_secs(60)));
+        clock.advance(1);
+        assert_eq!(age(), None, "too old for everything");
         gate.refresh(gate.now());
         gate.require(Sequence(7));
         gate.cover(Sequence(6));
-        assert!(!is_open());
+        assert!(!is_open() && age().is_none());
         gate.cover(Sequence(7));
         assert!(is_open());
         gate.require(Sequence(9));
@@ -155,6 +173,6 @@ mod tests {
         gate.go_back(Sequence(1));
         gate.refresh(gate.now());
         gate.cover(Sequence(1_000));
-        assert!(!is_open());
+        assert!(!is_open() && age().is_none());
     }
 }

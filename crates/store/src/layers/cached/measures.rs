@@ -27,6 +27,8 @@ pub struct Figures {
     pub evictions: u64,
     /// How often everything was dropped.
     pub clears: u64,
+    /// Checks that memory answered while the store was away, past its usual age.
+    pub stale: u64,
     pub rows: u64,
     /// Of rows, their index and ids, by the layer's own estimate.
     pub bytes: u64,
@@ -37,6 +39,7 @@ pub(super) struct Measures {
     pub(super) fills: AtomicU64,
     pub(super) evictions: AtomicU64,
     pub(super) clears: AtomicU64,
+    pub(super) stale: AtomicU64,
     told: Told,
 }
 
@@ -47,6 +50,7 @@ struct Told {
     fills: Counter,
     evictions: Counter,
     clears: Counter,
+    stale: Counter,
     bytes: Gauge,
     rows: Gauge,
     lag_seconds: Gauge,
@@ -60,12 +64,13 @@ impl Default for Measures {
             fills: counter!("entourage_cache_fills_total"),
             evictions: counter!("entourage_cache_evictions_total"),
             clears: counter!("entourage_cache_clears_total"),
+            stale: counter!("entourage_cache_stale_total"),
             bytes: gauge!("entourage_cache_bytes"),
             rows: gauge!("entourage_cache_rows"),
             lag_seconds: gauge!("entourage_cache_lag_seconds"),
         };
-        let [fills, evictions, clears] = Default::default();
-        Self { cells: Default::default(), fills, evictions, clears, told }
+        let [fills, evictions, clears, stale] = Default::default();
+        Self { cells: Default::default(), fills, evictions, clears, stale, told }
     }
 }
 
@@ -94,6 +99,7 @@ impl Measures {
             fills: self.fills.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             clears: self.clears.load(Ordering::Relaxed),
+            stale: self.stale.load(Ordering::Relaxed),
             rows: rows.len() as u64,
             bytes: rows.bytes(),
         }
@@ -106,6 +112,7 @@ impl Measures {
         told.fills.absolute(figures.fills);
         told.evictions.absolute(figures.evictions);
         told.clears.absolute(figures.clears);
+        told.stale.absolute(figures.stale);
         told.bytes.set(figures.bytes as f64);
         told.rows.set(figures.rows as f64);
         told.lag_seconds.set(gate.lag().as_secs_f64());

@@ -5,6 +5,7 @@
 //! ([`fill`]). Writes through the layer change rows before they are acked, writes of other servers when the [`tail`]
 //! sees their events. A [`snapshot`] saves a restart the misses.
 
+mod away;
 mod common;
 mod erased;
 mod fill;
@@ -20,12 +21,12 @@ mod snapshot;
 mod tail;
 mod warm;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use entourage_model::{
-    Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page,
-    Place, Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
+    Clock, Code, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
@@ -36,8 +37,8 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, Snapshots, SweepCursor,
-    Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
+    Answer, Covered, Guarantees, Health, Identity, Named, NewestFollows, Progress, Report, Server, Snapshots,
+    SweepCursor, Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it wraps.
@@ -90,7 +91,7 @@ impl Store {
             clock,
             disk,
             rows: Rows::new(&options, Arc::clone(&measures)),
-            gate: Gate::new(uptime, options.lag_max),
+            gate: Gate::new(uptime, options.lag_max, options.max_stale),
             position: Mutex::default(),
             saving: parking_lot::Mutex::default(),
             wanted: Notify::new(),
@@ -192,6 +193,14 @@ impl crate::Store for Store {
     fn peek_id(&self, key: Key, id: &[u8]) -> bool {
         let Shared { inner, rows, gate, .. } = &*self.shared;
         (gate.is_open(gate.now()) && rows.ids.has(key, id)) || inner.peek_id(key, id)
+    }
+
+    fn is_away(&self) -> bool {
+        self.shared.inner.is_away()
+    }
+
+    fn peek_away(&self, kind: Kind, pairs: &[(Named<'_>, Named<'_>)], answers: &mut [Answer]) -> Option<Duration> {
+        self.shared.peek_away(kind, pairs, answers)
     }
 
     /// Missing rows are filled for the next caller.
@@ -328,7 +337,11 @@ impl crate::Store for Store {
         if is_current && watermark.lineage() == gate.lineage() && sequence <= gate.covered() {
             return Ok(Covered::Yes);
         }
-        let covered = inner.covers(watermark, whose).await?;
+        let covered = match inner.covers(watermark, whose).await {
+            // Nobody can tell whether it is there; that it is not in memory is certain.
+            Err(error) if error.code() == Code::Unavailable && inner.is_away() => return Ok(Covered::NotYet),
+            covered => covered?,
+        };
         if covered == Covered::Yes && gate.lineage() != inner.lineage() {
             self.shared.pass().await?;
         }

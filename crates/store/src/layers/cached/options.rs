@@ -15,6 +15,8 @@ pub struct Options {
     pub interval: Duration,
     /// The greatest staleness at which memory answers.
     pub lag_max: Duration,
+    /// `cache.max_stale`: the same while the store is away.
+    pub max_stale: Duration,
     /// How long a read with a token waits for its events before everybody goes to the store instead.
     pub patience: Duration,
     /// Page size of events.
@@ -35,6 +37,7 @@ impl Default for Options {
             row_edges_max: 20_000,
             interval: Duration::from_millis(100),
             lag_max: Duration::from_secs(2),
+            max_stale: Duration::from_secs(60),
             patience: Duration::from_millis(250),
             batch_events: 5_000,
             replay_max: 200_000,

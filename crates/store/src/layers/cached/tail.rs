@@ -11,7 +11,8 @@ use crate::{Covered, Progress, Whose};
 
 /// How many moments are kept until the events have caught up with them, spread over twice the permitted lag.
 const MOMENTS_MAX: usize = 64;
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// A store that is away fails at once; when it is back that is to be noticed soon.
+const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// The position of the event reader.
 #[derive(Default)]

@@ -169,7 +169,7 @@ impl ServiceFront {
             Read::IsFollowing(a, b) => {
                 let one = service.graph.is_following(call, &id(a), &id(b)).await?;
                 let many = service.graph.checks(call, &[(&id(a), &id(b))]).await?;
-                assert_eq!(many, [one.following], "the two ways to check differ");
+                assert_eq!(many.following, [one.following], "the two ways to check differ");
                 assert_eq!(one.since.is_some(), one.following);
                 Ok(format!("200 {}", one.following))
             }

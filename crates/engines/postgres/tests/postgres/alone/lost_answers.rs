@@ -136,6 +136,9 @@ async fn where_nobody_can_be_asked_the_caller_is_told_so() {
     assert_eq!(proxy.mode.load(Ordering::SeqCst), GONE);
     proxy.gone.send_replace(false);
     proxy.mode.store(PASS, Ordering::SeqCst);
+    while store.is_away() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let edges = store.get_edges(Kind::Follow, &[(Key(1), Key(2))]).await.unwrap();
     assert!(edges[0].is_some(), "it did happen");
     assert_clean(&*store).await;

@@ -51,9 +51,20 @@ fn fresh_folder() -> PathBuf {
 
 impl Server {
     pub(crate) fn primary() -> Self {
+        Self::primary_with("", &[])
+    }
+
+    /// With lines at the end of its configuration, and files beside it that it alone may read.
+    pub(crate) fn primary_with(lines: &str, files: &[(&str, &str)]) -> Self {
         let folder = fresh_folder();
         run("initdb", &["-D", &data(&folder), "--username=entourage", "--auth=trust", "--locale=C.UTF-8", "-N"]);
         let server = Self { folder, port: free_port() };
+        for (name, text) in files {
+            server.put(name, text);
+        }
+        let configuration = server.folder.join("data").join("postgresql.conf");
+        let before = std::fs::read_to_string(&configuration).unwrap();
+        std::fs::write(&configuration, format!("{before}\n{lines}\n")).unwrap();
         server.start();
         server
     }
@@ -75,13 +86,56 @@ impl Server {
         run("pg_ctl", &["start", "-w", "-D", &data, "-l", &log, "-o", &options]);
     }
 
+    /// A file in its folder. Keys have to belong to whoever runs PostgreSQL.
+    fn put(&self, name: &str, text: &str) {
+        let data = self.folder.join("data");
+        let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&data).unwrap());
+        let file = data.join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&file, Some(owner), None).unwrap();
+    }
+
     pub(crate) fn promote(&self) {
         run("pg_ctl", &["promote", "-w", "-D", &data(&self.folder)]);
+    }
+
+    /// The postmaster and everything it has started.
+    fn processes(&self) -> Vec<String> {
+        let file = std::fs::read_to_string(self.folder.join("data").join("postmaster.pid")).unwrap();
+        let postmaster = file.lines().next().unwrap().trim().to_owned();
+        let children = std::fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).unwrap();
+        let children: Vec<String> = children.split_whitespace().map(str::to_owned).collect();
+        std::iter::once(postmaster).chain(children).collect()
+    }
+
+    /// All of it, as a whole machine would stop.
+    pub(crate) fn signal(&self, signal: &str) {
+        // The postmaster first: it starts nothing then.
+        for process in self.processes() {
+            let _ = Command::new("kill").args([signal, &process]).stderr(Stdio::null()).status().unwrap();
+        }
+    }
+
+    /// Without a chance to write anything.
+    pub(crate) fn kill_nine(&self) {
+        let processes = self.processes();
+        self.signal("-KILL");
+        while processes.iter().any(|process| {
+            Path::new("/proc").join(process).join("fd").read_dir().is_ok_and(|mut open| open.next().is_some())
+        }) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     /// As a crash would.
     pub(crate) fn kill(&self) {
         run("pg_ctl", &["stop", "-w", "-m", "immediate", "-D", &data(&self.folder)]);
+    }
+
+    /// As an operator does: sessions end, and everything is written.
+    pub(crate) fn stop_fast(&self) {
+        run("pg_ctl", &["stop", "-w", "-m", "fast", "-D", &data(&self.folder)]);
     }
 
     pub(crate) fn restart(&self) {
