@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use entourage_model::{Millis, Version};
 
+use super::TimeSource;
 use entourage_store::retention;
 
 /// Times, whose defaults are those of the settings with the same names, and how writes are batched.
@@ -19,6 +20,7 @@ pub struct Options {
     pub log_retention: Duration,
     /// `history.retention`.
     pub history_retention: Duration,
+    pub time: TimeSource,
 }
 
 impl Default for Options {
@@ -29,6 +31,7 @@ impl Default for Options {
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
             history_retention: retention::HISTORY,
+            time: TimeSource::Database,
         }
     }
 }

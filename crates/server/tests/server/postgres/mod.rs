@@ -1,5 +1,6 @@
 //! The fronts over PostgreSQL.
 
+mod clock;
 mod down;
 mod feed_wire;
 mod http;
