@@ -18,6 +18,7 @@ use super::{
     put::Puts,
     queue::{Chunk, Message, Messages, Writer},
     statements::Statements,
+    time::latest,
     versions::obeyed,
     view::Loaded,
     wants::{self, Wants},
@@ -237,6 +238,10 @@ impl Engine {
         self.time.refuse_when_wrong()?;
         (state.idempotency_millis, state.now) = (self.options.idempotency_millis(), database);
         load::load_more(client, statements, &writes, &mut wants, &mut state).await?;
+        if self.time.now() > latest(database) {
+            // Paused since the time was read, or the clock has just jumped: the next attempt knows which.
+            return Err(Failure { again: true, ..too_far_ahead().into() });
+        }
         let decided = self.decide(part, &wants, &mut state, &missed, database);
         let outcomes = decided.iter().flatten().flatten().filter_map(|outcome| outcome.as_ref().ok());
         let puts = Puts::of(outcomes, database)?;
@@ -286,7 +291,7 @@ impl Engine {
     ) -> Result<Version> {
         if *earlier <= stored.max(obeyed(floor, database)) {
             let next = self.versions.lock().next(self.time.now(), database, stored, floor);
-            *earlier = next.map_err(|_| Error::unavailable("this server's clock has just jumped ahead"))?;
+            *earlier = next.map_err(|_| too_far_ahead())?;
         }
         Ok(*earlier)
     }
@@ -304,6 +309,10 @@ fn number(decided: &mut Decided, lineage: Lineage, before: Sequence) {
 fn refuse(chunk: Chunk, error: &Error) {
     let count = chunk.writes.len();
     chunk.answer(vec![Err(error.clone()); count]);
+}
+
+fn too_far_ahead() -> Error {
+    Error::unavailable("this server was paused, or its clock has just jumped ahead of PostgreSQL's")
 }
 
 /// What the first statement of a commit brings.
