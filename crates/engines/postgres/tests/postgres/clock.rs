@@ -166,7 +166,7 @@ async fn rows_that_are_ahead_take_writes_and_infect_nothing() {
     people(&store, 1..=6).await;
     store.commit(follow(1, 2).into()).await.unwrap();
     store.commit(follow(3, 4).into()).await.unwrap();
-    let shift = 8 * DAY << 22;
+    let shift = (8 * DAY) << 22;
     raw()
         .await
         .batch_execute(&format!(
