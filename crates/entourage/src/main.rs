@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    backup, bench, client, completions, config, doctor, export, import, key, reconcile, restore, serve, token, verify,
-    version,
+    backup, bench, client, completions, config, doctor, export, import, key, migrate_schema, reconcile, restore, serve,
+    token, verify, version,
 };
 
 #[global_allocator]
@@ -38,6 +38,8 @@ enum Command {
     Verify(verify::Arguments),
     /// Compare counts with lists and both directions of edges, and set counts right.
     Reconcile(reconcile::Arguments),
+    /// Bring the schema of a database to the version of this server, or say what is pending.
+    MigrateSchema(migrate_schema::Arguments),
     /// Copy a store into a folder, also while a server runs on it.
     Backup(backup::Arguments),
     /// Make a store from a backup, and check it.
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Reconcile(arguments) => reconcile::run(&arguments),
+        Command::MigrateSchema(arguments) => migrate_schema::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),

@@ -40,7 +40,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
 /// Where the question is a round trip.
-const REMOTE_HEALTH_INTERVAL: Duration = Duration::from_secs(2);
+const REMOTE_HEALTH_INTERVAL: Duration = Duration::from_secs(10);
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why serving ended.

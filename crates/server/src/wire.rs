@@ -5,8 +5,9 @@ use std::sync::Arc;
 use entourage_embedded as embedded;
 use entourage_memory as memory;
 use entourage_memory::partitioned;
-use entourage_model::{Error, Result};
+use entourage_model::{Clock, Error, Result};
 use entourage_postgres as postgres;
+pub use entourage_postgres::SchemaStatus;
 use entourage_service::{Role, Rules, ServerInfo, Service};
 use entourage_store::{
     Maintenance, Snapshots, Store, SystemClock, Writers,
@@ -49,7 +50,7 @@ pub async fn wire_to_serve(settings: &Settings) -> Result<Wired> {
 }
 
 fn wire_over(settings: &Settings, opened: Opened) -> Wired {
-    let Opened { store, maintenance, cache, place, .. } = opened;
+    let Opened { store, maintenance, cache, place, clock, .. } = opened;
     let rules = Rules {
         auto_create: settings.auto_create,
         following_max: settings.following_max,
@@ -62,6 +63,10 @@ fn wire_over(settings: &Settings, opened: Opened) -> Wired {
         signals: settings.signals,
     };
     let service = Service::new(Arc::clone(&store), rules).with_maintenance(maintenance).with_cache(cache);
+    let service = match clock {
+        Some(clock) => service.with_clock(clock),
+        None => service,
+    };
     let service = Arc::new(service.with_info(info(settings)));
     Wired { store, service, place }
 }
@@ -80,6 +85,8 @@ struct Opened {
     /// What is in front of the store, where something is.
     cache: Option<Arc<dyn Snapshots>>,
     place: String,
+    /// The store's own, where several servers share it: what is over is so for all of them at once.
+    clock: Option<Arc<dyn Clock>>,
     /// Whether every read is a round trip.
     is_remote: bool,
 }
@@ -92,20 +99,27 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
         Some(("embedded", "")) => {
             let place = settings.data_dir.display().to_string();
             let store = Arc::new(open_embedded(settings, &place)?);
-            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, cache: None, place, is_remote: false })
+            Ok(Opened {
+                maintenance: Some(Arc::clone(&store) as _),
+                store,
+                cache: None,
+                place,
+                clock: None,
+                is_remote: false,
+            })
         }
         Some(("memory", "")) => {
             let store = memory::Store::new(embedded::random_identity(), Arc::new(SystemClock))
                 .keeping_history(settings.history_retention);
             let place = "memory (gone when the process ends)".to_owned();
-            Ok(Opened { store: Arc::new(store), maintenance: None, cache: None, place, is_remote: false })
+            Ok(Opened { store: Arc::new(store), maintenance: None, cache: None, place, clock: None, is_remote: false })
         }
         Some(("memory", options)) => {
             let homes = homes(options)?;
             let store = partitioned::Store::new(embedded::random_identity(), Arc::new(SystemClock), homes)
                 .keeping_history(settings.history_retention);
             let place = format!("memory, {homes} homes (gone when the process ends)");
-            Ok(Opened { store: Arc::new(store), maintenance: None, cache: None, place, is_remote: false })
+            Ok(Opened { store: Arc::new(store), maintenance: None, cache: None, place, clock: None, is_remote: false })
         }
         Some(("postgres" | "postgresql", _)) => {
             let options = postgres::Options {
@@ -121,7 +135,14 @@ async fn open_store(settings: &Settings) -> Result<Opened> {
             let how = if settings.roles.has(Role::Read) { ", only read" } else { "" };
             let place = format!("PostgreSQL, schema {POSTGRES_SCHEMA}{how}");
             let store = Arc::new(store);
-            Ok(Opened { maintenance: Some(Arc::clone(&store) as _), store, cache: None, place, is_remote: true })
+            Ok(Opened {
+                maintenance: Some(Arc::clone(&store) as _),
+                clock: Some(store.clock()),
+                store,
+                cache: None,
+                place,
+                is_remote: true,
+            })
         }
         other => Err(no_store(other)),
     }
@@ -136,6 +157,23 @@ pub async fn look(settings: &Settings) -> Result<String> {
         Some(("memory", "")) => Ok("memory: what is written is gone when the process ends".to_owned()),
         Some(("postgres" | "postgresql", _)) => postgres::look(&settings.store_url, POSTGRES_SCHEMA).await,
         other => Err(no_store(other)),
+    }
+}
+
+/// What is to be migrated in a database, without changing it.
+pub async fn schema_status(settings: &Settings) -> Result<SchemaStatus> {
+    postgres::schema_status(with_schema(settings)?, POSTGRES_SCHEMA).await
+}
+
+pub async fn migrate_schema(settings: &Settings) -> Result<SchemaStatus> {
+    postgres::migrate_schema(with_schema(settings)?, POSTGRES_SCHEMA).await
+}
+
+/// The URL of a store that has one.
+fn with_schema(settings: &Settings) -> Result<&str> {
+    match settings.store_url.split_once(':') {
+        Some(("postgres" | "postgresql", _)) => Ok(&settings.store_url),
+        _ => Err(Error::invalid("store.url names a store without a schema; this works on postgres://… only")),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Single-item forms of the store's methods. They follow from the contract, and no store overrides them.
 
+use std::time::Duration;
+
 use entourage_model::{
     Code, Counts, Error, Event, EventPosition, EventPositions, IdempotencyKey, Key, Kind, Outcome, Record, RecordId,
     Result, Sequence, Space, User, Watermark, Write,
@@ -107,6 +109,19 @@ pub trait StoreExt: Store {
             }
             Ok(ends)
         }
+    }
+
+    /// How long ago nothing lay above these positions, where the store knows that without being asked.
+    fn quiet_for(&self, after: &EventPositions) -> Option<Duration> {
+        let mut oldest = Duration::ZERO;
+        for position in after.positions() {
+            let heard = self.heard_end(position.partition)?;
+            if heard.at.lineage != position.lineage || heard.at.offset > position.offset {
+                return None;
+            }
+            oldest = oldest.max(heard.age);
+        }
+        Some(oldest)
     }
 
     /// Events of all partitions after these positions, each with its partition: within a partition in its order, across

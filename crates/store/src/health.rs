@@ -21,6 +21,8 @@ pub enum Unhealthy {
     NoCheckpoint(String),
     /// Another process may write, this store may not.
     ReadOnly(String),
+    /// The clock of this process differs from the store's by too much.
+    WrongClock(String),
     /// The engine behind the store does not answer as it should.
     Unreachable(String),
 }
@@ -33,6 +35,7 @@ impl fmt::Display for Unhealthy {
             Self::StorageFull(detail) => write!(formatter, "storage full: {detail}"),
             Self::NoLogFile(detail) => write!(formatter, "no new log file: {detail}"),
             Self::NoCheckpoint(detail) => write!(formatter, "no checkpoint can be made: {detail}"),
+            Self::WrongClock(detail) => write!(formatter, "wrong clock: {detail}"),
             Self::ReadOnly(detail) | Self::Unreachable(detail) => formatter.write_str(detail),
         }
     }

@@ -28,5 +28,5 @@ pub use maintenance::{ChangedEdges, EdgeName, Healed, Maintenance, Recounted, Sn
 pub use newest_follows::NewestFollows;
 pub use report::{Problem, Report};
 pub use servers::Server;
-pub use store::{Answer, Covered, Identity, Named, Progress, Store, Whose};
+pub use store::{Answer, Covered, HeardEnd, Identity, Named, Progress, Store, Whose};
 pub use sweep::{Sweep, SweepCursor, Swept};

@@ -72,6 +72,14 @@ pub struct Progress {
     pub newest: Sequence,
 }
 
+/// Where a log ended when the store last looked by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeardEnd {
+    pub at: EventPosition,
+    /// How long ago that was.
+    pub age: Duration,
+}
+
 /// The source of truth: users, edges, records and their events.
 ///
 /// # Writes
@@ -79,7 +87,8 @@ pub struct Progress {
 /// - **C2** `Ok` means durable (as far as it guarantees that) and visible to every read that starts afterwards.
 /// - **C3** [`entourage_model::resolve`] decides, against the state that the commit changes: no other commit intervenes
 ///   between read and change. A refusal changes nothing and makes no event.
-/// - **C4** Versions strictly increase for each edge and each user, and exceed the write's `floor`.
+/// - **C4** Versions strictly increase for each edge and each user, and exceed the write's `floor`. A store whose clock is
+///   not this process's ignores a floor that is seconds ahead of that: a wrong clock must not go from row to row.
 /// - **C5** Equal concurrent writes have one effect: one is `created`, the others find it done.
 /// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts.
 ///   `replay_all` is what a commit with each key would replay, in request order, and commits nothing where there is
@@ -259,6 +268,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// The last event of a partition, once everything that was acked before the call is listed.
     async fn last_event(&self, partition: u16) -> Result<Sequence>;
+
+    /// Where the log of a partition ended a moment ago, without asking; commits of this process are part of it. `None`
+    /// where nobody looks all the time, or not lately. A reader in the background that stands there need not ask.
+    fn heard_end(&self, _partition: u16) -> Option<HeardEnd> {
+        None
+    }
 
     /// Lists what can be listed of a partition, and reports how far that is. Does not wait for writers.
     async fn progress(&self, partition: u16) -> Result<Progress>;

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use deadpool_postgres::Object;
-use entourage_model::{Code, Error, Lineage, Operation, Outcome, Result, Sequence, Version, Watermark, Write, resolve};
+use entourage_model::{
+    Clock as _, Code, Error, Lineage, Millis, Operation, Outcome, Result, Sequence, Version, Watermark, Write, resolve,
+};
 use hashbrown::HashSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Client;
@@ -16,6 +18,8 @@ use super::{
     put::Puts,
     queue::{Chunk, Message, Messages, Writer},
     statements::Statements,
+    time::latest,
+    versions::obeyed,
     view::Loaded,
     wants::{self, Wants},
 };
@@ -65,7 +69,11 @@ impl Engine {
         if count == 0 {
             return Vec::new();
         }
-        if let Err(error) = self.refuse_when_closed().and(self.breaker.check().map_err(Error::from)) {
+        let able = match self.breaker.check() {
+            Ok(()) => self.must_be_able_to_write().await,
+            Err(away) => Err(away.into()),
+        };
+        if let Err(error) = able {
             return vec![Err(error); count];
         }
         let locks = lock::union(writes.iter().flat_map(|write| self.locks.of(write)));
@@ -228,6 +236,7 @@ impl Engine {
     ) -> Result<(Decided, Sequence), Failure> {
         let writes: Vec<&Write> = part.iter().flat_map(|chunk| &chunk.writes).collect();
         let mut wants: Vec<Wants> = writes.iter().map(|write| Wants::of(write)).collect();
+        let began = self.time.begin();
         let begun = self.breaker.guard(async {
             let begun = tokio::join!(
                 async { client.batch_execute("BEGIN").await.map_err(Failure::from) },
@@ -238,14 +247,22 @@ impl Engine {
                 (Ok(()), Ok(locked), Ok(state)) => (locked, state),
                 (a, b, c) => return Err(Failure::cause([a.err(), b.err(), c.err()])),
             };
-            state.idempotency_millis = self.options.idempotency_millis();
+            self.learn_who_writes(locked.writers_from)?;
+            let database = self.time.learn(began, locked.millis);
+            // A process that has not noticed yet stores nothing by a wrong clock.
+            self.time.refuse_when_wrong()?;
+            (state.idempotency_millis, state.now) = (self.options.idempotency_millis(), database);
             load::load_more(client, statements, &writes, &mut wants, &mut state).await?;
-            Ok((locked, state))
+            Ok((locked, database, state))
         });
-        let ((transaction, missed), mut state) = begun.await?;
-        let decided = self.decide(part, &wants, &mut state, &missed);
+        let (Locked { transaction, missed, .. }, database, mut state) = begun.await?;
+        if self.time.now() > latest(database) {
+            // Paused since the time was read, or the clock has just jumped: the next attempt knows which.
+            return Err(Failure { again: true, ..too_far_ahead().into() });
+        }
+        let decided = self.decide(part, &wants, &mut state, &missed, database);
         let outcomes = decided.iter().flatten().flatten().filter_map(|outcome| outcome.as_ref().ok());
-        let puts = Puts::of(outcomes)?;
+        let puts = Puts::of(outcomes, database)?;
         let before = match puts.is_empty() {
             true => end(client, statements).await?,
             false => match self.breaker.guard(puts.commit(client, statements)).await {
@@ -259,27 +276,42 @@ impl Engine {
     }
 
     /// One after the other: each sees what the earlier ones of the batch changed.
-    fn decide(&self, part: &mut [Chunk], wants: &[Wants], state: &mut Loaded, missed: &HashSet<i64>) -> Decided {
+    fn decide(
+        &self,
+        part: &mut [Chunk],
+        wants: &[Wants],
+        state: &mut Loaded,
+        missed: &HashSet<i64>,
+        database: Millis,
+    ) -> Decided {
         let mut wants = wants.iter();
         let mut decide = |chunk: &mut Chunk| {
             let is_missed = chunk.locks.iter().any(|(number, _)| missed.contains(number));
             let mut outcomes = Vec::with_capacity(chunk.writes.len());
             for (write, version) in chunk.writes.iter().zip(&mut chunk.versions) {
                 let Some(wants) = wants.next().filter(|_| !is_missed) else { continue };
-                let version = self.version_above(state.floor(wants).max(write.floor), version);
-                let outcome = resolve(state, write, version, Sequence::ZERO);
-                outcomes.push(outcome.inspect(|outcome| state.apply(outcome)).map_err(Error::from));
+                let version = self.version_above(state.floor(wants), write.floor, database, version);
+                let outcome = version.and_then(|version| Ok(resolve(state, write, version, Sequence::ZERO)?));
+                outcomes.push(outcome.inspect(|outcome| state.apply(outcome)));
             }
             (!is_missed).then_some(outcomes)
         };
         part.iter_mut().map(&mut decide).collect()
     }
 
-    fn version_above(&self, floor: Version, earlier: &mut Version) -> Version {
-        if *earlier <= floor {
-            *earlier = self.versions.lock().next(self.clock.now(), floor);
+    /// Above what is stored and above the floor of the write; the one of an earlier attempt, if it is.
+    fn version_above(
+        &self,
+        stored: Version,
+        floor: Version,
+        database: Millis,
+        earlier: &mut Version,
+    ) -> Result<Version> {
+        if *earlier <= stored.max(obeyed(floor, database)) {
+            let next = self.versions.lock().next(self.time.now(), database, stored, floor);
+            *earlier = next.map_err(|_| too_far_ahead())?;
         }
-        *earlier
+        Ok(*earlier)
     }
 }
 
@@ -297,13 +329,27 @@ fn refuse(chunk: Chunk, error: &Error) {
     chunk.answer(vec![Err(error.clone()); count]);
 }
 
-/// The transaction's number, and which locks others have.
+fn too_far_ahead() -> Error {
+    Error::unavailable("this server was paused, or its clock has just jumped ahead of PostgreSQL's")
+}
+
+/// What the first statement of a commit brings.
+struct Locked {
+    /// The transaction's number.
+    transaction: u64,
+    /// The locks that others have.
+    missed: HashSet<i64>,
+    /// The database's time.
+    millis: i64,
+    writers_from: i32,
+}
+
 async fn lock_all(
     client: &Client,
     statements: &Statements,
     part: &[Chunk],
     locking: Locking,
-) -> Result<(u64, HashSet<i64>), Failure> {
+) -> Result<Locked, Failure> {
     let locks = lock::union(part.iter().flat_map(|chunk| chunk.locks.iter().copied()));
     let (numbers, exclusive): (Vec<i64>, Vec<bool>) = locks.into_iter().unzip();
     let statement = match locking {
@@ -312,7 +358,8 @@ async fn lock_all(
     };
     let found = client.query_one(statement, &[&numbers, &exclusive]).await?;
     let transaction = found.get::<_, &str>(0).parse().map_err(|_| unreadable("transaction number"))?;
-    Ok((transaction, found.get::<_, Vec<i64>>(1).into_iter().collect()))
+    let missed = found.get::<_, Vec<i64>>(1).into_iter().collect();
+    Ok(Locked { transaction, missed, millis: found.get(2), writers_from: found.get(3) })
 }
 
 /// Nothing is to be stored: where the log ends, as of a moment after everything was read.

@@ -126,6 +126,7 @@ impl Engine {
 
     /// Moves deltas into the counts; a second caller skips it.
     async fn fold(&self) -> Result<(), Failure> {
+        self.refuse_when_schema_is_newer()?;
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
         let statement = transaction.prepare_cached("SELECT pg_try_advisory_xact_lock($1)").await?;

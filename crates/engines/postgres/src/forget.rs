@@ -15,6 +15,7 @@ const FREED: [&str; 4] = ["edges", "counts", "count_deltas", "idempotency"];
 
 impl Engine {
     pub(super) async fn erase_now(&self) -> Result<()> {
+        self.refuse_when_schema_is_newer()?;
         let last = answering(retrying(|| self.read_last_event())).await?;
         while retrying(|| self.drop_all_events(last)).await? {}
         for (tables, how) in [(&WRITTEN_ANEW[..], "VACUUM (FULL)"), (&FREED[..], "VACUUM")] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entourage_store::Server;
 
-use super::{Engine, error::Failure};
+use super::{Engine, error::Failure, time::database_millis};
 
 /// A process that was silent for longer is not listed.
 const LISTED_SECONDS: f64 = 600.0;
@@ -13,15 +13,23 @@ const OVERDUE_SECONDS: f64 = 1.5;
 /// How much of the schema's name fits into an application name, which PostgreSQL cuts at 63 bytes.
 const SCHEMA_CHARS: usize = 30;
 
-const BEAT: &str = "WITH beat AS (\
-         INSERT INTO heartbeats (id, session, number, about, beaten) VALUES ($1, $2, $3, $4, clock_timestamp()) \
-         ON CONFLICT (id) DO UPDATE SET session = excluded.session, number = excluded.number, about = excluded.about, \
-         beaten = excluded.beaten), \
+/// With the time, and from which version of the schema on one may write to it.
+const BEAT: &str = concat!(
+    "WITH beat AS (\
+         INSERT INTO heartbeats (id, session, number, about, beaten) \
+         SELECT $1::bigint, $2::bigint, $3::smallint, $4::text, clock_timestamp() WHERE $8::boolean \
+         ON CONFLICT (id) DO UPDATE SET session = excluded.session, number = excluded.number, \
+         about = excluded.about, beaten = excluded.beaten), \
      gone AS (DELETE FROM heartbeats WHERE id <> $1 AND beaten < clock_timestamp() - make_interval(secs => $5)) \
      SELECT id, number, about, silent, \
-         silent < $6 OR EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = $7 || to_hex(session)) \
-     FROM (SELECT *, extract(epoch FROM clock_timestamp() - beaten)::double precision AS silent FROM heartbeats \
-         WHERE id <> $1 AND beaten >= clock_timestamp() - make_interval(secs => $5)) AS others ORDER BY id";
+         CASE WHEN silent >= $6 THEN \
+             EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = $7 || to_hex(session)) ELSE true END, \
+         writers_from, ",
+    database_millis!(),
+    " FROM meta LEFT JOIN \
+         (SELECT *, extract(epoch FROM clock_timestamp() - beaten)::double precision AS silent FROM heartbeats \
+         WHERE id <> $1 AND beaten >= clock_timestamp() - make_interval(secs => $5)) AS others ON true ORDER BY id"
+);
 const DISCONNECT: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity JOIN heartbeats \
      ON application_name = $2 || to_hex(session) WHERE id = $1 AND session <> $3";
 const LEAVE: &str = "DELETE FROM heartbeats WHERE session = $1";
@@ -36,11 +44,12 @@ pub(super) fn application_of(schema: &str, session: i64) -> String {
 }
 
 impl Engine {
-    /// One statement, whatever the number of processes.
+    /// One statement, whatever the number of processes. One that may not write is silent: others take over what it does.
     pub(super) async fn beat(&self, id: u64, about: &str) -> Result<Vec<Server>, Failure> {
         let number = self.lease.lock().await.as_ref().map(|lease| lease.number);
         let client = self.client().await?;
         let statement = client.prepare_cached(BEAT).await?;
+        let (can_write, began) = (self.time.wrong().is_none(), self.time.begin());
         let rows = client
             .query(
                 &statement,
@@ -52,9 +61,15 @@ impl Engine {
                     &LISTED_SECONDS,
                     &OVERDUE_SECONDS,
                     &self.application.as_str(),
+                    &can_write,
                 ],
             )
             .await?;
+        if let Some(row) = rows.first() {
+            self.time.learn(began, row.get(6));
+            // A write says so; this server goes on reading.
+            let _ = self.learn_who_writes(row.get(5));
+        }
         let unsigned = |number: i16| number.unsigned_abs();
         let other = |row: &tokio_postgres::Row| Server {
             id: row.get::<_, i64>(0) as u64,
@@ -66,7 +81,9 @@ impl Engine {
         };
         let (number, about) = (number.map(unsigned), about.into());
         let this = Server { id, about, number, silent_for: Duration::ZERO, is_connected: true };
-        Ok(std::iter::once(this).chain(rows.iter().map(other)).collect())
+        // Without others there is a row for the time alone.
+        let others = rows.iter().filter(|row| row.get::<_, Option<i64>>(0).is_some());
+        Ok(std::iter::once(this).chain(others.map(other)).collect())
     }
 
     pub(super) async fn end_connections_of(&self, id: u64) -> Result<(), Failure> {

@@ -2,23 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use entourage_model::{Error, Version, VersionClock};
+use entourage_model::Error;
 
-use super::{Engine, error::Failure, lock::Name, numbering::LEVEL, row};
+use super::{Engine, error::Failure, lock::Name, migrations, numbering::LEVEL, row, time::database_millis};
 
 const LEASE: Duration = Duration::from_secs(120);
 const RENEW_AFTER: Duration = Duration::from_secs(40);
 
-const TAKE: &str = "INSERT INTO servers (number, holder, leased_until, level) \
-     SELECT free.number, $1, clock_timestamp() + make_interval(secs => $2), $3 \
+const TAKE: &str = "INSERT INTO servers (number, holder, leased_until, level, knows) \
+     SELECT free.number, $1, clock_timestamp() + make_interval(secs => $2), $3, $4 \
      FROM generate_series(0, 1023) AS free (number) LEFT JOIN servers taken ON taken.number = free.number \
      WHERE taken.number IS NULL OR taken.leased_until < clock_timestamp() ORDER BY free.number LIMIT 1 \
      ON CONFLICT (number) DO UPDATE SET holder = excluded.holder, leased_until = excluded.leased_until, \
-     level = excluded.level RETURNING number";
+     level = excluded.level, knows = excluded.knows RETURNING number";
 const RENEW: &str = "UPDATE servers SET leased_until = clock_timestamp() + make_interval(secs => $3) \
      WHERE number = $1 AND holder = $2 AND leased_until > clock_timestamp()";
 const RELEASE: &str = "DELETE FROM servers WHERE number = $1 AND holder = $2";
-const HIGH_WATER: &str = "SELECT high_water FROM relay";
+const HIGH_WATER: &str = concat!("SELECT high_water, ", database_millis!(), " FROM relay");
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
@@ -29,7 +29,7 @@ pub(super) struct Lease {
 }
 
 impl Engine {
-    /// Takes a number and continues above every version stored, independent of the wall clock.
+    /// Takes a number and continues above every version stored that is not ahead of the time.
     pub(super) async fn take_lease(&self) -> Result<Lease, Failure> {
         let holder = rand::random::<i64>();
         let mut client = self.client().await?;
@@ -39,15 +39,16 @@ impl Engine {
         let from = Instant::now();
         let statement = transaction.prepare_cached(TAKE).await?;
         let row = transaction
-            .query_opt(&statement, &[&holder, &LEASE.as_secs_f64(), &LEVEL])
+            .query_opt(&statement, &[&holder, &LEASE.as_secs_f64(), &LEVEL, &migrations::newest()])
             .await?
             .ok_or_else(|| Error::unavailable("all 1,024 server numbers of this schema are taken"))?;
         let number: i16 = row.get(0);
         let statement = transaction.prepare_cached(HIGH_WATER).await?;
-        let high_water = row::to_version(transaction.query_one(&statement, &[]).await?.get(0));
+        let began = self.time.begin();
+        let found = transaction.query_one(&statement, &[]).await?;
+        let (high_water, database) = (row::to_version(found.get(0)), self.time.learn(began, found.get(1)));
         transaction.commit().await.map_err(Failure::of_commit)?;
-        let mut versions = self.versions.lock();
-        *versions = VersionClock::new(number.unsigned_abs(), high_water.max(versions.last()));
+        self.versions.lock().renumber(number.unsigned_abs(), high_water, database);
         Ok(Lease { number, holder, from })
     }
 
@@ -80,9 +81,4 @@ impl Engine {
         client.execute(&statement, &[&lease.number, &lease.holder]).await?;
         Ok(())
     }
-}
-
-/// Replaced by the first lease, before any version is made.
-pub(super) const fn no_versions_yet() -> VersionClock {
-    VersionClock::new(0, Version::ZERO)
 }

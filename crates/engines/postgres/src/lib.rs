@@ -17,6 +17,7 @@ mod lineage;
 mod load;
 mod lock;
 mod look;
+mod migrations;
 mod numbering;
 mod options;
 mod put;
@@ -28,15 +29,18 @@ mod row;
 mod schema;
 mod statements;
 mod tidy;
+mod time;
 mod unknown;
+mod upgrade;
 mod verify;
+mod versions;
 mod view;
 mod wants;
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -45,8 +49,7 @@ use async_trait::async_trait;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List,
-    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark,
-    Write,
+    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
@@ -60,8 +63,15 @@ use self::{
     lineage::Lineages,
     lock::Locks,
     queue::Queue,
+    time::{Time, database_millis},
+    versions::Versions,
 };
-pub use self::{look::look, options::Options};
+pub use self::{
+    look::look,
+    options::Options,
+    time::{SKEW_MAX, TimeSource},
+    upgrade::{PendingMigration, SchemaStatus, migrate_schema, schema_status},
+};
 use entourage_store::{
     Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress, Report,
     Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
@@ -89,6 +99,12 @@ const LOCK_TABLE: &str = "SELECT current_setting('max_locks_per_transaction')::b
 /// A follow has two users, a pair, a load and an idempotency key.
 const LOCKS_EACH: usize = 5;
 const SERVERS_EXPECTED: usize = 4;
+/// Whether this PostgreSQL takes writes, from which version of the schema on, and the time.
+const HEALTH: &str = concat!(
+    "SELECT current_setting('transaction_read_only') = 'off', writers_from, ",
+    database_millis!(),
+    " FROM meta"
+);
 
 /// A graph in one PostgreSQL schema.
 pub struct Store {
@@ -99,9 +115,12 @@ pub struct Store {
 struct Engine {
     identity: Identity,
     options: Options,
-    clock: Arc<dyn Clock>,
+    time: Arc<Time>,
     breaker: Arc<Breaker>,
     lanes: Lanes,
+    schema: String,
+    /// From this version of the schema on a server may write.
+    writers_from: AtomicI32,
     pool: Pool,
     /// Only for commits: nothing else can take their connections.
     writes: Pool,
@@ -109,12 +128,13 @@ struct Engine {
     slow_lane: Semaphore,
     locks: Locks,
     lineages: Arc<Lineages>,
-    versions: Mutex<VersionClock>,
+    versions: Mutex<Versions>,
     lease: tokio::sync::Mutex<Option<Lease>>,
     /// Count deltas this process has written since it last folded.
     unfolded: AtomicU64,
-    /// When this process last deleted what is past retention, by its clock.
+    /// When this process last deleted what is past retention, and whether there was nothing.
     tidied: AtomicU64,
+    tidied_nothing: AtomicBool,
     closed: AtomicBool,
     /// Names this process in the application name of its connections.
     session: i64,
@@ -153,7 +173,9 @@ impl Store {
             locks,
             identity,
             options,
-            clock,
+            time: Arc::new(Time::new(clock, options.time)),
+            schema: schema.to_owned(),
+            writers_from: AtomicI32::new(0),
             lanes: Lanes::new(options.connections),
             pool: pool(target, options.connections, (&lineages, &breaker), false)?,
             writes: pool(writing, options.writers + SLOW_LANE, (&lineages, &breaker), true)?,
@@ -161,10 +183,11 @@ impl Store {
             breaker,
             queue: Arc::default(),
             slow_lane: Semaphore::new(SLOW_LANE),
-            versions: Mutex::new(lease::no_versions_yet()),
+            versions: Mutex::new(Versions::none_yet()),
             lease: tokio::sync::Mutex::new(None),
             unfolded: AtomicU64::new(0),
             tidied: AtomicU64::new(0),
+            tidied_nothing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             session: number,
             application: heartbeat::application(schema),
@@ -178,6 +201,11 @@ impl Store {
         engine.fold_or_warn().await;
         engine.tidy_sometimes().await;
         Ok(Self { engine: Arc::new(engine) })
+    }
+
+    /// The database's time, as far as this process knows it: what expires is judged by it.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.engine.time) as _
     }
 }
 
@@ -242,11 +270,19 @@ impl Engine {
         Ok(())
     }
 
-    async fn ask_whether_it_is_ready(&self) -> Result<bool, Failure> {
+    async fn ask_health(&self) -> Result<Health, Failure> {
         let client = self.client().await?;
-        let statement = client.prepare_cached("SELECT current_setting('transaction_read_only') = 'off'").await?;
-        let is_writable: bool = client.query_one(&statement, &[]).await?.get(0);
-        Ok(is_writable || self.options.read_only)
+        let statement = client.prepare_cached(HEALTH).await?;
+        let began = self.time.begin();
+        let found = client.query_one(&statement, &[]).await?;
+        self.time.learn(began, found.get(2));
+        if !found.get::<_, bool>(0) && !self.options.read_only {
+            return Ok(Health::Degraded(Unhealthy::ReadOnly("PostgreSQL only reads".to_owned())));
+        }
+        if let Err(error) = self.learn_who_writes(found.get(1)) {
+            return Ok(Health::Degraded(Unhealthy::ReadOnly(error.detail().to_owned())));
+        }
+        Ok(self.time.wrong().map_or(Health::Ready, |detail| Health::Degraded(Unhealthy::WrongClock(detail))))
     }
 
     /// All batches of all servers must fit the lock table of PostgreSQL.
@@ -425,9 +461,8 @@ impl entourage_store::Store for Store {
         if let Err(error) = self.engine.refuse_when_closed() {
             return Health::Degraded(Unhealthy::Unreachable(error.to_string()));
         }
-        match timeout(HEALTH_WITHIN, retrying(|| self.engine.ask_whether_it_is_ready())).await {
-            Ok(Ok(true)) => Health::Ready,
-            Ok(Ok(false)) => Health::Degraded(Unhealthy::ReadOnly("PostgreSQL only reads".to_owned())),
+        match timeout(HEALTH_WITHIN, retrying(|| self.engine.ask_health())).await {
+            Ok(Ok(health)) => health,
             Ok(Err(failure)) => Health::Degraded(Unhealthy::Unreachable(failure.error.to_string())),
             Err(_) => Health::Degraded(Unhealthy::Unreachable("PostgreSQL does not answer".to_owned())),
         }

@@ -7,16 +7,33 @@
 use entourage_model::{Key, Operation, RecordId, Space, Write};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use super::time::database_millis;
+
+/// What a commit begins with: what is locked first, and only then the time, and who may write to this schema.
+macro_rules! first {
+    ($missed:literal) => {
+        concat!(
+            "SELECT locked.transaction, locked.missed, ",
+            database_millis!(),
+            ", (SELECT writers_from FROM meta) FROM (SELECT pg_current_xact_id()::text AS transaction, ARRAY(",
+            $missed,
+            ") AS missed OFFSET 0) AS locked"
+        )
+    };
+}
+
 /// The transaction's number, and the locks that others have.
-pub(super) const TRY: &str = "SELECT pg_current_xact_id()::text, ARRAY(\
-         SELECT number FROM unnest($1::bigint[], $2::boolean[]) AS wanted (number, exclusive) \
-         WHERE NOT CASE WHEN exclusive THEN pg_try_advisory_xact_lock(number) \
-             ELSE pg_try_advisory_xact_lock_shared(number) END)";
+pub(super) const TRY: &str = first!(
+    "SELECT number FROM unnest($1::bigint[], $2::boolean[]) AS wanted (number, exclusive) \
+     WHERE NOT CASE WHEN exclusive THEN pg_try_advisory_xact_lock(number) \
+         ELSE pg_try_advisory_xact_lock_shared(number) END"
+);
 /// The same, once it has them all.
-pub(super) const WAIT: &str = "SELECT pg_current_xact_id()::text, ARRAY(\
-         SELECT number FROM unnest($1::bigint[], $2::boolean[]) AS wanted (number, exclusive) \
-         WHERE CASE WHEN exclusive THEN pg_advisory_xact_lock(number)::text \
-             ELSE pg_advisory_xact_lock_shared(number)::text END IS NULL)";
+pub(super) const WAIT: &str = first!(
+    "SELECT number FROM unnest($1::bigint[], $2::boolean[]) AS wanted (number, exclusive) \
+     WHERE CASE WHEN exclusive THEN pg_advisory_xact_lock(number)::text \
+         ELSE pg_advisory_xact_lock_shared(number)::text END IS NULL"
+);
 
 /// Numbers to lock in the order to take them, each with whether it is exclusive.
 pub(super) type Wanted = Vec<(i64, bool)>;

@@ -3,7 +3,7 @@
 use entourage_model::{Error, Result};
 use tokio_postgres::Client;
 
-use super::{connect::Target, error::translate, schema};
+use super::{connect::Target, error::translate, migrations, schema, upgrade};
 
 /// Reports what is there, or why a store could not be opened.
 pub async fn look(url: &str, schema: &str) -> Result<String> {
@@ -36,11 +36,17 @@ async fn look_with(client: &Client, schema: &str) -> Result<String> {
         return Err(Error::unavailable(detail));
     }
     let place = format!("PostgreSQL {server} answers");
-    match schema::version(client, schema).await? {
-        None => Ok(format!("{place}; the first start makes the schema {schema}")),
-        Some(version) if version < schema::newest()? => {
-            Ok(format!("{place}; the next start brings the schema {schema} to version {}", schema::newest()?))
+    client.batch_execute(&format!("SET search_path TO \"{schema}\"")).await.map_err(translate)?;
+    let status = upgrade::status(client, schema).await?;
+    upgrade::must_be_possible(&status)?;
+    Ok(match status.version {
+        None => format!("{place}; the first start makes the schema {schema}"),
+        Some(version) if version < migrations::newest() => {
+            format!("{place}; the next start brings the schema {schema} to version {}", migrations::newest())
         }
-        Some(version) => schema::must_be_known(schema, version).map(|()| format!("{place}, schema {schema}")),
-    }
+        Some(version) if version > migrations::newest() => {
+            format!("{place}; the schema {schema} has the newer version {version}, which this one may use")
+        }
+        Some(_) => format!("{place}, schema {schema}"),
+    })
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use entourage_model::{Millis, Version};
 
+use super::TimeSource;
 use entourage_store::retention;
 
 /// Times, whose defaults are those of the settings with the same names, how writes are batched, and how many connections there are.
@@ -23,6 +24,7 @@ pub struct Options {
     pub log_retention: Duration,
     /// `history.retention`.
     pub history_retention: Duration,
+    pub time: TimeSource,
 }
 
 impl Default for Options {
@@ -35,6 +37,7 @@ impl Default for Options {
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
             history_retention: retention::HISTORY,
+            time: TimeSource::Database,
         }
     }
 }

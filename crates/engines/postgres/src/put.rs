@@ -11,7 +11,7 @@ use std::{
 
 use bytes::BytesMut;
 use entourage_model::{
-    Change, EdgeChange, Ended, Error, Expiry, IdempotencyRecord, Key, Kind, Outcome, QuotaChange, RecordChange,
+    Change, EdgeChange, Ended, Error, Expiry, IdempotencyRecord, Key, Kind, Millis, Outcome, QuotaChange, RecordChange,
     RecordId, Result, Sequence, Space, User, UserChange, Version,
 };
 use serde::Serialize;
@@ -25,6 +25,7 @@ use super::{
     error::Failure,
     row,
     statements::Statements,
+    versions::obeyed,
 };
 
 pub(super) const EDGES: &str = "INSERT INTO edges (kind, follower, target, state, quiet, version, position, accepted, expires) \
@@ -113,6 +114,8 @@ pub(super) struct Puts<'a> {
     idempotency: Vec<(&'a IdempotencyRecord, Json)>,
     pub(super) deltas: Vec<Delta>,
     events: Vec<(Version, Json)>,
+    /// The greatest version of those. One that lies ahead of the time must not lift the versions of others.
+    high_water: Version,
 }
 
 #[derive(Debug)]
@@ -124,9 +127,10 @@ struct PutRecord<'a> {
 }
 
 impl<'a> Puts<'a> {
-    pub(super) fn of(outcomes: impl Iterator<Item = &'a Outcome> + Clone) -> Result<Self> {
+    pub(super) fn of(outcomes: impl Iterator<Item = &'a Outcome> + Clone, database: Millis) -> Result<Self> {
         let mut puts = Self::default();
         for outcome in outcomes.clone().filter(|outcome| !outcome.replayed) {
+            puts.high_water = puts.high_water.max(obeyed(outcome.version, database));
             for change in &outcome.changes {
                 puts.add(change, outcome.version);
                 puts.events.push((outcome.version, Json::of(&*told(change))?));
@@ -341,7 +345,7 @@ impl<'a> Puts<'a> {
         } else {
             let versions: Vec<i64> = self.events.iter().map(|(version, _)| row::from_version(*version)).collect();
             let changes: Vec<&Json> = self.events.iter().map(|(_, change)| change).collect();
-            let newest = versions.iter().max().copied().unwrap_or_default();
+            let newest = row::from_version(self.high_water);
             let count = versions.len() as i64;
             client.query_one(&statements.put_events, &[&count, &newest, &versions, &changes]).await?
         };

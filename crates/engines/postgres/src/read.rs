@@ -1,8 +1,8 @@
 //! Reads: each is one statement, so each sees one moment.
 
 use entourage_model::{
-    Counts, EdgeValue, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Plane, Quota, Sequence, Side, User,
-    Version, Watermark, replay,
+    Clock as _, Counts, EdgeValue, IdempotencyKey, Key, Kind, List, Outcome, Page, Place, Plane, Quota, Sequence, Side,
+    User, Watermark, replay,
 };
 use tokio_postgres::Row;
 
@@ -181,14 +181,14 @@ impl Engine {
         let client = self.client().await?;
         let lineage = self.lineage_of(&client)?;
         let statement = client.prepare_cached(REPLIES).await?;
-        let now = Version::of_millis(self.clock.now());
+        let now = self.time.now();
         let mut replies: Vec<entourage_model::Result<Option<Outcome>>> = keys.iter().map(|_| Ok(None)).collect();
         for found in client.query(&statement, &[&scopes]).await? {
             let place = usize::try_from(found.get::<_, i64>(4) - 1).ok();
             let asked = place.and_then(|place| Some((keys.get(place)?, replies.get_mut(place)?)));
             let (key, reply) = asked.ok_or_else(|| unreadable("place"))?;
             let record = row::idempotency(&found, key.scope)?;
-            if record.version.millis().plus(self.options.idempotency_millis()) > now.millis() {
+            if record.version.millis().plus(self.options.idempotency_millis()) > now {
                 let end = Sequence(found.get::<_, i64>(3).unsigned_abs());
                 let watermark = Watermark::new(lineage, [end]);
                 *reply = replay(record, *key, watermark).map(Some).map_err(Into::into);

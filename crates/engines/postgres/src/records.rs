@@ -1,6 +1,6 @@
 //! Reads what is beside the graph: records and history.
 
-use entourage_model::{Ended, Key, Record, RecordId, Space, Version};
+use entourage_model::{Clock as _, Ended, Key, Record, RecordId, Space, Version};
 use tokio_postgres::Row;
 
 use super::{
@@ -89,7 +89,7 @@ impl Engine {
     ) -> Result<Vec<Ended>, Failure> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let before = before.map_or(i64::MAX, row::from_version);
-        let oldest = row::from_version(self.options.history_begins(self.clock.now()));
+        let oldest = row::from_version(self.options.history_begins(self.time.now()));
         let client = self.client().await?;
         let statement = client.prepare_cached(PAST).await?;
         let rows = client.query(&statement, &[&follower.0, &before, &oldest, &limit]).await?;

@@ -36,6 +36,7 @@ const USERS: &str = "SELECT count(*) FROM users WHERE $1::bigint IS NULL OR key 
 
 impl Engine {
     async fn correct_counts(&self, user: Option<Key>) -> Result<Recounted, Failure> {
+        self.refuse_when_schema_is_newer()?;
         let user = user.map(|user| user.0);
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;

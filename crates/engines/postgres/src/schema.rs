@@ -1,11 +1,11 @@
 //! Brings a PostgreSQL schema to the version this code knows, once, under concurrent attempts.
 
 use entourage_model::{Error, Result, Secret};
-use refinery::{Migration, Runner, error::Kind};
+use refinery::{Migration, Runner};
 use tokio_postgres::Client;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{connect::Target, error::translate, numbering};
+use super::{connect::Target, error::translate, migrations, numbering, upgrade};
 use entourage_store::Identity;
 
 const HISTORY: &str = "entourage_migrations";
@@ -29,51 +29,43 @@ pub(super) fn check_name(schema: &str) -> Result<()> {
 
 /// Creates the schema when it is missing, migrates it, and reads the store's identity.
 pub(super) async fn prepare(target: &Target, schema: &str) -> Result<Identity> {
+    connected(target, async |client| prepare_with(client, schema).await).await
+}
+
+/// Does it with a connection of its own, which ends afterwards.
+pub(super) async fn connected<T>(target: &Target, work: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
     let (mut client, driver) = target.connect().await?;
-    let identity = prepare_with(&mut client, schema).await;
+    let done = work(&mut client).await;
     // The lock ends with this session.
     drop(client);
     if let Ok(Err(error)) = driver.await {
         tracing::debug!(%error, "the connection that prepared the schema ended badly");
     }
-    identity
+    done
 }
 
 async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
-    let lock = xxh3_64(format!("entourage schema {schema}").as_bytes()) as i64;
-    client.execute("SELECT pg_advisory_lock($1)", &[&lock]).await.map_err(translate)?;
-    // `CREATE SCHEMA` takes no parameters; the name was checked, and is quoted as well.
-    client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"")).await.map_err(translate)?;
-    migrate(client, schema, &known()?).await?;
-    let fresh: (i64, [u8; 32]) = (rand::random(), rand::random());
-    client
-        .execute(
-            "INSERT INTO meta (epoch, secret) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            &[&fresh.0, &fresh.1.as_slice()],
-        )
-        .await
-        .map_err(translate)?;
-    let identity = identity(client).await?;
-    numbering::make_direct(client, identity.epoch).await?;
-    Ok(identity)
+    bring_up(client, schema).await?;
+    identity(client).await
 }
 
 /// Reads the identity of a store that another server has prepared, and changes nothing.
 pub(super) async fn read(target: &Target, schema: &str) -> Result<Identity> {
-    let (client, driver) = target.connect().await?;
-    let found = match version(&client, schema).await? {
-        Some(version) if version == newest()? => identity(&client).await,
-        Some(version) if version < newest()? => Err(Error::unavailable(format!(
-            "the schema {schema:?} has version {version}; a server that writes brings it to {} first",
-            newest()?
-        ))),
-        Some(version) => must_be_known(schema, version).and(identity(&client).await),
-        None => Err(Error::unavailable(format!("there is no schema {schema:?} yet; a server that writes makes it"))),
-    };
-    drop(client);
-    // The answers have reported its errors.
-    let _ = driver.await;
-    found
+    connected(target, async |client| {
+        let status = upgrade::status(client, schema).await?;
+        match status.version {
+            Some(version) if version < status.newest => Err(Error::unavailable(format!(
+                "the schema {schema:?} has version {version}; a server that writes brings it to {} first",
+                status.newest
+            ))),
+            Some(_) => {
+                must_be_known(schema, status.writers_from)?;
+                identity(client).await
+            }
+            None => Err(Error::unavailable(format!("there is no schema {schema:?} yet; a server that writes makes it"))),
+        }
+    })
+    .await
 }
 
 async fn identity(client: &Client) -> Result<Identity> {
@@ -83,41 +75,35 @@ async fn identity(client: &Client) -> Result<Identity> {
     Ok(Identity { epoch: epoch as u64, secret: Secret::from_bytes(secret) })
 }
 
-/// Every version of the schema, oldest first. A released one is never edited.
-fn known() -> Result<Vec<Migration>> {
-    let files = [
-        ("V1__graph", include_str!("migrations/V1__graph.sql")),
-        ("V2__retention", include_str!("migrations/V2__retention.sql")),
-        ("V3__records", include_str!("migrations/V3__records.sql")),
-        ("V4__open_lists", include_str!("migrations/V4__open_lists.sql")),
-        ("V5__quotas", include_str!("migrations/V5__quotas.sql")),
-        ("V6__event_numbers", include_str!("migrations/V6__event_numbers.sql")),
-        ("V7__lineages", include_str!("migrations/V7__lineages.sql")),
-        ("V8__heartbeats", include_str!("migrations/V8__heartbeats.sql")),
-    ];
-    files
-        .into_iter()
-        .map(|(name, sql)| Migration::unapplied(name, sql).map_err(|error| broken("unusable", error)))
-        .collect()
-}
-
-async fn migrate(client: &mut Client, schema: &str, migrations: &[Migration]) -> Result<()> {
-    let mut runner = Runner::new(migrations).set_grouped(true).set_abort_missing(true);
-    runner.set_migration_table_name(HISTORY);
-    match runner.run_async(client).await {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            if let Kind::MissingVersion(newer) = error.kind() {
-                must_be_known(schema, newer.version())?;
-            }
-            Err(broken("not applied", error))
-        }
+/// The schema with everything this version knows, and its identity; a newer one stays as it is.
+pub(super) async fn bring_up(client: &mut Client, schema: &str) -> Result<()> {
+    let lock = xxh3_64(format!("entourage schema {schema}").as_bytes()) as i64;
+    client.execute("SELECT pg_advisory_lock($1)", &[&lock]).await.map_err(translate)?;
+    // `CREATE SCHEMA` takes no parameters; the name was checked, and is quoted as well.
+    client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"")).await.map_err(translate)?;
+    let status = upgrade::status(client, schema).await?;
+    upgrade::must_be_possible(&status)?;
+    if let Some(version) = status.version.filter(|version| *version > status.newest) {
+        tracing::warn!(version, "the schema is of a newer version, which this one may use");
+        return Ok(());
     }
-}
-
-/// The version this code brings a schema to.
-pub(super) fn newest() -> Result<i32> {
-    Ok(known()?.iter().map(Migration::version).max().unwrap_or_default())
+    let migrations: Vec<Migration> =
+        migrations::steps().map(|(version, step)| step.migration(version)).collect::<Result<_>>()?;
+    let mut runner = Runner::new(&migrations).set_grouped(true).set_abort_missing(true);
+    runner.set_migration_table_name(HISTORY);
+    runner
+        .run_async(client)
+        .await
+        .map_err(|error| Error::unavailable("the migrations of the schema were not applied").caused_by(error))?;
+    let fresh: (i64, [u8; 32]) = (rand::random(), rand::random());
+    client
+        .execute(
+            "INSERT INTO meta (epoch, secret, writers_from) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            &[&fresh.0, &fresh.1.as_slice(), &migrations::writers_from()],
+        )
+        .await
+        .map_err(translate)?;
+    Ok(())
 }
 
 /// The version a schema has; `None` where nothing was migrated yet.
@@ -131,20 +117,16 @@ pub(super) async fn version(client: &Client, schema: &str) -> Result<Option<i32>
     Ok(row.get(0))
 }
 
-/// Refuses a schema of a newer version.
-pub(super) fn must_be_known(schema: &str, version: i32) -> Result<()> {
-    let newest = newest()?;
-    if version <= newest {
+/// Refuses a schema that only servers from a newer version on may write to.
+pub(super) fn must_be_known(schema: &str, writers_from: i32) -> Result<()> {
+    let newest = migrations::newest();
+    if writers_from <= newest {
         return Ok(());
     }
     Err(Error::unavailable(format!(
-        "the schema {schema:?} has version {version}, written by a newer Entourage; this one knows versions up to \
+        "the schema {schema:?} has version {writers_from}, written by a newer Entourage; this one knows versions up to \
          {newest}: upgrade it, or use another schema"
     )))
-}
-
-fn broken(how: &str, source: refinery::Error) -> Error {
-    Error::unavailable(format!("the migrations of the schema are {how}")).caused_by(source)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What the decisions of a batch read: loaded under the commit's locks, and changed by each decision for the next ones.
 
 use entourage_model::{
-    Buckets, Cause, Change, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, Moments, Outcome, Quota,
-    Record, RecordChange, RecordId, Space, User, Version, View,
+    Buckets, Cause, Change, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, Millis, Moments, Outcome,
+    Quota, Record, RecordChange, RecordId, Space, User, Version, View,
 };
 use hashbrown::HashMap;
 
@@ -25,6 +25,8 @@ pub(super) struct Loaded {
     pub(super) erased: HashMap<Key, Version>,
     pub(super) idempotency: HashMap<[u8; 16], IdempotencyRecord>,
     pub(super) idempotency_millis: u64,
+    /// By the database's clock.
+    pub(super) now: Millis,
 }
 
 impl Loaded {
@@ -132,9 +134,10 @@ impl View for Loaded {
         self.loads.get(&follower).map_or(0, |load| load.unsigned_abs())
     }
 
-    fn idempotency(&self, scope: &[u8; 16], now: Version) -> Option<IdempotencyRecord> {
+    /// By the time: the version of a write may lie ahead of it.
+    fn idempotency(&self, scope: &[u8; 16], _: Version) -> Option<IdempotencyRecord> {
         let record = self.idempotency.get(scope).copied();
-        record.filter(|record| record.version.millis().plus(self.idempotency_millis) > now.millis())
+        record.filter(|record| record.version.millis().plus(self.idempotency_millis) > self.now)
     }
 
     fn quota(&self, actor: Key) -> Quota {

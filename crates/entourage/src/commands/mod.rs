@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod key;
+pub(crate) mod migrate_schema;
 mod offline;
 mod progress;
 pub(crate) mod reconcile;

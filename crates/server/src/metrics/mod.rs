@@ -70,6 +70,7 @@ fn describe() {
     describe_counter!("entourage_tasks_total", "Runs of scheduled tasks");
     describe_gauge!("entourage_servers", "Servers of the store, by state");
     describe_counter!("entourage_heartbeat_failures_total", "Heartbeats that did not reach the store");
+    describe_gauge!("entourage_clock_skew_seconds", "How far this server's clock is ahead of the database's");
     describe_gauge!("entourage_lease_held", "1 while this server holds the lease");
     describe_counter!("entourage_lease_takeovers_total", "Leases that this server took");
     describe_counter!("entourage_lease_losses_total", "Leases that another server took over from this one");

@@ -113,7 +113,10 @@ impl Abuse {
                 false => self.context.store.last_events().await?,
             });
         }
-        if !reader.is_handed_over && self.read_log(&mut reader).await? && is_alone {
+        // While nothing happens, a store that looks by itself is not asked as well.
+        let store = &self.context.store;
+        let is_quiet = !is_final && reader.at.as_ref().is_some_and(|at| store.quiet_for(at).is_some());
+        if !reader.is_handed_over && !is_quiet && self.read_log(&mut reader).await? && is_alone {
             // What is committed from here on waits in the buffer; what came before is read from the log once more.
             self.buffer.start();
             reader.is_handed_over = self.read_log(&mut reader).await?;

@@ -225,13 +225,17 @@ impl Events {
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
-                () = hub.wake.notified() => {}
-                () = pause => {}
+            let is_asked = tokio::select! {
+                () = hub.wake.notified() => true,
+                () = pause => false,
                 _ = closed.wait_for(|closed| *closed) => return,
-            }
+            };
             if hub.is_idle() {
                 at = None;
+                continue;
+            }
+            // While nothing happens, a store that looks by itself is not asked as well.
+            if !is_asked && at.as_ref().is_some_and(|at| self.context.store.quiet_for(at).is_some()) {
                 continue;
             }
             match self.read_on(&mut at).await {

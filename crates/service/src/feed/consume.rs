@@ -59,24 +59,27 @@ impl Feeds {
         let (mut position, mut said) = (None, None);
         self.feed.is_running.send_replace(true);
         *self.feed.caught_up.lock() = Some(Instant::now());
+        let mut is_asked = true;
         loop {
-            match self.consume(&mut position).await {
-                Ok(()) => said = None,
-                Err(error) => {
-                    // A store that is unreachable for long is reported once.
-                    if said != Some(error.code()) {
-                        tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
+            if is_asked || self.has_news(position.as_ref()) {
+                match self.consume(&mut position).await {
+                    Ok(()) => said = None,
+                    Err(error) => {
+                        // A store that is unreachable for long is reported once.
+                        if said != Some(error.code()) {
+                            tracing::warn!(code = error.code().as_str(), "feeds wait for the log: {}", error.detail());
+                        }
+                        said = Some(error.code());
+                        // Nothing of it counts as read.
+                        self.feed.unread.lock().get_or_insert(Sequence::ZERO);
                     }
-                    said = Some(error.code());
-                    // Nothing of it counts as read.
-                    self.feed.unread.lock().get_or_insert(Sequence::ZERO);
                 }
             }
-            tokio::select! {
-                () = self.feed.posted.notified() => {}
-                () = tokio::time::sleep(POLL) => {}
+            is_asked = tokio::select! {
+                () = self.feed.posted.notified() => true,
+                () = tokio::time::sleep(POLL) => false,
                 _ = closed.wait_for(|closed| *closed) => break,
-            }
+            };
         }
         if let Some(position) = &mut position
             && let Err(error) = self.save_last_offset(position).await
@@ -103,6 +106,18 @@ impl Feeds {
             }
             self.measure_inboxes();
         }
+    }
+
+    /// While nothing happens, a store that looks by itself is not asked as well.
+    fn has_news(&self, position: Option<&Position>) -> bool {
+        let Some(position) = position.filter(|_| !self.feed.is_alone && self.feed.unread.lock().is_none()) else {
+            return true;
+        };
+        let quiet = self.context.store.quiet_for(&position.at);
+        let Some(then) = quiet.and_then(|quiet| Instant::now().checked_sub(quiet)) else { return true };
+        let mut caught_up = self.feed.caught_up.lock();
+        *caught_up = (*caught_up).max(Some(then));
+        false
     }
 
     async fn consume(&self, position: &mut Option<Position>) -> Result<()> {

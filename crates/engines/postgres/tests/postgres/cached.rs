@@ -152,3 +152,35 @@ fn an_open_transaction_keeps_no_news_from_others() {
         foreign.batch_execute("COMMIT").await.unwrap();
     });
 }
+
+/// Readers in the background ask the layer whether there is anything to read: never "nothing" after a write of their own
+/// process, and not for long after one of another.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_layer_knows_whether_there_is_news_without_asking() {
+    let schema = fresh_schema();
+    let open = async || {
+        let store = Arc::new(connect(&schema, Arc::new(SystemClock)).await);
+        over(store, Options::default()).await
+    };
+    let (one, other) = (open().await, open().await);
+    people(&one, 1..=3).await;
+    let began = Instant::now();
+    for round in 0..20 {
+        let operation = |forth: bool| if forth { follow(1, 2) } else { unfollow(1, 2) };
+        let before = one.last_events().await.unwrap();
+        one.commit(operation(round % 2 == 0).into()).await.unwrap();
+        assert_eq!(one.quiet_for(&before), None, "its own write is news at once");
+        let after = one.last_events().await.unwrap();
+        let waited = Instant::now();
+        while other.quiet_for(&before).is_some() {
+            assert!(waited.elapsed() < Duration::from_secs(2), "a write of another server is news within two seconds");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while other.quiet_for(&after).is_none() || one.quiet_for(&after).is_none() {
+            assert!(waited.elapsed() < Duration::from_secs(5), "nothing lies behind it");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(one.quiet_for(&after).is_some_and(|age| age <= Duration::from_secs(2)));
+    }
+    println!("20 writes were news to the other server and then old in {:?}", began.elapsed());
+}

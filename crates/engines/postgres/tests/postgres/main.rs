@@ -9,7 +9,9 @@
 
 mod alone;
 mod cached;
+mod clock;
 mod conformance;
 mod heartbeat;
 mod postgres_kit;
 mod retention;
+mod upgrade;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::postgres_kit::{connect_with, fresh_schema, words::*};
+use crate::postgres_kit::{connect_at, fresh_schema, words::*};
 use entourage_model::{Code, IdempotencyKey, Key, Kind, ManualClock, Millis, Sequence, Write};
 use entourage_postgres as postgres;
 use entourage_postgres::Options;
@@ -34,7 +34,7 @@ async fn an_idempotency_key_is_free_again_after_its_time() {
         (Options { idempotency_ttl: Duration::from_secs(90), ..Options::default() }, 90_000),
     ] {
         let clock = turned_clock();
-        let store = connect_with(&fresh_schema(), options, clock.clone()).await;
+        let store = connect_at(&fresh_schema(), options, clock.clone()).await;
         people(&store, 1..=2).await;
         let write = with_key(1, 2, 7);
         store.commit(write.clone()).await.unwrap();
@@ -50,7 +50,7 @@ async fn an_idempotency_key_is_free_again_after_its_time() {
 async fn records_past_their_time_go_and_the_others_stay() {
     let (schema, clock) = (fresh_schema(), turned_clock());
     let options = Options { idempotency_ttl: hours(1), ..Options::default() };
-    let store = connect_with(&schema, options, clock.clone()).await;
+    let store = connect_at(&schema, options, clock.clone()).await;
     people(&store, 0..=6).await;
     for scope in 1..=3 {
         store.commit(with_key(i64::from(scope), 0, scope)).await.unwrap();
@@ -71,7 +71,7 @@ async fn records_past_their_time_go_and_the_others_stay() {
 /// Six users, then a follow every hour for six hours; an event is kept for three.
 async fn six_hours(schema: &str, clock: &Arc<ManualClock>) -> postgres::Store {
     let options = Options { log_retention: hours(3), ..Options::default() };
-    let store = connect_with(schema, options, clock.clone()).await;
+    let store = connect_at(schema, options, clock.clone()).await;
     people(&store, 0..=6).await;
     for follower in 1..=6 {
         clock.advance(HOUR_MILLIS);
@@ -103,7 +103,7 @@ async fn events_past_retention_are_gone_and_say_where_to_resume() {
     assert_clean(&store).await;
     // Nor has another process, which does not see the same hours pass.
     store.close().await.unwrap();
-    let store = connect_with(&schema, Options::default(), turned_clock()).await;
+    let store = connect_at(&schema, Options::default(), turned_clock()).await;
     assert_eq!(store.events_after(Sequence(0), 100).await.unwrap_err().resume(), Some("10"));
     store.commit(unfollow(1, 0).into()).await.unwrap();
     assert_eq!(sequences(store.events_after(Sequence(10), 100).await.unwrap()), [11, 12, 13, 14]);
@@ -130,9 +130,9 @@ async fn all_events_may_go_and_the_next_ones_count_on() {
 async fn events_go_from_the_front_only() {
     let (schema, early, late) = (fresh_schema(), turned_clock(), turned_clock());
     let options = Options { log_retention: hours(3), ..Options::default() };
-    let behind = connect_with(&schema, options, early.clone()).await;
+    let behind = connect_at(&schema, options, early.clone()).await;
     late.advance(2 * HOUR_MILLIS);
-    let ahead = connect_with(&schema, options, late.clone()).await;
+    let ahead = connect_at(&schema, options, late.clone()).await;
     people(&behind, 1..=2).await;
     people(&ahead, 3..=4).await;
     people(&behind, 5..=6).await;

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod fairness;
+mod idle;
 mod resp_flood;
 mod resp_idle;
 mod slow_reads;

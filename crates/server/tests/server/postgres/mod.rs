@@ -1,6 +1,7 @@
 //! The fronts over PostgreSQL.
 
 mod away;
+mod clock;
 mod down;
 mod feed_wire;
 mod http;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use entourage_model::Clock;
 use entourage_postgres as postgres;
-use entourage_postgres::Options;
+use entourage_postgres::{Options, TimeSource};
 use entourage_store::Store;
 
 use self::pair::{Open, Stores, run_seeds};
@@ -21,7 +21,8 @@ fn stores() -> Stores {
         // A connection lives as long as the runtime that it was made on.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         Box::new(move |clock: Arc<dyn Clock>| {
-            let store = runtime.block_on(postgres::Store::connect(&url, &schema, Options::default(), clock));
+            let options = Options { time: TimeSource::Given, ..Options::default() };
+            let store = runtime.block_on(postgres::Store::connect(&url, &schema, options, clock));
             Arc::new(store.expect("the store opens")) as Arc<dyn Store>
         })
     };

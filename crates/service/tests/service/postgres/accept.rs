@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use entourage_model::{Clock, ManualClock, UserId, UserPatch};
 use entourage_postgres as postgres;
-use entourage_postgres::Options;
+use entourage_postgres::{Options, TimeSource};
 use entourage_service::{Call, JobState, Limit, Limits, Rules, Service};
 use entourage_store::{Store, SystemClock};
 
 const AHEAD_MILLIS: u64 = 600_000;
 
 async fn server(url: &str, schema: &str, clock: Arc<dyn Clock>) -> Service {
-    let store = postgres::Store::connect(url, schema, Options::default(), Arc::clone(&clock)).await;
+    let options = Options { time: TimeSource::Given, ..Options::default() };
+    let store = postgres::Store::connect(url, schema, options, Arc::clone(&clock)).await;
     let store: Arc<dyn Store> = Arc::new(store.expect("the store opens"));
     let rules = Rules { limits: Limits::NONE, ..Rules::default() };
     Service::new(store, rules).with_clock(clock)

@@ -1,6 +1,7 @@
 //! The service over PostgreSQL.
 
 mod accept;
+mod clock;
 mod feed;
 mod mistakes;
 mod notifications;

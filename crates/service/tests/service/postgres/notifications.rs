@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use entourage_model::{ManualClock, UserId, UserPatch};
 use entourage_postgres as postgres;
-use entourage_postgres::Options;
+use entourage_postgres::{Options, TimeSource};
 use entourage_service::{Call, Rules, Service};
 use tokio_postgres::NoTls;
 
@@ -20,7 +20,8 @@ fn url() -> String {
 
 async fn fresh(clock: &Arc<ManualClock>) -> (String, Arc<postgres::Store>) {
     let schema = format!("test_{:016x}", rand::random::<u64>());
-    let store = postgres::Store::connect(&url(), &schema, Options::default(), Arc::clone(clock) as _).await;
+    let options = Options { time: TimeSource::Given, ..Options::default() };
+    let store = postgres::Store::connect(&url(), &schema, options, Arc::clone(clock) as _).await;
     (schema, Arc::new(store.expect("the store opens")))
 }
 

@@ -23,6 +23,10 @@ pub(super) struct Gate {
     lineage: AtomicU64,
     /// A read carried this one, and memory is not used before it is covered.
     required: AtomicU64,
+    /// Where the log ended when it was last read.
+    listed: AtomicU64,
+    /// The greatest watermark that this process got from the store itself.
+    own: AtomicU64,
     moved: watch::Sender<u64>,
 }
 
@@ -36,6 +40,8 @@ impl Gate {
             covered: AtomicU64::new(0),
             lineage: AtomicU64::new(0),
             required: AtomicU64::new(0),
+            listed: AtomicU64::new(0),
+            own: AtomicU64::new(0),
             moved: watch::Sender::new(0),
         }
     }
@@ -91,10 +97,31 @@ impl Gate {
     pub(super) fn go_back(&self, watermark: Sequence) {
         self.fresh.store(0, Ordering::Release);
         self.covered.store(watermark.0, Ordering::Release);
+        self.own.store(0, Ordering::Release);
         let lower = |required: u64| (required != u64::MAX).then_some(required.min(watermark.0));
         // Once closed for good it stays closed.
         let _ = self.required.fetch_update(Ordering::AcqRel, Ordering::Acquire, lower);
         self.moved.send_replace(watermark.0);
+    }
+
+    pub(super) fn listed(&self) -> Sequence {
+        Sequence(self.listed.load(Ordering::Acquire))
+    }
+
+    /// The log was read up to its end, which is here.
+    pub(super) fn set_listed(&self, end: Sequence) {
+        self.listed.store(end.0, Ordering::Release);
+    }
+
+    /// This process has written up to here.
+    pub(super) fn wrote(&self, watermark: Sequence) {
+        self.own.fetch_max(watermark.0, Ordering::AcqRel);
+    }
+
+    /// How long ago memory had everything, this process's own writes included; `None` where that is too long.
+    pub(super) fn quiet_for(&self) -> Option<Duration> {
+        let is_covered = self.own.load(Ordering::Acquire) <= self.covered.load(Ordering::Acquire);
+        (is_covered && self.is_open(self.now())).then(|| self.lag())
     }
 
     /// Memory is not used until it has this.

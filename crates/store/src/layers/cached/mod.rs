@@ -37,7 +37,7 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, Named, NewestFollows, Progress, Report, Server, Snapshots,
+    Answer, Covered, Guarantees, Health, HeardEnd, Identity, Named, NewestFollows, Progress, Report, Server, Snapshots,
     SweepCursor, Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
@@ -319,6 +319,15 @@ impl crate::Store for Store {
 
     async fn last_event(&self, partition: u16) -> Result<Sequence> {
         self.shared.inner.last_event(partition).await
+    }
+
+    /// The layer looks all the time: others need not.
+    fn heard_end(&self, partition: u16) -> Option<HeardEnd> {
+        let Shared { inner, gate, .. } = &*self.shared;
+        // The age first: what is read afterwards is as of then, or later.
+        let age = gate.quiet_for().filter(|_| self.shared.has_one_log())?;
+        let (offset, lineage) = (gate.listed(), gate.lineage());
+        (lineage == inner.lineage()).then_some(HeardEnd { at: EventPosition { lineage, partition, offset }, age })
     }
 
     async fn progress(&self, partition: u16) -> Result<Progress> {

@@ -13,6 +13,8 @@ use crate::{Covered, Progress, Whose};
 const MOMENTS_MAX: usize = 64;
 /// A store that is away fails at once; when it is back that is to be noticed soon.
 const RETRY_MAX: Duration = Duration::from_secs(1);
+/// Enough to reach the longest pause.
+const QUIET_MAX: u32 = 1_000;
 
 /// The position of the event reader.
 #[derive(Default)]
@@ -26,10 +28,11 @@ pub(super) struct Position {
 impl Shared {
     /// Until the process or the layer ends.
     pub(super) async fn follow_events(self: Arc<Self>) {
-        let mut failures = 0u32;
+        let (mut failures, mut quiet) = (0u32, 0u32);
         loop {
             let wait = match failures {
-                0 => self.options.interval,
+                // The longer nothing happens, the rarer the store is asked.
+                0 => self.options.interval.saturating_mul(quiet + 1).min(self.idle_interval()),
                 _ => self.options.interval.saturating_mul(1 << failures.min(10)).min(RETRY_MAX),
             };
             tokio::select! {
@@ -37,8 +40,12 @@ impl Shared {
                 () = self.wanted.notified() => {}
             }
             crate::fail_point("cache-tail");
+            let before = self.gate.covered();
             failures = match self.pass().await {
-                Ok(()) => 0,
+                Ok(()) => {
+                    quiet = if self.gate.covered() == before { quiet.saturating_add(1).min(QUIET_MAX) } else { 0 };
+                    0
+                }
                 Err(error) => {
                     if failures == 0 {
                         tracing::warn!(%error, "the cache hears nothing of the store; reads will ask it instead");
@@ -48,6 +55,11 @@ impl Shared {
             };
             self.measures.tell(&self.rows, &self.gate);
         }
+    }
+
+    /// A third of the permitted lag: two questions may go wrong before memory is too old.
+    fn idle_interval(&self) -> Duration {
+        (self.options.lag_max / 3).max(self.options.interval)
     }
 
     /// Applies new events, and learns how fresh that makes memory.
@@ -67,6 +79,7 @@ impl Shared {
             Err(error) if error.code() == Code::EventsExpired => self.begin_anew(&mut position, progress, &error),
             Err(error) => return Err(error),
         }
+        self.gate.set_listed(progress.listed);
         self.gate.cover(progress.covered);
         self.rows.passed(progress.covered, &self.gate);
         let spread = millis(self.options.lag_max) * 2 / MOMENTS_MAX as u64;
@@ -187,6 +200,9 @@ impl Shared {
                 Changed::User(user) => self.rows.erased.exists(user.key, outcome.version),
                 Changed::Record(_) => {}
             }
+        }
+        if !outcome.changes.is_empty() {
+            self.gate.wrote(outcome.watermark.sequence());
         }
         if !changes.is_empty() {
             self.rows.apply(&changes, Source::Outcome(outcome.watermark.sequence(), &self.gate));

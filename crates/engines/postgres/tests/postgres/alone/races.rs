@@ -5,11 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::postgres_kit::{connect, fresh_schema, fresh_store, words::*};
+use crate::postgres_kit::{connect, connect_at, fresh_schema, fresh_store, words::*};
 use entourage_model::{
     Code, Event, EventBody, IdempotencyKey, Key, Kind, List, ManualClock, Millis, Operation, Outcome, Place, Reply,
     Result, Sequence, State, Version, Write,
 };
+use entourage_postgres::Options;
 use entourage_store::{Store, StoreExt as _, SystemClock};
 use tokio::task::JoinSet;
 
@@ -207,8 +208,8 @@ async fn two_stores_with_clocks_ten_minutes_apart_never_write_an_older_version()
     let schema = fresh_schema();
     let behind = Millis::parse_rfc3339("2026-05-01T12:00:00Z").unwrap();
     let stores = [
-        connect(&schema, Arc::new(ManualClock::new(behind.plus(600_000)))).await,
-        connect(&schema, Arc::new(ManualClock::new(behind))).await,
+        connect_at(&schema, Options::default(), Arc::new(ManualClock::new(behind.plus(600_000)))).await,
+        connect_at(&schema, Options::default(), Arc::new(ManualClock::new(behind))).await,
     ];
     assert_eq!(stores[0].identity().epoch, stores[1].identity().epoch);
     assert_eq!(stores[0].identity().secret, stores[1].identity().secret);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use entourage_model::Clock;
 use entourage_postgres as postgres;
-use entourage_postgres::Options;
+use entourage_postgres::{Options, TimeSource};
 use entourage_store::{Store, SystemClock};
 
 pub(crate) async fn fresh_store() -> Arc<dyn Store> {
@@ -24,6 +24,11 @@ pub(crate) async fn connect(schema: &str, clock: Arc<dyn Clock>) -> postgres::St
 
 pub(crate) async fn connect_with(schema: &str, options: Options, clock: Arc<dyn Clock>) -> postgres::Store {
     postgres::Store::connect(&url(), schema, options, clock).await.expect("the store opens")
+}
+
+/// With a clock that the test turns, and nobody questions.
+pub(crate) async fn connect_at(schema: &str, options: Options, clock: Arc<dyn Clock>) -> postgres::Store {
+    connect_with(schema, Options { time: TimeSource::Given, ..options }, clock).await
 }
 
 /// A suite that cannot run is red, not skipped.
