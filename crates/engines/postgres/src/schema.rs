@@ -46,7 +46,9 @@ pub(super) async fn connected<T>(target: &Target, work: impl AsyncFnOnce(&mut Cl
 
 async fn prepare_with(client: &mut Client, schema: &str) -> Result<Identity> {
     bring_up(client, schema).await?;
-    identity(client).await
+    let identity = identity(client).await?;
+    numbering::make_direct(client, identity.epoch).await?;
+    Ok(identity)
 }
 
 /// Reads the identity of a store that another server has prepared, and changes nothing.
@@ -62,7 +64,9 @@ pub(super) async fn read(target: &Target, schema: &str) -> Result<Identity> {
                 must_be_known(schema, status.writers_from)?;
                 identity(client).await
             }
-            None => Err(Error::unavailable(format!("there is no schema {schema:?} yet; a server that writes makes it"))),
+            None => {
+                Err(Error::unavailable(format!("there is no schema {schema:?} yet; a server that writes makes it")))
+            }
         }
     })
     .await
