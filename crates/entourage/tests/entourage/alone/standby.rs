@@ -109,7 +109,7 @@ fn a_server_that_reads_a_standby_is_right_or_says_stale_and_writes_nothing() {
     for (method, path, body) in [
         ("PUT", "/api/v1/users/fan/following/x", ""),
         ("DELETE", "/api/v1/users/fan/following/star", ""),
-        ("PUT", "/api/v1/users/new", "{}"),
+        ("PUT", "/api/v1/users/fan", r#"{"name": "Fan"}"#),
         ("POST", "/api/v1/posts", post.as_str()),
     ] {
         let heard = reader.ask_with(&[("entourage-actor", "fan")], method, path, body).expect("an answer");
