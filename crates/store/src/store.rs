@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 use entourage_model::{
     Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
-    Quota, Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
+    Quota, Record, RecordId, Result, Secret, Sequence, Side, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Guarantees, Health, NewestFollows, Report, Server, SweepCursor, Swept, newest_follows::push_newest};
+use crate::{
+    EdgeRow, Guarantees, Health, NewestFollows, Report, Server, SweepCursor, Swept, edge_row::read_row,
+    newest_follows::push_newest,
+};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +150,9 @@ pub struct Progress {
 /// - **C29** `heartbeat` lists every process that sent one within the last minutes, with the time since then by the
 ///   store's own clock; it is empty where one process has the store. After `disconnect` no commit that the process had
 ///   under way succeeds, and nothing waits for it. A process that was only paused goes on with new connections.
+/// - **C30** `get_rows` has for each user in request order everybody at the other end of their live edges of one kind, on
+///   one side, as paging through the lists would show them at some moment of the call, and who of the active ones, and
+///   whether the user, existed at a moment after that; `None` for a row of more than `limit` edges.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -193,6 +199,15 @@ pub trait Store: Send + Sync + 'static {
             found.end_list();
         }
         Ok(())
+    }
+
+    /// Whole rows: for a cache of checks.
+    async fn get_rows(&self, kind: Kind, side: Side, users: &[Key], limit: usize) -> Result<Vec<Option<EdgeRow>>> {
+        let mut rows = Vec::with_capacity(users.len());
+        for &user in users {
+            rows.push(read_row(self, kind, side, user, limit).await?);
+        }
+        Ok(rows)
     }
 
     fn keys_of(&self, found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {

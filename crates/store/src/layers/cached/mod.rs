@@ -25,7 +25,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page,
-    Place, Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
+    Place, Quota, Record, RecordId, Result, Sequence, Side, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
@@ -36,7 +36,7 @@ use tokio::{
 use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, Snapshots, SweepCursor,
+    Answer, Covered, EdgeRow, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, Snapshots, SweepCursor,
     Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
@@ -260,6 +260,10 @@ impl crate::Store for Store {
         found: &mut NewestFollows,
     ) -> Result<()> {
         self.shared.inner.newest_follows(users, limit, without, found).await
+    }
+
+    async fn get_rows(&self, kind: Kind, side: Side, users: &[Key], limit: usize) -> Result<Vec<Option<EdgeRow>>> {
+        self.shared.inner.get_rows(kind, side, users, limit).await
     }
 
     fn keys_of(&self, found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {
