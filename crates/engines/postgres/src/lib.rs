@@ -5,6 +5,7 @@
 
 mod commit;
 mod counts;
+mod edge_rows;
 mod error;
 mod events;
 mod forget;
@@ -42,8 +43,8 @@ use async_trait::async_trait;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List,
-    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, VersionClock, Watermark,
-    Write,
+    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Side, Space, User, Version, VersionClock,
+    Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
@@ -58,8 +59,8 @@ use self::{
 };
 pub use self::{look::look, options::Options};
 use entourage_store::{
-    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress, Report,
-    Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
+    Answer, CommitOrder, Covered, Derived, EdgeRow, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress,
+    Report, Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
 };
 
 /// For everything but commits.
@@ -311,6 +312,10 @@ impl entourage_store::Store for Store {
             found.end_list();
         }
         Ok(())
+    }
+
+    async fn get_rows(&self, kind: Kind, side: Side, users: &[Key], limit: usize) -> Result<Vec<Option<EdgeRow>>> {
+        Ok(answering(retrying(|| self.engine.read_rows(kind, side, users, limit))).await?)
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {
