@@ -78,7 +78,8 @@ pub struct Progress {
 /// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts.
 ///   `replay_all` is what a commit with each key would replay, in request order, and commits nothing where there is
 ///   none.
-/// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest.
+/// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest. Of some hundred
+///   writes or more those that have nothing in common may become visible, and be numbered, in another order.
 ///
 /// # Reads
 /// - **C8** `peek_all` writes one answer a pair, in their order; both slices have one length. `Yes` or `No` (an

@@ -3,7 +3,9 @@
 //! Any number of processes may use one schema. The rules are not here: a commit loads what [`entourage_model::resolve`]
 //! reads and stores what it returns.
 
+mod chunks;
 mod commit;
+mod copy;
 mod counts;
 mod edge_rows;
 mod error;
@@ -109,6 +111,8 @@ struct Engine {
     queue: Arc<Queue>,
     slow_lane: Semaphore,
     locks: Locks,
+    /// Of one chunk.
+    locks_max: usize,
     lineages: Arc<Lineages>,
     versions: Mutex<VersionClock>,
     lease: tokio::sync::Mutex<Option<Lease>>,
@@ -141,8 +145,9 @@ impl Store {
         let options = Options { writers: options.writers.max(1), batch: options.batch.max(1), ..options };
         let locks = Locks::new(identity.epoch);
         let lineages = Arc::new(Lineages::new(locks));
-        let engine = Engine {
+        let mut engine = Engine {
             locks,
+            locks_max: 0,
             identity,
             options,
             clock,
@@ -159,7 +164,7 @@ impl Store {
             session: number,
             application: heartbeat::application(schema),
         };
-        engine.check_lock_budget().await?;
+        engine.fit_lock_table().await?;
         engine.keep_lease().await?;
         engine.fold_or_warn().await;
         engine.tidy_sometimes().await;
@@ -211,8 +216,8 @@ impl Engine {
         Ok(client.query_one(&statement, &[]).await?.get(0))
     }
 
-    /// All batches of all servers must fit the lock table of PostgreSQL.
-    async fn check_lock_budget(&self) -> Result<(), Failure> {
+    /// All batches of all servers must fit the lock table of PostgreSQL; chunks of one caller are made to fit.
+    async fn fit_lock_table(&mut self) -> Result<(), Failure> {
         let client = self.client().await?;
         let room: i64 = client.query_one(LOCK_TABLE, &[]).await?.get(0);
         let wanted = (SERVERS_EXPECTED * self.options.writers * self.options.batch * LOCKS_EACH) as i64;
@@ -223,6 +228,8 @@ impl Engine {
                 "the lock table of PostgreSQL is small for as many batches of writes; raise max_locks_per_transaction"
             );
         }
+        // A third of the room is left to others.
+        self.locks_max = usize::try_from(room).unwrap_or_default() * 2 / 3 / self.options.writers;
         Ok(())
     }
 }

@@ -92,7 +92,9 @@ pub(super) async fn load(client: &Client, statements: &Statements, wants: &[Want
             }
             take_lists(&mut state, &lists, &h)?;
             for found in &i {
-                state.edges_of.entry(Key(found.get(9))).or_default().push(row::edge(found, 0)?);
+                let edge = row::edge(found, 0)?;
+                state.stored.insert((edge.kind, edge.follower, edge.target));
+                state.edges_of.entry(Key(found.get(9))).or_default().push(edge);
             }
             state.erased.extend(j.iter().map(|found| (Key(found.get(0)), row::to_version(found.get(1)))));
             Ok(state)
@@ -214,6 +216,7 @@ async fn load_edges(client: &Client, statements: &Statements, wants: &[Wants]) -
 fn take_edges(state: &mut Loaded, rows: &[Row]) -> Result<(), Failure> {
     for found in rows {
         let Edge { kind, follower, target, value } = row::edge(found, 0)?;
+        state.stored.insert((kind, follower, target));
         state.edges.insert((kind, follower, target), value);
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Suites with transactions that are held open, connections that are cut, and counted sessions: one test after the
 //! other, and no others beside them.
 
+mod chunks;
 mod failover;
 mod group_commit;
 mod held_transactions;
