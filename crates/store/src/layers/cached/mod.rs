@@ -29,15 +29,15 @@ use entourage_model::{
 };
 use tokio::{
     runtime::Handle,
-    sync::{Mutex, Notify, Semaphore},
+    sync::{Mutex, Notify},
     task::JoinHandle,
 };
 
-use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
+use self::{fill::Misses, gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, EdgeRow, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, Snapshots, SweepCursor,
-    Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
+    Answer, Covered, EdgeRow, Guarantees, Health, Identity, NewestFollows, Progress, Report, Server, Snapshots,
+    SweepCursor, Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it wraps.
@@ -73,7 +73,7 @@ struct Shared {
     saving: parking_lot::Mutex<()>,
     /// Wakes the event reader.
     wanted: Notify,
-    fills: Arc<Semaphore>,
+    misses: Misses,
     /// The runtime on which rows are read.
     runtime: Handle,
     measures: Arc<Measures>,
@@ -94,13 +94,15 @@ impl Store {
             position: Mutex::default(),
             saving: parking_lot::Mutex::default(),
             wanted: Notify::new(),
-            fills: Arc::new(Semaphore::new(options.fills_max)),
+            misses: Misses::default(),
             runtime: Handle::current(),
             measures,
         });
-        shared.load_snapshot().await;
-        if let Err(error) = shared.pass().await {
-            tracing::warn!(%error, "the cache begins without news of the store");
+        let cold = shared.load_snapshot().await;
+        match shared.pass().await {
+            Ok(()) if cold.is_empty() => {}
+            Ok(()) => drop(tokio::spawn(Arc::clone(&shared).refill(cold))),
+            Err(error) => tracing::warn!(%error, "the cache begins without news of the store"),
         }
         let tail = tokio::spawn(Arc::clone(&shared).follow_events());
         Self { shared, tail }
