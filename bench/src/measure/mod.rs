@@ -15,6 +15,7 @@ mod import;
 mod memory;
 mod pages;
 mod postgres;
+mod postgres_bulk;
 mod reopen;
 mod resp;
 mod rest;
@@ -123,6 +124,8 @@ impl Bench<'_> {
         if self.arguments.wants(Measurement::Postgres) {
             let data = format!("PostgreSQL, {} users", short(postgres::USERS.into()));
             results.of(Measurement::Postgres).extend(&data, postgres::measure(self)?);
+            let data = format!("PostgreSQL, {}", postgres_bulk::about(self));
+            results.of(Measurement::Postgres).extend(&data, postgres_bulk::measure(self)?);
         }
         if self.arguments.wants(Measurement::Feed) {
             results.of(Measurement::Feed).extend("feeds", feed::measure(self)?);

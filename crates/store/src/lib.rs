@@ -4,6 +4,7 @@
 pub mod adjacency;
 mod clock;
 pub mod disk;
+mod edge_row;
 mod ext;
 mod fail_point;
 mod guarantees;
@@ -20,6 +21,7 @@ mod store;
 mod sweep;
 
 pub use clock::{SystemClock, SystemUptime};
+pub use edge_row::EdgeRow;
 pub use ext::StoreExt;
 pub use fail_point::fail_point;
 pub use guarantees::{CommitOrder, Derived, Guarantees, Mirrors, Writers};

@@ -5,10 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use entourage_model::{
     Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome, Page, Place,
-    Quota, Record, RecordId, Result, Secret, Sequence, Space, User, Version, Watermark, Write,
+    Quota, Record, RecordId, Result, Secret, Sequence, Side, Space, User, Version, Watermark, Write,
 };
 
-use crate::{Guarantees, Health, NewestFollows, Report, Server, SweepCursor, Swept, newest_follows::push_newest};
+use crate::{
+    EdgeRow, Guarantees, Health, NewestFollows, Report, Server, SweepCursor, Swept, edge_row::read_row,
+    newest_follows::push_newest,
+};
 
 /// What memory knows of an edge without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +96,8 @@ pub struct HeardEnd {
 /// - **C6** An idempotency key replays the reply of its first success for `idempotency.ttl`, across restarts.
 ///   `replay_all` is what a commit with each key would replay, in request order, and commits nothing where there is
 ///   none.
-/// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest.
+/// - **C7** `commit_all` commits each write by itself, in order; a refused one does not stop the rest. Of some hundred
+///   writes or more those that have nothing in common may become visible, and be numbered, in another order.
 ///
 /// # Reads
 /// - **C8** `peek_all` writes one answer a pair, in their order; both slices have one length. `Yes` or `No` (an
@@ -169,6 +173,9 @@ pub struct HeardEnd {
 ///   not happened and will not. `peek_away` is then `peek_all` as of an earlier moment: it returns how long ago memory
 ///   was known to be right, `None` where memory has nothing to say, and always while the store is not away. `Yes` also
 ///   means that both users have the ids that are given with their keys.
+/// - **C31** `get_rows` has for each user in request order everybody at the other end of their live edges of one kind, on
+///   one side, as paging through the lists would show them at some moment of the call, and who of the active ones, and
+///   whether the user, existed at a moment after that; `None` for a row of more than `limit` edges.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     fn guarantees(&self) -> Guarantees;
@@ -225,6 +232,15 @@ pub trait Store: Send + Sync + 'static {
             found.end_list();
         }
         Ok(())
+    }
+
+    /// Whole rows: for a cache of checks.
+    async fn get_rows(&self, kind: Kind, side: Side, users: &[Key], limit: usize) -> Result<Vec<Option<EdgeRow>>> {
+        let mut rows = Vec::with_capacity(users.len());
+        for &user in users {
+            rows.push(read_row(self, kind, side, user, limit).await?);
+        }
+        Ok(rows)
     }
 
     fn keys_of(&self, found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {

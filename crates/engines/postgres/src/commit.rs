@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deadpool_postgres::Object;
 use entourage_model::{
-    Clock as _, Code, Error, Lineage, Millis, Operation, Outcome, Result, Sequence, Version, Watermark, Write, resolve,
+    Clock as _, Code, Error, Lineage, Millis, Outcome, Result, Sequence, Version, Watermark, Write, resolve,
 };
 use hashbrown::HashSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -14,7 +14,8 @@ use tokio_postgres::Client;
 use super::{
     ANSWER_WITHIN, Engine, breaker, counts,
     error::{Failure, retrying, unreadable},
-    load, lock,
+    load,
+    lock::{self, Wanted},
     put::Puts,
     queue::{Chunk, Message, Messages, Writer},
     statements::Statements,
@@ -33,53 +34,34 @@ enum Locking {
     Waits,
 }
 
+/// A chunk of a caller's writes on its way.
+pub(super) enum Queued {
+    Refused(Vec<Result<Outcome>>),
+    Waits { count: usize, messages: Messages, writer: Option<Writer>, deadline: Instant },
+}
+
 /// The outcomes of each chunk; `None`: another server has one of its locks.
 type Decided = Vec<Option<Vec<Result<Outcome>>>>;
 
 impl Engine {
-    /// Each by itself, in order.
-    pub(super) async fn commit_all(self: &Arc<Self>, writes: Vec<Write>) -> Vec<Result<Outcome>> {
-        let mut outcomes = Vec::with_capacity(writes.len());
-        let mut chunk = Vec::new();
-        for write in writes {
-            let is_alone = wants::is_alone(&write.operation);
-            if is_alone || chunk.len() >= self.options.batch {
-                outcomes.extend(self.submit(std::mem::take(&mut chunk)).await);
-            }
-            match refuse_nul(&write.operation) {
-                Ok(()) => chunk.push(write),
-                Err(error) => {
-                    outcomes.extend(self.submit(std::mem::take(&mut chunk)).await);
-                    outcomes.push(Err(error));
-                }
-            }
-            if is_alone {
-                outcomes.extend(self.submit(std::mem::take(&mut chunk)).await);
-            }
-        }
-        outcomes.extend(self.submit(chunk).await);
-        self.fold_sometimes().await;
-        self.tidy_sometimes().await;
-        outcomes
-    }
-
-    /// Into the queue, and the outcomes.
-    async fn submit(self: &Arc<Self>, writes: Vec<Write>) -> Vec<Result<Outcome>> {
+    /// Into the queue, in the order of the calls.
+    pub(super) fn enqueue(&self, writes: Vec<Write>, locks: Wanted) -> Queued {
         let count = writes.len();
-        if count == 0 {
-            return Vec::new();
+        if let Err(error) = self.refuse_when_closed().and(self.breaker.check().map_err(Error::from)) {
+            return Queued::Refused(vec![Err(error); count]);
         }
-        let able = match self.breaker.check() {
-            Ok(()) => self.must_be_able_to_write().await,
-            Err(away) => Err(away.into()),
-        };
-        if let Err(error) = able {
-            return vec![Err(error); count];
-        }
-        let locks = lock::union(writes.iter().flat_map(|write| self.locks.of(write)));
         let is_alone = writes.iter().any(|write| wants::is_alone(&write.operation));
         let deadline = Instant::now() + ANSWER_WITHIN;
-        let (mut messages, writer) = self.queue.push(Chunk::new(writes, locks, is_alone), self.options.writers);
+        let (messages, writer) = self.queue.push(Chunk::new(writes, locks, is_alone), self.options.writers);
+        Queued::Waits { count, messages, writer, deadline }
+    }
+
+    /// The outcomes of what was queued.
+    pub(super) async fn finish(self: Arc<Self>, queued: Queued) -> Vec<Result<Outcome>> {
+        let (count, mut messages, writer, deadline) = match queued {
+            Queued::Refused(outcomes) => return outcomes,
+            Queued::Waits { count, messages, writer, deadline } => (count, messages, writer, deadline),
+        };
         if let Some(writer) = writer
             && let Some(outcomes) = self.write(writer, &mut messages, deadline).await
         {
@@ -262,7 +244,7 @@ impl Engine {
         }
         let decided = self.decide(part, &wants, &mut state, &missed, database);
         let outcomes = decided.iter().flatten().flatten().filter_map(|outcome| outcome.as_ref().ok());
-        let puts = Puts::of(outcomes, database)?;
+        let puts = Puts::of(outcomes, &state.stored, database)?;
         let before = match puts.is_empty() {
             true => end(client, statements).await?,
             false => match self.breaker.guard(puts.commit(client, statements)).await {
@@ -367,17 +349,6 @@ async fn end(client: &Client, statements: &Statements) -> Result<Sequence, Failu
     let (found, ended) = tokio::join!(client.query_one(&statements.read_end, &[]), client.batch_execute("ROLLBACK"));
     ended?;
     Ok(Sequence(found?.get::<_, i64>(0).unsigned_abs()))
-}
-
-/// PostgreSQL's text holds every character but this one.
-fn refuse_nul(operation: &Operation) -> Result<()> {
-    let Operation::PutUser { patch, .. } = operation else { return Ok(()) };
-    for (pointer, field) in [("/name", &patch.name), ("/avatar_url", &patch.avatar_url)] {
-        if field.iter().flatten().any(|text| text.contains('\0')) {
-            return Err(Error::invalid("a text has a NUL character").at(pointer, "must not contain NUL"));
-        }
-    }
-    Ok(())
 }
 
 /// A connection with a transaction. Unless it ended, the connection is closed, and PostgreSQL rolls it back.

@@ -15,7 +15,8 @@ use super::{
 /// After how many deltas of this process one of its commits folds, and how many a fold takes at most.
 const FOLD_AFTER: u64 = 1_000;
 const FOLD_AT_MOST: i64 = 20_000;
-/// A count that this many edges of one batch change is hot.
+/// A count of followers that this many edges of one batch change is hot. What one user follows changes by that user's
+/// own writes, which wait for each other anyway.
 const HOT_EDGES: u32 = 4;
 
 /// Rows are locked in the order of their keys, by folds as well: two commits never wait for each other in a circle.
@@ -47,8 +48,8 @@ pub(super) struct Delta {
 
 impl Delta {
     /// Whether others are likely to write the same count at this moment.
-    const fn is_hot(&self) -> bool {
-        self.edges >= HOT_EDGES
+    fn is_hot(&self) -> bool {
+        self.side == Side::Followers && self.edges >= HOT_EDGES
     }
 }
 

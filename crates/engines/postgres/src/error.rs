@@ -143,9 +143,14 @@ fn is_passing(state: &SqlState) -> bool {
         || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
 }
 
-/// Division by zero: a row did not take its new version.
+/// Division by zero: a row did not take its new version. A unique violation: a row was not as new as it seemed.
 fn lost_a_race(source: &tokio_postgres::Error) -> bool {
-    let races = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DIVISION_BY_ZERO];
+    let races = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::DIVISION_BY_ZERO,
+        SqlState::UNIQUE_VIOLATION,
+    ];
     matches!(source.code(), Some(state) if races.contains(state))
 }
 

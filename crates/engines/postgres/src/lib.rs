@@ -4,9 +4,12 @@
 //! reads and stores what it returns.
 
 mod breaker;
+mod chunks;
 mod commit;
 mod connect;
+mod copy;
 mod counts;
+mod edge_rows;
 mod error;
 mod events;
 mod forget;
@@ -49,7 +52,7 @@ use async_trait::async_trait;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use entourage_model::{
     Buckets, Clock, Counts, EdgeValue, Ended, Error, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List,
-    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Space, User, Version, Watermark, Write,
+    Outcome, Page, Place, Quota, Record, RecordId, Result, Sequence, Side, Space, User, Version, Watermark, Write,
 };
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::timeout};
@@ -73,8 +76,8 @@ pub use self::{
     upgrade::{PendingMigration, SchemaStatus, migrate_schema, schema_status},
 };
 use entourage_store::{
-    Answer, CommitOrder, Covered, Derived, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress, Report,
-    Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
+    Answer, CommitOrder, Covered, Derived, EdgeRow, Guarantees, Health, Identity, Mirrors, NewestFollows, Progress,
+    Report, Server, SweepCursor, Swept, Unhealthy, Whose, Writers,
 };
 
 /// How many commits wait for locks of other servers at a time, each with a connection.
@@ -127,6 +130,8 @@ struct Engine {
     queue: Arc<Queue>,
     slow_lane: Semaphore,
     locks: Locks,
+    /// Of one chunk.
+    locks_max: usize,
     lineages: Arc<Lineages>,
     versions: Mutex<Versions>,
     lease: tokio::sync::Mutex<Option<Lease>>,
@@ -169,8 +174,9 @@ impl Store {
         let breaker = Arc::new(Breaker::new(target.clone()));
         let locks = Locks::new(identity.epoch);
         let lineages = Arc::new(Lineages::new(locks, options.read_only));
-        let engine = Engine {
+        let mut engine = Engine {
             locks,
+            locks_max: 0,
             identity,
             options,
             time: Arc::new(Time::new(clock, options.time)),
@@ -196,7 +202,7 @@ impl Store {
             engine.read_progress().await?;
             return Ok(Self { engine: Arc::new(engine) });
         }
-        engine.check_lock_budget().await?;
+        engine.fit_lock_table().await?;
         engine.keep_lease().await?;
         engine.fold_or_warn().await;
         engine.tidy_sometimes().await;
@@ -285,8 +291,8 @@ impl Engine {
         Ok(self.time.wrong().map_or(Health::Ready, |detail| Health::Degraded(Unhealthy::WrongClock(detail))))
     }
 
-    /// All batches of all servers must fit the lock table of PostgreSQL.
-    async fn check_lock_budget(&self) -> Result<(), Failure> {
+    /// All batches of all servers must fit the lock table of PostgreSQL; chunks of one caller are made to fit.
+    async fn fit_lock_table(&mut self) -> Result<(), Failure> {
         let client = self.client().await?;
         let room: i64 = client.query_one(LOCK_TABLE, &[]).await?.get(0);
         let wanted = (SERVERS_EXPECTED * self.options.writers * self.options.batch * LOCKS_EACH) as i64;
@@ -297,6 +303,8 @@ impl Engine {
                 "the lock table of PostgreSQL is small for as many batches of writes; raise max_locks_per_transaction"
             );
         }
+        // A third of the room is left to others.
+        self.locks_max = usize::try_from(room).unwrap_or_default() * 2 / 3 / self.options.writers;
         Ok(())
     }
 }
@@ -393,6 +401,10 @@ impl entourage_store::Store for Store {
             found.end_list();
         }
         Ok(())
+    }
+
+    async fn get_rows(&self, kind: Kind, side: Side, users: &[Key], limit: usize) -> Result<Vec<Option<EdgeRow>>> {
+        self.engine.ask(Subject::Edges, || self.engine.read_rows(kind, side, users, limit)).await
     }
 
     async fn sweep(&self, range: u16, after: Option<&SweepCursor>, limit: usize) -> Result<Swept> {

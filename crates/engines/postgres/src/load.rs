@@ -44,12 +44,16 @@ pub(super) const LISTS: &str = "SELECT wanted.place, r.id, r.version \
              AND substring(id from 1 for octet_length(wanted.prefix)) = wanted.prefix \
          ORDER BY id LIMIT wanted.most) r \
      ORDER BY wanted.place, r.id";
+/// In the order of the index of each side: otherwise a plan that was made while there were no edges may read all of the
+/// other side's.
 pub(super) const EDGES_OF: &str = "SELECT e.kind, e.follower, e.target, e.state, e.quiet, e.version, e.position, \
      e.accepted, e.expires, wanted.key FROM unnest($1::bigint[], $2::bigint[]) AS wanted (key, most) \
      CROSS JOIN LATERAL (SELECT * FROM (\
-         SELECT * FROM edges WHERE follower = wanted.key AND state <> 3 LIMIT wanted.most) own \
+         SELECT * FROM edges WHERE follower = wanted.key AND state <> 3 \
+         ORDER BY kind, state, quiet, position DESC, target DESC LIMIT wanted.most) own \
      UNION ALL SELECT * FROM (\
-         SELECT * FROM edges WHERE target = wanted.key AND state <> 3 LIMIT wanted.most) others \
+         SELECT * FROM edges WHERE target = wanted.key AND state <> 3 \
+         ORDER BY kind, state, quiet, position DESC, follower DESC LIMIT wanted.most) others \
      LIMIT wanted.most) e";
 /// Of one owner, from an id to another.
 pub(super) const RANGE: &str = "SELECT id, version, value, space, owner FROM records \
@@ -88,7 +92,9 @@ pub(super) async fn load(client: &Client, statements: &Statements, wants: &[Want
             }
             take_lists(&mut state, &lists, &h)?;
             for found in &i {
-                state.edges_of.entry(Key(found.get(9))).or_default().push(row::edge(found, 0)?);
+                let edge = row::edge(found, 0)?;
+                state.stored.insert((edge.kind, edge.follower, edge.target));
+                state.edges_of.entry(Key(found.get(9))).or_default().push(edge);
             }
             state.erased.extend(j.iter().map(|found| (Key(found.get(0)), row::to_version(found.get(1)))));
             Ok(state)
@@ -210,6 +216,7 @@ async fn load_edges(client: &Client, statements: &Statements, wants: &[Wants]) -
 fn take_edges(state: &mut Loaded, rows: &[Row]) -> Result<(), Failure> {
     for found in rows {
         let Edge { kind, follower, target, value } = row::edge(found, 0)?;
+        state.stored.insert((kind, follower, target));
         state.edges.insert((kind, follower, target), value);
     }
     Ok(())

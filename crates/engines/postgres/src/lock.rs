@@ -53,7 +53,7 @@ pub(super) enum Name {
     User(Key),
     /// All edges between two users, in both directions.
     Pair(Key, Key),
-    /// What a user follows grows by one commit at a time: the cap depends on it.
+    /// What a user follows: shared by what makes it longer, exclusive where the cap depends on it.
     Load(Key),
     Scope([u8; 16]),
     /// All records of an owner: conditions and caps depend on them.
@@ -127,11 +127,13 @@ impl Locks {
                 locks.push((self.number(Name::Pair(actor, other)), true));
             }
         }
-        if let Operation::Follow { follower, .. }
-        | Operation::Import { follower, .. }
-        | Operation::ImportRequest { follower, .. } = write.operation
-        {
-            locks.push((self.number(Name::Load(follower)), true));
+        match write.operation {
+            Operation::Follow { follower, .. } => locks.push((self.number(Name::Load(follower)), true)),
+            // They make it longer without asking how long it is: only who asks must wait for them.
+            Operation::Import { follower, .. } | Operation::ImportRequest { follower, .. } => {
+                locks.push((self.number(Name::Load(follower)), false));
+            }
+            _ => {}
         }
         if let Operation::PutRecord { owner, .. }
         | Operation::AddRecord { owner, .. }

@@ -12,12 +12,14 @@ use entourage_store::retention;
 pub struct Options {
     /// How many batches of this process are committed at a time.
     pub writers: usize,
-    /// The greatest number of writes in one.
+    /// The greatest number of writes in one, if they are of several callers.
     pub batch: usize,
     /// `store.connections`: for everything but commits.
     pub connections: usize,
     /// Nothing is written: not even what a server says of itself. PostgreSQL may be a standby.
     pub read_only: bool,
+    /// The greatest number of writes in one that are of one caller; fewer where PostgreSQL has little room for locks.
+    pub chunk: usize,
     /// `idempotency.ttl`.
     pub idempotency_ttl: Duration,
     /// `log.retention`.
@@ -34,6 +36,7 @@ impl Default for Options {
             batch: 64,
             connections: 16,
             read_only: false,
+            chunk: 1_000,
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
             log_retention: Duration::from_secs(7 * 24 * 60 * 60),
             history_retention: retention::HISTORY,

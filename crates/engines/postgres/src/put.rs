@@ -14,6 +14,7 @@ use entourage_model::{
     Change, EdgeChange, Ended, Error, Expiry, IdempotencyRecord, Key, Kind, Millis, Outcome, QuotaChange, RecordChange,
     RecordId, Result, Sequence, Space, User, UserChange, Version,
 };
+use hashbrown::HashSet;
 use serde::Serialize;
 use tokio_postgres::{
     Client,
@@ -21,6 +22,7 @@ use tokio_postgres::{
 };
 
 use super::{
+    copy,
     counts::{self, Delta},
     error::Failure,
     row,
@@ -106,6 +108,8 @@ impl ToSql for Json {
 #[derive(Debug, Default)]
 pub(super) struct Puts<'a> {
     edges: BTreeMap<(Kind, Key, Key), EdgeChange>,
+    /// Many edges that PostgreSQL has no row of, not even of their removal.
+    fresh: Vec<EdgeChange>,
     history: Vec<(Key, Ended)>,
     users: BTreeMap<Key, &'a User>,
     erased: Option<(Key, Version)>,
@@ -127,7 +131,12 @@ struct PutRecord<'a> {
 }
 
 impl<'a> Puts<'a> {
-    pub(super) fn of(outcomes: impl Iterator<Item = &'a Outcome> + Clone, database: Millis) -> Result<Self> {
+    /// `stored`: the edges among them that have a row.
+    pub(super) fn of(
+        outcomes: impl Iterator<Item = &'a Outcome> + Clone,
+        stored: &HashSet<(Kind, Key, Key)>,
+        database: Millis,
+    ) -> Result<Self> {
         let mut puts = Self::default();
         for outcome in outcomes.clone().filter(|outcome| !outcome.replayed) {
             puts.high_water = puts.high_water.max(obeyed(outcome.version, database));
@@ -139,6 +148,9 @@ impl<'a> Puts<'a> {
                 puts.idempotency.push((record, Json::of(&record.reply)?));
             }
             puts.quotas.extend(outcome.quota.iter().map(|change| (change.actor, change)));
+        }
+        if puts.edges.len() >= copy::EDGES_MIN {
+            puts.fresh = puts.edges.extract_if(.., |name, _| !stored.contains(name)).map(|(_, edge)| edge).collect();
         }
         puts.deltas = counts::deltas(outcomes.flat_map(|outcome| &outcome.changes));
         Ok(puts)
@@ -179,6 +191,7 @@ impl<'a> Puts<'a> {
             sending.watch(self.put_users(client, statements)),
             sending.watch(self.erase(client, statements)),
             sending.watch(self.put_quotas(client, statements)),
+            sending.watch(copy::put_edges(client, &statements.copy_edges, &self.fresh)),
             sending.watch(self.put_edges(client, statements)),
             sending.watch(self.put_history(client, statements)),
             sending.watch(self.put_records(client, statements)),
@@ -189,8 +202,10 @@ impl<'a> Puts<'a> {
             async { client.batch_execute(sending.end()).await.map_err(Failure::from) },
         );
         match stored {
-            (Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(base), Ok(())) => Ok(base),
-            (a, b, c, d, e, f, g, h, i, j, k) => Err(Failure::of_batch([
+            (Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(()), Ok(base), Ok(())) => {
+                Ok(base)
+            }
+            (a, b, c, d, e, f, g, h, i, j, k, l) => Err(Failure::of_batch([
                 a.err(),
                 b.err(),
                 c.err(),
@@ -202,6 +217,7 @@ impl<'a> Puts<'a> {
                 i.err(),
                 j.err(),
                 k.err(),
+                l.err(),
             ])),
         }
     }

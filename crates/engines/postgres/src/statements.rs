@@ -4,7 +4,7 @@
 use deadpool_postgres::Object;
 use tokio_postgres::Statement;
 
-use super::{commit, counts, error::Failure, load, lock, put, records};
+use super::{commit, copy, counts, error::Failure, load, lock, put, records};
 
 macro_rules! statements {
     ($($name:ident: $text:expr,)*) => {
@@ -39,6 +39,7 @@ statements! {
     put_users: put::USERS,
     put_quotas: put::QUOTAS,
     put_edges: put::EDGES,
+    copy_edges: copy::EDGES,
     put_history: put::HISTORY,
     put_counts: counts::PUT,
     put_deltas: counts::PUT_DELTAS,

@@ -4,7 +4,7 @@ use entourage_model::{
     Buckets, Cause, Change, Edge, EdgeChange, EdgeValue, Ended, IdempotencyRecord, Key, Kind, Millis, Moments, Outcome,
     Quota, Record, RecordChange, RecordId, Space, User, Version, View,
 };
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::wants::{ListName, RecordName, Wants};
 
@@ -14,6 +14,8 @@ pub(super) struct Loaded {
     pub(super) quotas: HashMap<Key, Quota>,
     /// Tombstones too: the next version must exceed theirs.
     pub(super) edges: HashMap<(Kind, Key, Key), EdgeValue>,
+    /// Which edges PostgreSQL has a row of.
+    pub(super) stored: HashSet<(Kind, Key, Key)>,
     /// Edges of a key without a user.
     pub(super) edges_of: HashMap<Key, Vec<Edge>>,
     pub(super) loads: HashMap<Key, i64>,

@@ -13,4 +13,5 @@ mod cached_common_following;
 mod cached_ids;
 mod cached_order;
 mod cached_races;
+mod cached_refill;
 mod cached_snapshot;

@@ -29,9 +29,10 @@ pub fn memory() -> Arc<dyn Store> {
     Arc::new(memory::Store::new(identity, Arc::new(SystemClock)))
 }
 
-/// Nothing is polled unless requested.
+/// Nothing is polled or read unless requested.
 pub fn by_hand() -> Options {
-    Options { interval: Duration::from_secs(3_600), patience: Duration::from_secs(5), ..Options::default() }
+    let (interval, patience) = (Duration::from_secs(3_600), Duration::from_secs(5));
+    Options { interval, patience, refill_max: 0, ..Options::default() }
 }
 
 /// Room for one small row or two, so that nearly every check is a miss.

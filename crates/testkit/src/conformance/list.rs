@@ -91,6 +91,7 @@ macro_rules! conformance_cases {
                 unknown_users_have_empty_lists [C10];
                 whoever_reads_on_and_on_gives_way [C20];
                 the_newest_of_many_are_what_pages_show [C27];
+                whole_rows_of_many_are_what_pages_show [C31];
             }
             counts {
                 counts_follow_every_change [C1 C11];

@@ -130,6 +130,66 @@ pub(super) async fn the_newest_of_many_are_what_pages_show(world: World) {
     }
 }
 
+pub(super) async fn whole_rows_of_many_are_what_pages_show(world: World) {
+    let mut users = world.many_users(30).await;
+    users[3] = world.private_user().await;
+    let (hubs, others) = users.split_at(4);
+    for (index, &hub) in hubs.iter().enumerate() {
+        for &other in others.iter().skip(index * 6) {
+            world.done(follow(hub, other)).await;
+        }
+        world.done(unfollow(hub, others[24])).await;
+        world.done(mute(hub, others[3])).await;
+    }
+    for (place, &other) in others.iter().enumerate().take(9) {
+        let follows = if place % 3 == 0 { follow_parked } else { follow };
+        world.done(follows(other, hubs[3])).await;
+        world.done(block(hubs[place % 2], others[20 - place])).await;
+    }
+    world.done(accept(hubs[3], others[1])).await;
+    // Edges of whoever is gone are there until they are taken away.
+    let gone = [hubs[2], others[22], others[23]];
+    for user in gone {
+        world.done(erase(user)).await;
+    }
+    let asked: Vec<Key> = hubs.iter().rev().chain(&others[..10]).copied().chain([world.stranger(), hubs[0]]).collect();
+    let mut edges = 0;
+    for (kind, side) in Kind::ALL.into_iter().flat_map(|kind| Side::BOTH.map(|side| (kind, side))) {
+        for limit in [usize::MAX, 7] {
+            let rows = world.store.get_rows(kind, side, &asked, limit).await.expect("rows can be read");
+            assert_eq!(rows.len(), asked.len());
+            for (row, &user) in rows.into_iter().zip(&asked) {
+                let (mut active, mut waiting) = (Vec::new(), Vec::new());
+                for &plane in Plane::of_kind(kind) {
+                    let list = List::new(user, plane, side);
+                    let shown = world.paged(list, 100).await.into_iter().map(|edge| list.other(&edge));
+                    if matches!(plane, Plane::Request | Plane::Parked) {
+                        waiting.extend(shown)
+                    } else {
+                        active.extend(shown)
+                    }
+                }
+                let Some(mut row) = row else {
+                    assert!(active.len() + waiting.len() > limit, "{kind:?} {side:?} is no large row");
+                    continue;
+                };
+                assert!(row.edges() <= limit);
+                edges += row.edges();
+                let mut left_behind: Vec<Key> = active.iter().copied().filter(|key| gone.contains(key)).collect();
+                for keys in [&mut active, &mut waiting, &mut left_behind] {
+                    keys.sort_unstable();
+                }
+                for keys in [&mut row.active, &mut row.waiting, &mut row.left_behind] {
+                    keys.sort_unstable();
+                }
+                assert_eq!((&row.active, &row.waiting, &row.left_behind), (&active, &waiting, &left_behind));
+                assert!(row.is_empty() || row.owner_there != gone.contains(&user), "{kind:?} {side:?}");
+            }
+        }
+    }
+    assert!(edges > 100, "{edges} edges");
+}
+
 pub(super) async fn the_row_of_a_cursor_may_be_gone(world: World) {
     let users = world.many_users(9).await;
     let (hub, others) = (users[0], &users[1..]);

@@ -9,6 +9,7 @@ use crate::postgres_kit::{
     connect, fresh_schema,
     words::{follow, people, raw, unfollow},
 };
+use entourage_model::{Key, Kind};
 use entourage_store::{Answer, Store, StoreExt as _, SystemClock, disk::Disk as _, layers::cached::Options};
 use entourage_testkit::cached::{a_write_between_read_and_fill, follows, over, over_with_disk, peek, slow, tiny};
 use entourage_testkit::{
@@ -126,6 +127,35 @@ fn two_servers_see_each_others_writes_in_time_and_at_once_with_the_token() {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
             }
+        }
+    });
+}
+
+/// Thousands of checks of users whom memory does not know: answered as the store does, and memory knows them soon.
+#[test]
+fn cold_rows_are_read_many_at_a_time() {
+    const PEOPLE: i64 = 3_000;
+    block_on(async {
+        let store = Arc::new(connect(&fresh_schema(), Arc::new(SystemClock)).await);
+        people(&*store, 0..=PEOPLE).await;
+        let edges = (0..PEOPLE * 4).map(|number| (number % PEOPLE, (number * 37 + number / PEOPLE * 11 + 1) % PEOPLE));
+        let follows = edges.filter(|(one, other)| one != other).map(|(one, other)| follow(one, other).into());
+        assert!(store.commit_all(follows.collect()).await.iter().all(Result::is_ok));
+        let layer = over(Arc::clone(&store) as _, Options::default()).await;
+        let pairs: Vec<(Key, Key)> = (0..PEOPLE).map(|user| (Key(user), Key((user * 37 + 1) % PEOPLE))).collect();
+        let exact = store.get_edges(Kind::Follow, &pairs).await.unwrap();
+        let began = Instant::now();
+        let mut answers = vec![Answer::Unknown; pairs.len()];
+        while answers.contains(&Answer::Unknown) {
+            assert!(began.elapsed() < Duration::from_secs(30), "memory never knows all of them");
+            for some in pairs.chunks(500) {
+                layer.get_edges(Kind::Follow, some).await.unwrap();
+            }
+            layer.peek_all(Kind::Follow, &pairs, &mut answers);
+        }
+        println!("{PEOPLE} cold rows: {:?}", began.elapsed());
+        for (answer, edge) in answers.iter().zip(&exact) {
+            assert_eq!(*answer, if edge.is_some() { Answer::Yes } else { Answer::No });
         }
     });
 }

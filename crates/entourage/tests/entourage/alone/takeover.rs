@@ -3,19 +3,24 @@
 
 use std::{
     collections::HashMap,
+    fmt::Write as _,
+    fs,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
 use crate::{
-    cluster_kit::{Cluster, all_follow, id_of, is_soak, lease, wait_for},
-    server_kit::Client,
+    cluster_kit::{Cluster, id_of, is_soak, lease, wait_for},
+    import_kit::{numbers, report},
+    server_kit::{Client, Folder, text},
 };
 
 /// So many that the job is in the middle when its server goes, and the test ends within a minute; 100,000 in a soak.
-const EDGES: usize = 3_000;
+const EDGES: usize = 20_000;
 const SOAK_EDGES: usize = 100_000;
+/// Edges of one commit at most.
+const CHUNK: u64 = 1_000;
 /// What is promised after a kill and after a pause. Machines that run tests are busy: four times as much is allowed.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 const AFTER_PAUSE: Duration = Duration::from_secs(15);
@@ -56,13 +61,27 @@ fn accepted(client: &Client) -> HashMap<String, usize> {
     }
 }
 
+/// Everybody asks to follow the star, by a file, while the servers run.
+fn ask_to_follow(cluster: &Cluster) {
+    let folder = Folder::new();
+    let (notes, file) = (folder.join("notes"), folder.join("requests.csv"));
+    let mut lines = String::from("requester,target\n");
+    for number in 0..edges() {
+        let _ = writeln!(lines, "{number},star");
+    }
+    fs::write(&file, lines).expect("a file");
+    let began = Instant::now();
+    let imported = report(&cluster.database.run(&["import", "--json", "--data", text(&notes), text(&file)]), 0);
+    assert_eq!(numbers(&imported, ["requests_created"]), [edges() as u64]);
+    println!("{} requests imported in {:.1} s", edges(), began.elapsed().as_secs_f64());
+}
+
 /// Two servers, and a job that one of them does; the index of that one.
 fn working() -> (Cluster, usize) {
     let cluster = Cluster::start(&[ALL, ALL], SETTINGS);
     let client = cluster.client(0);
     assert_eq!(client.ask("PUT", "/api/v1/users/star", r#"{"private": true}"#).expect("an answer").status, 201);
-    let people: Vec<String> = (0..edges()).map(|number| number.to_string()).collect();
-    all_follow(&cluster, &people, "star");
+    ask_to_follow(&cluster);
     assert_eq!(client.ask("POST", "/api/v1/users/star/follow-requests:accept-all", "").expect("an answer").status, 202);
     wait_for("the job begins", patience(), || (done_edges(&client) > edges() as u64 / 20).then_some(()));
     let (_, holder) = lease(&client, "jobs");
@@ -123,7 +142,7 @@ fn a_job_goes_on_when_its_server_is_paused_and_that_one_writes_nothing_when_it_w
     // It has heard of it, and each edge is the commit of one of the two; the answer to one commit may be lost.
     assert_eq!(lease(&paused, "jobs"), (epoch, id_of(&client)));
     let commits: u64 = [&paused, &client].iter().map(|client| accept_commits(client)).sum();
-    assert!((edges() as u64 - 1..=edges() as u64).contains(&commits), "{commits} commits for {} edges", edges());
+    assert!((edges() as u64 - CHUNK..=edges() as u64).contains(&commits), "{commits} commits for {} edges", edges());
     let held = |client: &Client| metric(client, r#"entourage_lease_held{lease="jobs"}"#);
     wait_for("the metrics say so", Duration::from_secs(10), || (held(&paused) == 0.0).then_some(()));
     assert_eq!(held(&client), 1.0);

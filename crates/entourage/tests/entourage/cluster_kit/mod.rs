@@ -81,12 +81,7 @@ pub(crate) fn follow(client: &Client, who: &str, target: &str) -> (u16, String) 
     (heard.status, heard.code().to_owned())
 }
 
-/// Lets all of them follow the target, over all servers at once.
-pub(crate) fn all_follow(cluster: &Cluster, followers: &[String], target: &str) {
-    in_batches(cluster, followers, |follower| json!({ "op": "follow", "follower": follower, "target": target }));
-}
-
-/// Lets one follow all of them.
+/// Lets one follow all of them, over all servers at once.
 pub(crate) fn follows_all(cluster: &Cluster, follower: &str, targets: &[String]) {
     in_batches(cluster, targets, |target| json!({ "op": "follow", "follower": follower, "target": target }));
 }

@@ -2,7 +2,8 @@
 
 use std::{fmt::Write, fs, path::Path, process::Stdio, time::Duration};
 
-use crate::import_kit::{exported, import, numbers, piped, verify};
+use crate::import_kit::{exported, import, numbers, piped, report, verify};
+use crate::postgres_kit::Database;
 use crate::server_kit::{Folder, command, run, text};
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ fn a_killed_import_ends_as_one_that_was_not() {
     assert_eq!(wanted["total"]["rejected_by_reason"]["invalid_json"], 30_000);
     for (name, file) in [("plain", &file), ("packed", &packed)] {
         let (data, rejects) = (folder.join(name), folder.join(&format!("{name}.rejects")));
-        let account = killed_in_the_middle(&data, file, &rejects);
+        let account = killed_in_the_middle(&data, file, &rejects, None);
         assert_eq!(account["total"], wanted["total"], "{name}");
         assert_eq!(account["resumed"], true, "{name}");
         for kind in KINDS {
@@ -90,12 +91,44 @@ fn a_killed_import_ends_as_one_that_was_not() {
     }
 }
 
+/// Into PostgreSQL chunks of a file are committed side by side: what was done is not always a beginning of the file.
+#[test]
+fn a_killed_import_into_postgresql_ends_as_one_that_was_not() {
+    let (folder, whole, other) = (Folder::new(), Database::new(), Database::new());
+    let [file, notes, rejects, whole_rejects] =
+        ["lines.ndjson", "notes", "rejects", "whole.rejects"].map(|name| folder.join(name));
+    fs::write(&file, lines(40_000)).unwrap();
+    let arguments = ["import", "--json", "--data", text(&notes), text(&file), "--rejects", text(&whole_rejects)];
+    let wanted = report(&whole.run(&arguments), 0);
+    let account = killed_in_the_middle(&notes, &file, &rejects, Some(&other.url));
+    assert_eq!(account["total"], wanted["total"]);
+    assert_eq!(account["resumed"], true);
+    let export = |database: &Database, kind: &str| {
+        let output = database.run(&["export", "--data", text(&notes), kind]);
+        assert!(output.status.success(), "{output:?}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let mut lines: Vec<String> = lines.lines().skip(1).map(|line| without_post_id(line, kind)).collect();
+        lines.sort();
+        lines
+    };
+    for kind in KINDS {
+        let found = export(&other, kind);
+        assert!(!found.is_empty(), "{kind}");
+        assert_eq!(found, export(&whole, kind), "{kind}");
+    }
+    let verified = report(&other.run(&["verify", "--json", "--data", text(&notes)]), 0);
+    assert_eq!(verified["clean"], true);
+    assert_eq!(listed(&rejects), listed(&whole_rejects));
+}
+
 /// Kills the same command after ever longer lives, until one run comes to its end; the account of that one.
-fn killed_in_the_middle(data: &Path, file: &Path, rejects: &Path) -> Value {
+fn killed_in_the_middle(data: &Path, file: &Path, rejects: &Path, url: Option<&str>) -> Value {
     let arguments = ["import", "--json", "--data", text(data), text(file), "--rejects", text(rejects)];
     let mut middle_kills = 0;
     for round in 0..60u32 {
-        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut command = command(&arguments);
+        command.envs(url.map(|url| ("ENTOURAGE_STORE__URL", url)));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let life = Duration::from_millis(if middle_kills < 4 { 150 + 80 * u64::from(round) } else { 60_000 });
         let began = std::time::Instant::now();
         let ended = loop {
@@ -122,13 +155,16 @@ fn killed_in_the_middle(data: &Path, file: &Path, rejects: &Path) -> Value {
     panic!("it does not come to an end");
 }
 
-/// Without the ids of posts, which every store gives in its own way.
 fn comparable(data: &Path, kind: &str) -> Vec<String> {
-    let without_id = |line: String| match line.splitn(3, ',').collect::<Vec<_>>()[..] {
+    exported(data, kind).iter().map(|line| without_post_id(line, kind)).collect()
+}
+
+/// Every store gives ids to posts in its own way.
+fn without_post_id(line: &str, kind: &str) -> String {
+    match line.splitn(3, ',').collect::<Vec<_>>()[..] {
         [author, _, rest] if kind == "--posts" => format!("{author},{rest}"),
-        _ => line,
-    };
-    exported(data, kind).into_iter().map(without_id).collect()
+        _ => line.to_owned(),
+    }
 }
 
 fn names(data: &Path) -> Vec<String> {

@@ -72,6 +72,11 @@ struct Draft {
 }
 
 impl Planner {
+    /// Whether the plan of a chunk depends on what is stored of those before it.
+    pub(super) fn needs_all_before(&self, chunk: &Chunk) -> bool {
+        self.following_max.is_some() || chunk.rows.iter().any(|row| matches!(row.entry, Entry::Suggestion { .. }))
+    }
+
     pub(super) async fn plan(&mut self, mut chunk: Chunk) -> Result<(Plan, Vec<Write>)> {
         self.known.look_up_names(&self.transfer.context, &chunk.rows).await?;
         let over = match self.following_max {

@@ -12,7 +12,7 @@ use std::{
 
 use entourage_model::{
     Clock, Condition, Error, EventPositions, Key, KeyHasher, Millis, Operation, Outcome, RecordId, Result, Secret,
-    Space,
+    Space, Write,
 };
 use entourage_store::{CommitOrder, StoreExt as _};
 
@@ -114,15 +114,17 @@ impl Import {
             loop {
                 let chunk = chunks.next().await?;
                 let at_end = chunk.is_none();
+                let waits = chunk.as_ref().is_none_or(|chunk| work.planner.needs_all_before(chunk));
+                if waits {
+                    work.settle_down_to(0, &mut waiting, index, at_end).await?;
+                }
                 if let Some(chunk) = chunk {
-                    waiting.push_back(work.send(chunk).await?);
+                    // Planned while the store works on those before it.
+                    let (plan, writes) = work.planner.plan(chunk).await?;
+                    work.settle_down_to(work.in_flight - 1, &mut waiting, index, false).await?;
+                    waiting.push_back(work.send(plan, writes).await);
                 }
-                while waiting.len() >= work.in_flight || (at_end && !waiting.is_empty()) {
-                    let Some((plan, commit)) = waiting.pop_front() else { break };
-                    let results = commit.await;
-                    work.settle(index, plan, results, at_end && waiting.is_empty()).await?;
-                    seen(&work.account.seen(&chunks));
-                }
+                seen(&work.account.seen(&chunks));
                 if at_end {
                     break;
                 }
@@ -210,15 +212,31 @@ impl<'a> Work<'a> {
         Ok(Self { import, planner, account, note, noted: Instant::now(), read_to, start, in_flight })
     }
 
-    async fn send(&mut self, chunk: Chunk) -> Result<PendingChunk> {
-        let (plan, writes) = self.planner.plan(chunk).await?;
+    /// Waits for the first chunks until no more than this many are on their way.
+    async fn settle_down_to(
+        &mut self,
+        left: usize,
+        waiting: &mut VecDeque<PendingChunk>,
+        file: usize,
+        at_end: bool,
+    ) -> Result<()> {
+        while waiting.len() > left
+            && let Some((plan, commit)) = waiting.pop_front()
+        {
+            let results = commit.await;
+            self.settle(file, plan, results, at_end && waiting.is_empty()).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, plan: Plan, writes: Vec<Write>) -> PendingChunk {
         let mut commit = Box::pin(self.planner.transfer.context.writer.write_all(writes));
         // Polled once, it has its place in the store's queue: chunks keep the order of the file.
         let done = poll_fn(|context| Poll::Ready(commit.as_mut().poll(context))).await;
-        Ok(match done {
+        match done {
             Poll::Ready(results) => (plan, Box::pin(async { results })),
             Poll::Pending => (plan, commit),
-        })
+        }
     }
 
     /// Counts a chunk that is durable, and notes it from time to time.

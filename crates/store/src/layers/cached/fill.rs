@@ -1,27 +1,34 @@
-//! Misses: which rows to read, single-flight.
+//! Misses: which rows to read, single-flight, and many of them with one read.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
-use entourage_model::{Key, Kind, List, Plane, Result};
+use entourage_model::{Key, Kind};
 use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
     Shared,
     look::Look,
-    row::{Contents, RowKey},
+    row::RowKey,
     rows::{Begun, Reading},
 };
 
-/// Rows that one call reads before it asks for its edges directly instead.
+/// Rows that one call waits for before it asks for its edges directly instead.
 const ROWS_A_CALL: usize = 4;
-/// Page size when reading a row.
-const PAGE: usize = 2_000;
-const USERS_AT_ONCE: usize = 1_000;
+/// Rows that one call has read for the next one, while there is room for them.
+const ROWS_FOR_LATER: usize = 1_000;
+/// Rows of one read.
+const ROWS_AT_ONCE: usize = 250;
+/// Rows that wait to be read. Past that the store is asked for edges directly.
+const WAITING_MAX: usize = 20_000;
+/// Rows of a refill that are asked for at a time: what callers miss comes in between.
+const REFILL_AT_ONCE: usize = 1_000;
 
-/// Releases the row however its reader ends.
+/// A row that somebody waits for. Released however its reader ends.
 struct Leading {
     shared: Arc<Shared>,
+    key: RowKey,
     reading: Reading,
     _done: watch::Sender<()>,
 }
@@ -32,18 +39,110 @@ impl Drop for Leading {
     }
 }
 
+/// Rows that wait for a reader, and how many readers there are.
+#[derive(Default)]
+struct Waiting {
+    rows: VecDeque<Leading>,
+    readers: usize,
+}
+
+impl Waiting {
+    /// The first one with others of its kind and side.
+    fn take(&mut self) -> Vec<Leading> {
+        let Some(first) = self.rows.front().map(|leading| leading.key) else { return Vec::new() };
+        let (mut taken, mut kept) = (Vec::new(), VecDeque::new());
+        for leading in self.rows.drain(..) {
+            let is_alike = (leading.key.kind, leading.key.side) == (first.kind, first.side);
+            if is_alike && taken.len() < ROWS_AT_ONCE { taken.push(leading) } else { kept.push_back(leading) }
+        }
+        self.rows = kept;
+        taken
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Misses {
+    waiting: Mutex<Waiting>,
+}
+
+/// Reads rows until none waits.
+struct Reader {
+    shared: Arc<Shared>,
+    is_counted: bool,
+}
+
+impl Reader {
+    fn next(&mut self) -> Vec<Leading> {
+        let mut waiting = self.shared.misses.waiting.lock();
+        let taken = waiting.take();
+        if taken.is_empty() {
+            waiting.readers = waiting.readers.saturating_sub(1);
+            self.is_counted = false;
+        }
+        taken
+    }
+
+    async fn read_all(mut self) {
+        loop {
+            let taken = self.next();
+            let Some(RowKey { kind, side, .. }) = taken.first().map(|leading| leading.key) else { return };
+            crate::fail_point("cache-fill");
+            let users: Vec<Key> = taken.iter().map(|leading| leading.key.user).collect();
+            let shared = &self.shared;
+            match shared.inner.get_rows(kind, side, &users, shared.options.row_edges_max).await {
+                Ok(rows) => {
+                    let now = shared.gate.now();
+                    for (leading, row) in taken.iter().zip(&rows) {
+                        shared.rows.fill(leading.reading, row.as_ref(), now);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "rows were not read"),
+            }
+        }
+    }
+}
+
+impl Drop for Reader {
+    /// One that ends early leaves nobody waiting: whoever still wants a row asks the store.
+    fn drop(&mut self) {
+        if self.is_counted {
+            let mut waiting = self.shared.misses.waiting.lock();
+            waiting.readers = waiting.readers.saturating_sub(1);
+            let left = if waiting.readers == 0 { std::mem::take(&mut waiting.rows) } else { VecDeque::new() };
+            drop(waiting);
+            drop(left);
+        }
+    }
+}
+
 impl Shared {
-    /// Fills rows for these edges. Waits only if memory can then answer for all of them.
+    /// Fills rows for these edges. Waits only if memory can then answer for all of them, and soon.
     pub(super) async fn bring_in(self: &Arc<Self>, kind: Kind, missing: &[(Key, Key)]) {
         let wanted = self.rows_for(kind, missing);
-        let is_all = wanted.len() <= ROWS_A_CALL;
-        let mut under_way = Vec::new();
-        for key in wanted.into_iter().take(ROWS_A_CALL) {
-            under_way.extend(self.begin(key));
+        if wanted.len() > ROWS_A_CALL {
+            let most = if self.rows.has_room() { ROWS_FOR_LATER } else { ROWS_A_CALL };
+            wanted.into_iter().take(most).for_each(|key| drop(self.begin(key)));
+            return;
         }
-        if is_all {
+        let under_way: Vec<_> = wanted.into_iter().filter_map(|key| self.begin(key)).collect();
+        // Behind many others it would take longer than to ask.
+        if self.misses.waiting.lock().rows.len() > ROWS_AT_ONCE {
+            return;
+        }
+        for mut done in under_way {
+            // The sender is dropped when the row is there.
+            while done.changed().await.is_ok() {}
+        }
+    }
+
+    /// Has these rows read, the first ones first, while there is room for them.
+    pub(super) async fn refill(self: Arc<Self>, keys: Vec<RowKey>) {
+        for some in keys.chunks(REFILL_AT_ONCE) {
+            if !self.rows.has_room() || self.gate.is_closed() {
+                return;
+            }
+            let under_way: Vec<_> = some.iter().filter_map(|key| self.begin(*key)).collect();
             for mut done in under_way {
-                // The sender is dropped when the row is there.
                 while done.changed().await.is_ok() {}
             }
         }
@@ -54,11 +153,28 @@ impl Shared {
         match self.rows.begin(key, self.gate.now()) {
             Begun::Lead(reading, done) => {
                 let over = done.subscribe();
-                self.start(key, Leading { shared: Arc::clone(self), reading, _done: done });
+                self.collect(Leading { shared: Arc::clone(self), key, reading, _done: done });
                 Some(over)
             }
             Begun::Join(over) => Some(over),
             Begun::Held => None,
+        }
+    }
+
+    /// Readers are tasks of their own: the caller may go away. Misses that come while all of them read are the next read.
+    fn collect(self: &Arc<Self>, leading: Leading) {
+        let mut waiting = self.misses.waiting.lock();
+        if waiting.rows.len() >= WAITING_MAX {
+            // Not with the lock: others are told.
+            drop(waiting);
+            return drop(leading);
+        }
+        waiting.rows.push_back(leading);
+        if waiting.readers < self.options.fills_max {
+            waiting.readers += 1;
+            let reader = Reader { shared: Arc::clone(self), is_counted: true };
+            drop(waiting);
+            self.runtime.spawn(reader.read_all());
         }
     }
 
@@ -78,62 +194,6 @@ impl Shared {
             missing.iter().filter_map(best).collect::<HashSet<_>>().into_iter().collect();
         chosen.sort_unstable_by(|one, other| other.cmp(one));
         chosen.into_iter().map(|(_, key)| key).collect()
-    }
-
-    /// In a task of its own: the caller may go away. Not at all over the limit of concurrent fills.
-    fn start(self: &Arc<Self>, key: RowKey, leading: Leading) {
-        let Ok(permit) = Arc::clone(&self.fills).try_acquire_owned() else { return };
-        let shared = Arc::clone(self);
-        self.runtime.spawn(async move {
-            // The whole value, not only the used part: others wait until it is dropped.
-            let (_permit, leading) = (permit, leading);
-            crate::fail_point("cache-fill");
-            match shared.read_row(key).await {
-                Ok(contents) => shared.rows.fill(leading.reading, contents.as_ref(), shared.gate.now()),
-                Err(error) => tracing::debug!(%error, "a row was not read"),
-            }
-        });
-    }
-
-    /// `None`: too large to be held.
-    async fn read_row(&self, key: RowKey) -> Result<Option<Contents>> {
-        let mut contents = Contents::default();
-        // Waiting edges are read before active ones: an edge accepted in between is then in both, not in neither.
-        for &plane in Plane::of_kind(key.kind).iter().rev() {
-            let list = List::new(key.user, plane, key.side);
-            let mut after = None;
-            loop {
-                let page = self.inner.scan(list, after, PAGE).await?;
-                let members = page.edges.iter().map(|edge| list.other(edge));
-                match plane {
-                    Plane::Request | Plane::Parked => contents.waiting.extend(members),
-                    Plane::Follow | Plane::Block | Plane::Mute => contents.active.extend(members),
-                }
-                let most = self.options.row_edges_max as u64;
-                if page.total > most || (contents.active.len() + contents.waiting.len()) as u64 > most {
-                    return Ok(None);
-                }
-                after = page.edges.last().map(|edge| list.place(edge));
-                if !page.more || after.is_none() {
-                    break;
-                }
-            }
-        }
-        self.ask_who_is_there(key.user, &mut contents).await?;
-        Ok(Some(contents))
-    }
-
-    async fn ask_who_is_there(&self, owner: Key, contents: &mut Contents) -> Result<()> {
-        if contents.active.is_empty() && contents.waiting.is_empty() {
-            return Ok(());
-        }
-        contents.owner_there = self.inner.get_users(&[owner]).await?.iter().all(Option::is_some);
-        for keys in contents.active.chunks(USERS_AT_ONCE) {
-            let users = self.inner.get_users(keys).await?;
-            let missing = keys.iter().zip(users).filter(|(_, user)| user.is_none()).map(|(key, _)| *key);
-            contents.left_behind.extend(missing);
-        }
-        Ok(())
     }
 
     /// What is known of an edge, if memory may answer.

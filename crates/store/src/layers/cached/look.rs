@@ -80,6 +80,7 @@ impl Rows {
         if row.too_large {
             return Look::TooLarge;
         }
+        row.heat.touch(now);
         let found = find(&row);
         // Ordinals of another generation are meaningless.
         if self.generation.load(Ordering::Acquire) == generation { found } else { Look::Missing }

@@ -26,19 +26,19 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use entourage_model::{
     Clock, Code, Counts, EdgeValue, Ended, Event, EventPosition, IdempotencyKey, Key, Kind, Lineage, List, Outcome,
-    Page, Place, Quota, Record, RecordId, Result, Sequence, Space, Uptime, User, Version, Watermark, Write,
+    Page, Place, Quota, Record, RecordId, Result, Sequence, Side, Space, Uptime, User, Version, Watermark, Write,
 };
 use tokio::{
     runtime::Handle,
-    sync::{Mutex, Notify, Semaphore},
+    sync::{Mutex, Notify},
     task::JoinHandle,
 };
 
-use self::{gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
+use self::{fill::Misses, gate::Gate, look::Look, measures::Measures, row::RowKey, rows::Rows, tail::Position};
 pub use self::{measures::Figures, options::Options};
 use crate::{
-    Answer, Covered, Guarantees, Health, HeardEnd, Identity, Named, NewestFollows, Progress, Report, Server, Snapshots,
-    SweepCursor, Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
+    Answer, Covered, EdgeRow, Guarantees, Health, HeardEnd, Identity, Named, NewestFollows, Progress, Report, Server,
+    Snapshots, SweepCursor, Swept, SystemClock, SystemUptime, Unhealthy, Whose, disk::Disk,
 };
 
 /// What a layer needs besides the store it wraps.
@@ -74,7 +74,7 @@ struct Shared {
     saving: parking_lot::Mutex<()>,
     /// Wakes the event reader.
     wanted: Notify,
-    fills: Arc<Semaphore>,
+    misses: Misses,
     /// The runtime on which rows are read.
     runtime: Handle,
     measures: Arc<Measures>,
@@ -95,13 +95,15 @@ impl Store {
             position: Mutex::default(),
             saving: parking_lot::Mutex::default(),
             wanted: Notify::new(),
-            fills: Arc::new(Semaphore::new(options.fills_max)),
+            misses: Misses::default(),
             runtime: Handle::current(),
             measures,
         });
-        shared.load_snapshot().await;
-        if let Err(error) = shared.pass().await {
-            tracing::warn!(%error, "the cache begins without news of the store");
+        let cold = shared.load_snapshot().await;
+        match shared.pass().await {
+            Ok(()) if cold.is_empty() => {}
+            Ok(()) => drop(tokio::spawn(Arc::clone(&shared).refill(cold))),
+            Err(error) => tracing::warn!(%error, "the cache begins without news of the store"),
         }
         let tail = tokio::spawn(Arc::clone(&shared).follow_events());
         Self { shared, tail }
@@ -269,6 +271,10 @@ impl crate::Store for Store {
         found: &mut NewestFollows,
     ) -> Result<()> {
         self.shared.inner.newest_follows(users, limit, without, found).await
+    }
+
+    async fn get_rows(&self, kind: Kind, side: Side, users: &[Key], limit: usize) -> Result<Vec<Option<EdgeRow>>> {
+        self.shared.inner.get_rows(kind, side, users, limit).await
     }
 
     fn keys_of(&self, found: &NewestFollows, numbers: &[u32]) -> Vec<Key> {

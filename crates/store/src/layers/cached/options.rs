@@ -25,8 +25,10 @@ pub struct Options {
     pub replay_max: u64,
     /// Past this many changes of this process that no event has passed, none is remembered.
     pub changes_max: usize,
-    /// Concurrent fills.
+    /// Reads of missing rows at a time, each of many rows.
     pub fills_max: usize,
+    /// Rows of a snapshot that are read again at the start, if what it says of them is too old.
+    pub refill_max: usize,
 }
 
 impl Default for Options {
@@ -42,7 +44,8 @@ impl Default for Options {
             batch_events: 5_000,
             replay_max: 200_000,
             changes_max: 1_000_000,
-            fills_max: 8,
+            fills_max: 4,
+            refill_max: 20_000,
         }
     }
 }

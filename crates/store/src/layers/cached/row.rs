@@ -1,10 +1,16 @@
 //! One held row: the targets of a user's edges of one kind, or their owners, as of the last change.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use entourage_model::{Cause, Key, Kind, Side, State, Version};
 
-use crate::adjacency::{Ordinals, row};
+use crate::{
+    EdgeRow,
+    adjacency::{Ordinals, row},
+};
 
 /// The overhead of an entry: the row's fields, its two reference counts, its place in the tables.
 const BYTES_PER_ROW: u64 = 240;
@@ -49,15 +55,33 @@ pub(super) struct Change {
     pub(super) cause: Cause,
 }
 
-/// A row as the store returned it.
+/// In how many stretches of time a row was looked at, and which was the last: a check only stores where a new one
+/// begins.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
-    pub(super) active: Vec<Key>,
-    /// Pending or parked.
-    pub(super) waiting: Vec<Key>,
-    /// Active edges without a user.
-    pub(super) left_behind: Vec<Key>,
-    pub(super) owner_there: bool,
+pub(super) struct Heat(AtomicU32);
+
+impl Clone for Heat {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl Heat {
+    /// About sixteen seconds on the clock of the gate.
+    const STRETCH_BITS: u32 = 14;
+
+    #[inline]
+    pub(super) fn touch(&self, now: u64) {
+        let (stretch, known) = ((now >> Self::STRETCH_BITS) as u16, self.0.load(Ordering::Relaxed));
+        if (known >> 16) as u16 != stretch {
+            let count = (known as u16).saturating_add(1);
+            self.0.store(u32::from(stretch) << 16 | u32::from(count), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count(&self) -> u16 {
+        self.0.load(Ordering::Relaxed) as u16
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +93,7 @@ pub(super) struct Row {
     /// Not held: it is only known to be not worth reading again.
     pub(super) too_large: bool,
     pub(super) owner_there: bool,
+    pub(super) heat: Heat,
     pub(super) active: Vec<u32>,
     pub(super) waiting: Vec<u32>,
     pub(super) left_behind: Vec<u32>,
@@ -77,10 +102,11 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn too_large(generation: u64, expires: u64) -> Self {
         let (active, waiting, left_behind) = (Vec::new(), Vec::new(), Vec::new());
-        Self { generation, expires, too_large: true, owner_there: false, active, waiting, left_behind }
+        let heat = Heat::default();
+        Self { generation, expires, too_large: true, owner_there: false, heat, active, waiting, left_behind }
     }
 
-    pub(super) fn of(contents: &Contents, ordinals: &Ordinals, generation: u64, expires: u64) -> Self {
+    pub(super) fn of(contents: &EdgeRow, ordinals: &Ordinals, generation: u64, expires: u64) -> Self {
         let sorted = |keys: &[Key]| {
             let mut row: Vec<u32> = keys.iter().map(|key| ordinals.get_or_add(*key)).collect();
             row.sort_unstable();
@@ -96,6 +122,7 @@ impl Row {
             expires,
             too_large: false,
             owner_there: contents.owner_there,
+            heat: Heat::default(),
             active,
             waiting,
             left_behind: sorted(&contents.left_behind),

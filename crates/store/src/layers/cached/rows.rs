@@ -22,9 +22,9 @@ use super::{
     ids::Ids,
     look::Look,
     measures::Measures,
-    row::{Change, Contents, Row, RowKey},
+    row::{Change, Row, RowKey},
 };
-use crate::adjacency::Ordinals;
+use crate::{EdgeRow, adjacency::Ordinals};
 
 const STRIPES: usize = 64;
 /// Past this many erased users whom nobody followed again, everything is read anew.
@@ -222,7 +222,7 @@ impl Rows {
     }
 
     /// The row as it was read since `begin`; `None` when it is too large. Held only if nothing intervened.
-    pub(super) fn fill(&self, reading: Reading, contents: Option<&Contents>, now: u64) {
+    pub(super) fn fill(&self, reading: Reading, contents: Option<&EdgeRow>, now: u64) {
         let Reading { key, generation } = reading;
         let expires = now.saturating_add(self.ttl_millis);
         let row = match contents {
@@ -243,7 +243,7 @@ impl Rows {
     }
 
     /// A row from a snapshot, before anything else happens.
-    pub(super) fn restore(&self, key: RowKey, contents: &Contents, expires: u64) {
+    pub(super) fn restore(&self, key: RowKey, contents: &EdgeRow, expires: u64) {
         let row = Row::of(contents, &self.ordinals, self.generation.load(Ordering::Acquire), expires);
         let _stripe = self.stripe(key).lock();
         self.hold(key, row);
@@ -315,6 +315,11 @@ impl Rows {
         }
         self.generation.fetch_add(1, Ordering::AcqRel);
         Measures::add(&self.measures.clears, 1);
+    }
+
+    /// Whether rows can be added before they are asked for, and nothing that was has to go.
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes() < self.budget / 10 * 9 && self.ordinals.bytes() < self.budget / 10 * 4
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -1,19 +1,22 @@
 //! What is held, as a file: read at the start, so that a restart does not send every check to the store.
 //!
 //! `ENTCACHE`, format, epoch of the store, the sequence that all rows have seen with the version of its event, the
-//! time, erased users, rows with whole keys, and a checksum of all that. Anything unexpected invalidates the file, and
+//! time, erased users, rows with whole keys, the most wanted first, and a checksum of all that. Anything unexpected invalidates the file, and
 //! its contents are read from the store again.
 
-use std::io;
+use std::{cmp::Reverse, io};
 
 use entourage_model::{Key, Kind, Millis, Sequence, Side, Version};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    row::{Contents, RowKey},
+    row::RowKey,
     rows::{Everything, Rows},
 };
-use crate::disk::{Disk, DiskFile, read_all};
+use crate::{
+    EdgeRow,
+    disk::{Disk, DiskFile, read_all},
+};
 
 pub(super) const NAME: &str = "cache.snapshot";
 const NEW_NAME: &str = "cache.snapshot.new";
@@ -68,7 +71,8 @@ impl Sink<'_> {
 /// no harm, because they are applied again. `now` is the gate's clock, `time` the wall clock.
 pub(super) fn write(disk: &dyn Disk, rows: &Rows, mark: Mark, now: u64, time: Millis) -> io::Result<usize> {
     let erased = rows.erased.all();
-    let Some(Everything { rows: held, keys }) = rows.all() else { return Ok(0) };
+    let Some(Everything { rows: mut held, keys }) = rows.all() else { return Ok(0) };
+    held.sort_by_cached_key(|(_, row)| Reverse(row.heat.count()));
     let file = disk.create(NEW_NAME)?;
     let mut sink = Sink { file: &*file, buffer: Vec::with_capacity(CHUNK_BYTES), written: 0, checksum: Xxh3::new() };
     sink.put(MAGIC)?;
@@ -163,29 +167,45 @@ impl Snapshot {
         Ok(Self { mark, time, bytes, from })
     }
 
-    /// Loads the rows of the file, aged by the time since; returns how many.
-    pub(super) fn restore(&self, rows: &Rows, now: u64, time: Millis) -> Result<usize, Unusable> {
+    /// Loads the rows of the file, aged by the time since, while there is room for them.
+    pub(super) fn restore(&self, rows: &Rows, now: u64, time: Millis) -> Result<Restored, Unusable> {
         let away = time.since_2000().saturating_sub(self.time.since_2000());
         let mut reader = Reader { rest: self.bytes.get(self.from..).unwrap_or_default() };
         for _ in 0..reader.number()? {
             rows.erased.insert(Key(reader.number()? as i64), Version::from_bits(reader.number()?));
         }
-        let mut restored = 0;
-        while reader.byte()? == 1 {
-            let kind = Kind::from_number(reader.byte()?).ok_or(Unusable::Damaged)?;
-            let side = if reader.byte()? == Side::Following as u8 { Side::Following } else { Side::Followers };
-            let owner_there = reader.byte()? == 1;
-            let key = RowKey::new(Key(reader.number()? as i64), kind, side);
-            let left = reader.number()?;
-            let (active, waiting, left_behind) = (reader.keys()?, reader.keys()?, reader.keys()?);
-            if left > away {
-                let contents = Contents { active, waiting, left_behind, owner_there };
-                rows.restore(key, &contents, now.saturating_add(left - away));
-                restored += 1;
+        let mut restored = Restored::default();
+        while let Some((key, left, row)) = reader.row()? {
+            if left <= away {
+                restored.cold.push(key);
+            } else if restored.rows == 0 || rows.has_room() {
+                rows.restore(key, &row, now.saturating_add(left - away));
+                restored.rows += 1;
             }
         }
-        if reader.rest.is_empty() { Ok(restored) } else { Err(Unusable::Damaged) }
+        Ok(restored)
     }
+
+    /// The rows that it has, whatever is in them.
+    pub(super) fn keys(&self) -> Result<Vec<RowKey>, Unusable> {
+        let mut reader = Reader { rest: self.bytes.get(self.from..).unwrap_or_default() };
+        for _ in 0..reader.number()? {
+            reader.take(16)?;
+        }
+        let mut keys = Vec::new();
+        while let Some((key, ..)) = reader.row()? {
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+}
+
+/// What a file came to, the most wanted rows first.
+#[derive(Debug, Default)]
+pub(super) struct Restored {
+    pub(super) rows: usize,
+    /// Rows that are past their time.
+    pub(super) cold: Vec<RowKey>,
 }
 
 struct Reader<'a> {
@@ -197,6 +217,20 @@ impl<'a> Reader<'a> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(Unusable::Damaged)?;
         self.rest = rest;
         Ok(taken)
+    }
+
+    /// The next row, with the milliseconds that were left of its life; `None` at the end of the file.
+    fn row(&mut self) -> Result<Option<(RowKey, u64, EdgeRow)>, Unusable> {
+        if self.byte()? != 1 {
+            return if self.rest.is_empty() { Ok(None) } else { Err(Unusable::Damaged) };
+        }
+        let kind = Kind::from_number(self.byte()?).ok_or(Unusable::Damaged)?;
+        let side = if self.byte()? == Side::Following as u8 { Side::Following } else { Side::Followers };
+        let owner_there = self.byte()? == 1;
+        let key = RowKey::new(Key(self.number()? as i64), kind, side);
+        let left = self.number()?;
+        let (active, waiting, left_behind) = (self.keys()?, self.keys()?, self.keys()?);
+        Ok(Some((key, left, EdgeRow { active, waiting, left_behind, owner_there })))
     }
 
     fn byte(&mut self) -> Result<u8, Unusable> {

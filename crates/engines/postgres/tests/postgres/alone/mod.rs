@@ -2,6 +2,7 @@
 //! other, and no others beside them.
 
 mod away;
+mod chunks;
 mod failover;
 mod group_commit;
 mod held_transactions;
