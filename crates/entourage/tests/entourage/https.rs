@@ -58,8 +58,19 @@ const NOTICED: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that ask none.
-const LOCAL: &[&str] =
-    &["serve", "import", "export", "verify", "reconcile", "restore", "config print", "token", "completions", "version"];
+const LOCAL: &[&str] = &[
+    "serve",
+    "import",
+    "export",
+    "verify",
+    "reconcile",
+    "restore",
+    "migrate-schema",
+    "config print",
+    "token",
+    "completions",
+    "version",
+];
 
 /// These name a case that is not there.
 const NOT_FOUND: &[&str] = &["abuse show", "abuse dismiss", "abuse confirm"];

@@ -1,4 +1,4 @@
-//! The parameters of a URL that the driver does not know: `sslmode` with all its values, and `sslrootcert`.
+//! The parameters of a URL that the driver does not know: `sslmode` with all its values, `sslrootcert`, and several hosts.
 
 use std::{borrow::Cow, path::PathBuf};
 
@@ -66,11 +66,11 @@ pub(super) struct Options {
 pub(super) fn split(url: &str) -> Result<(Cow<'_, str>, Options)> {
     let mut options = Options::default();
     let Some((place, query)) = url.split_once('?') else { return Ok((Cow::Borrowed(url), options)) };
-    let mut kept = Vec::new();
+    let mut kept: Vec<String> = Vec::new();
     for parameter in query.split('&') {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let (name, raw) = parameter.split_once('=').unwrap_or((parameter, ""));
         let value = || {
-            let text = percent_decode_str(value).decode_utf8();
+            let text = percent_decode_str(raw).decode_utf8();
             text.map_err(|_| Error::invalid(format!("store.url: {name} is not UTF-8")))
         };
         match name {
@@ -82,7 +82,9 @@ pub(super) fn split(url: &str) -> Result<(Cow<'_, str>, Options)> {
                     file => Roots::File(PathBuf::from(file)),
                 };
             }
-            _ => kept.push(parameter),
+            // The driver takes several of these, and no list in one.
+            "host" => kept.extend(raw.split(',').map(|host| format!("host={host}"))),
+            _ => kept.push(parameter.to_owned()),
         }
     }
     if options.mode == Mode::Require && options.roots != Roots::System {
