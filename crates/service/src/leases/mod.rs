@@ -37,8 +37,9 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 const GONE_AFTER: Duration = Duration::from_secs(2);
 /// A server that is connected, but silent for so long, is paused or cut off.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
-/// After so long without a heartbeat of its own a server asks anew what it holds.
-const DOUBT_AFTER: Duration = Duration::from_secs(5);
+/// After so long without a heartbeat of its own a server asks anew what it holds: before others can think that it is
+/// gone. A holder that has nothing to write would not be told otherwise.
+const DOUBT_AFTER: Duration = Duration::from_millis(1_500);
 
 /// What a server says of itself to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,6 +173,10 @@ impl Leases {
         let _claiming = self.claiming.lock().await;
         let known = self.stored(&[duty]).await?.into_iter().flatten().next();
         if let Some((_, document)) = known {
+            if document.holder != self.id && !self.seen.lock().is_alive(document.holder) {
+                // It may have come after the last heartbeat.
+                self.beat().await?;
+            }
             let mut seen = self.seen.lock();
             seen.leases.insert(duty, document);
             if document.holder == self.id {
