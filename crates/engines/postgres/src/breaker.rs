@@ -109,7 +109,7 @@ impl Breaker {
                 tokio::select! {
                     biased;
                     done = &mut work => done,
-                    () = self.opened() => Err(Failure { is_lost: true, ..away().into() }),
+                    () = self.opened() => Err(Failure { is_lost: true, ..Error::unavailable("PostgreSQL went away").into() }),
                 }
             }
         };

@@ -39,9 +39,10 @@ pub(crate) struct Tls {
 impl Tls {
     pub(super) fn new(options: &Options) -> Result<Self> {
         let provider = Arc::new(aws_lc_rs::default_provider());
+        let lenient = |chain| Arc::new(Lenient { provider: Arc::clone(&provider), chain });
         let verifier: Arc<dyn ServerCertVerifier> = match options.mode {
-            Mode::Disable | Mode::Prefer | Mode::Require => Arc::new(AnyCertificate(Arc::clone(&provider))),
-            Mode::VerifyCa => Arc::new(AnyName(chain_verifier(&options.roots, &provider)?)),
+            Mode::Disable | Mode::Prefer | Mode::Require => lenient(None),
+            Mode::VerifyCa => lenient(Some(chain_verifier(&options.roots, &provider)?)),
             Mode::VerifyFull => chain_verifier(&options.roots, &provider)?,
         };
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -89,50 +90,15 @@ fn chain_verifier(roots: &Roots, provider: &Arc<CryptoProvider>) -> Result<Arc<W
         .map_err(|error| Error::invalid("store.url: the certificates of sslrootcert cannot be used").caused_by(error))
 }
 
-/// For `prefer` and `require`: nobody listens, but it may be anybody who answers.
+/// Less than `verify-full`. Without a chain anybody may answer, though nobody listens: `prefer` and `require`. With one the
+/// chain counts, whatever host the certificate is for: `verify-ca`.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    provider: Arc<CryptoProvider>,
+    chain: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// For `verify-ca`: the chain counts, whatever host the certificate is for.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -141,7 +107,8 @@ impl ServerCertVerifier for AnyName {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             // The name comes last: everything else has been found right.
             Err(error) if is_about_the_name(&error) => Ok(ServerCertVerified::assertion()),
             done => done,
@@ -154,7 +121,7 @@ impl ServerCertVerifier for AnyName {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -163,11 +130,11 @@ impl ServerCertVerifier for AnyName {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
