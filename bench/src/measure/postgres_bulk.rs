@@ -256,7 +256,7 @@ async fn finished(service: &Service, started: JobStarted) -> Result<f64> {
         match job.state {
             JobState::Done => return Ok(began.elapsed().as_secs_f64()),
             JobState::Failed => anyhow::bail!("the job failed: {:?}", job.error),
-            JobState::Running => tokio::time::sleep(Duration::from_millis(20)).await,
+            JobState::Running => while service.jobs.work().await? {},
         }
     }
 }
