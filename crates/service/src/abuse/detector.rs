@@ -10,7 +10,7 @@ use super::{
     buffer::{Act, Seen},
     case::{Subject, Trace},
     rules::PAIR_WINDOW,
-    table::{Table, Weigh},
+    table::{Remembered, Table},
     window::Window,
 };
 
@@ -67,7 +67,6 @@ struct Actor {
     requests: Window,
     ends: Window,
     recent: Recent<RECENT>,
-    last: Millis,
     /// Waits to have its last targets compared.
     is_queued: bool,
 }
@@ -75,52 +74,45 @@ struct Actor {
 #[derive(Default)]
 struct Target {
     followers: Window,
-    last: Millis,
 }
 
 /// The newest followers of a target that has many.
 #[derive(Default)]
 struct Wave {
     followers: VecDeque<(Key, Version)>,
-    last: Millis,
 }
 
 #[derive(Default)]
 struct Pair {
     since: Millis,
-    last: Millis,
     ends: u32,
     flips: Recent<FLIPS_KEPT>,
 }
 
-/// Halved with every hour of silence.
-fn aged(weight: u64, last: Millis, now: Millis) -> u64 {
-    let hours = now.since_2000().saturating_sub(last.since_2000()) / Window::HOUR;
-    weight.checked_shr(u32::try_from(hours).unwrap_or(u32::MAX)).unwrap_or(0)
-}
-
-impl Weigh for Actor {
-    fn weight(&self, now: Millis) -> u64 {
-        let sums = [self.follows, self.requests, self.ends].map(|window| u64::from(window.sum()));
-        aged(sums.iter().sum(), self.last, now)
+impl Remembered for Actor {
+    fn clear(&mut self) {
+        let Self { follows, requests, ends, recent, is_queued } = self;
+        [follows, requests, ends].into_iter().for_each(|window| *window = Window::default());
+        recent.count = 0;
+        *is_queued = false;
     }
 }
 
-impl Weigh for Target {
-    fn weight(&self, now: Millis) -> u64 {
-        aged(u64::from(self.followers.sum()), self.last, now)
+impl Remembered for Target {
+    fn clear(&mut self) {
+        self.followers = Window::default();
     }
 }
 
-impl Weigh for Wave {
-    fn weight(&self, now: Millis) -> u64 {
-        aged(self.followers.len() as u64, self.last, now)
+impl Remembered for Wave {
+    fn clear(&mut self) {
+        self.followers.clear();
     }
 }
 
-impl Weigh for Pair {
-    fn weight(&self, now: Millis) -> u64 {
-        aged(u64::from(self.ends) << 8, self.last, now)
+impl Remembered for Pair {
+    fn clear(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -182,7 +174,6 @@ impl Detector {
     fn saw_follow(&mut self, Seen { follower, target, version, act }: Seen) {
         let (at, rules) = (version.millis(), self.rules);
         let Some(actor) = self.actors.entry(follower, at) else { return };
-        actor.last = at;
         actor.recent.push(target, version);
         let (kind, count, threshold) = match act {
             Act::Requested => (Kind::RequestFlood, actor.requests.add(at, Window::HOUR), rules.requests_per_hour),
@@ -210,13 +201,11 @@ impl Detector {
             return;
         }
         let Some(known) = self.targets.entry(target, at) else { return };
-        known.last = at;
         let count = known.followers.add(at, Window::HOUR);
         if count < threshold.div_ceil(2) {
             return;
         }
         let Some(wave) = self.waves.entry(target, at) else { return };
-        wave.last = at;
         wave.followers.truncate(WAVE_MAX - 1);
         wave.followers.push_front((follower, version));
         if is_due(count, threshold) {
@@ -227,7 +216,6 @@ impl Detector {
     fn saw_end(&mut self, Seen { follower, target, version, .. }: Seen) {
         let at = version.millis();
         if let Some(actor) = self.actors.entry(follower, at) {
-            actor.last = at;
             let count = actor.ends.add(at, CHURN_WINDOW);
             if is_due(count, self.rules.churn_follows) {
                 let subject = Subject::actor(Kind::FollowChurn, follower);
@@ -242,7 +230,6 @@ impl Detector {
         if pair.ends == 0 || is_over {
             *pair = Pair { since: at, ..Pair::default() };
         }
-        pair.last = at;
         pair.ends += 1;
         pair.flips.push(target, version);
         if is_due(pair.ends, self.rules.pair_flips) {
@@ -276,7 +263,8 @@ impl Detector {
             let subject = Subject::actor(Kind::LookAlikes, follower);
             let traces = traces_of(follower, actor);
             let count = u32::try_from(traces.len()).unwrap_or(u32::MAX);
-            return Some(Suspicion { subject, at: actor.last, count, traces });
+            let Some(at) = traces.last().map(|trace| trace.version.millis()) else { continue };
+            return Some(Suspicion { subject, at, count, traces });
         }
     }
 

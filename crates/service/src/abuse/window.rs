@@ -24,7 +24,7 @@ impl Window {
         self.sum()
     }
 
-    pub(super) fn sum(&self) -> u32 {
+    fn sum(&self) -> u32 {
         // Summed wide: a saturating sum would take the processor one count at a time.
         let sum: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         u32::try_from(sum).unwrap_or(u32::MAX)
