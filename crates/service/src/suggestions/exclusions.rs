@@ -4,11 +4,12 @@
 use entourage_model::{Key, Kind, List, Plane, RecordId, Result, Side, Space, User, is_member};
 use entourage_store::StoreExt as _;
 
+use super::source::People;
 use crate::Context;
 
 impl Context {
-    /// Which of these may be suggested to the viewer.
-    pub(super) async fn may_be_suggested(&self, viewer: Key, keys: &[Key]) -> Result<Vec<bool>> {
+    /// Which of these may be suggested to the viewer; those are put with the people of the answer.
+    pub(super) async fn may_be_suggested(&self, viewer: Key, keys: &[Key], people: &mut People) -> Result<Vec<bool>> {
         let mut open: Vec<Key> = keys.iter().copied().filter(|key| *key != viewer).collect();
         let to = |keys: &[Key]| -> Vec<(Key, Key)> { keys.iter().map(|key| (viewer, *key)).collect() };
         let followed = self.are_active(Kind::Follow, &to(&open)).await?;
@@ -24,10 +25,12 @@ impl Context {
         retain(&mut open, &muted);
         let users: Vec<User> = self.store.get_users(&open).await?.into_iter().flatten().collect();
         let dismissed = self.are_dismissed(viewer, &users).await?;
-        let shown = users.iter().zip(dismissed).filter(|(user, is_dismissed)| !user.follow_suspended && !is_dismissed);
-        let mut shown: Vec<Key> = shown.map(|(user, _)| user.key).collect();
-        shown.sort_unstable();
-        Ok(keys.iter().map(|key| shown.binary_search(key).is_ok()).collect())
+        let is_shown = |(user, is_dismissed): &(User, bool)| !user.follow_suspended && !is_dismissed;
+        let shown: Vec<User> = users.into_iter().zip(dismissed).filter(is_shown).map(|(user, _)| user).collect();
+        let mut keys_shown: Vec<Key> = shown.iter().map(|user| user.key).collect();
+        keys_shown.sort_unstable();
+        people.learn(shown);
+        Ok(keys.iter().map(|key| keys_shown.binary_search(key).is_ok()).collect())
     }
 
     /// Mutes that are over stay until they are removed.

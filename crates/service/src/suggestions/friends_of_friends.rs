@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::{
     count::{Counter, Marks, Scored, keep_best},
     ranker::Hop,
-    source::{Asked, Candidate, Evidence, Source},
+    source::{Asked, Candidate, Evidence, People, Source},
 };
 use crate::Context;
 
@@ -51,9 +51,9 @@ struct Scratch {
 
 #[async_trait]
 impl Source for FriendsOfFriends {
-    async fn candidates(&self, asked: &Asked, limit: usize) -> Result<Vec<Candidate>> {
+    async fn candidates(&self, asked: &Asked, limit: usize, people: &mut People) -> Result<Vec<Candidate>> {
         let mut scratch = self.scratches.lock().pop().unwrap_or_default();
-        let found = self.count(asked, limit, &mut scratch).await;
+        let found = self.count(asked, limit, people, &mut scratch).await;
         // What a failed count left behind is not used again.
         if found.is_ok() {
             let mut scratches = self.scratches.lock();
@@ -70,10 +70,16 @@ impl FriendsOfFriends {
         Self { context, scratches: Mutex::default() }
     }
 
-    async fn count(&self, asked: &Asked, limit: usize, scratch: &mut Scratch) -> Result<Vec<Candidate>> {
+    async fn count(
+        &self,
+        asked: &Asked,
+        limit: usize,
+        people: &mut People,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Candidate>> {
         let store = &*self.context.store;
         let Scratch { follows, counter, marks, scored } = scratch;
-        let hops = self.first_hops(asked.viewer).await?;
+        let hops = self.first_hops(asked.viewer, people).await?;
         if hops.is_empty() {
             return Ok(Vec::new());
         }
@@ -96,12 +102,13 @@ impl FriendsOfFriends {
     }
 
     /// Whom the viewer follows and whose lists are open to them, with their places among all.
-    async fn first_hops(&self, viewer: Key) -> Result<Vec<(usize, Key)>> {
+    async fn first_hops(&self, viewer: Key, people: &mut People) -> Result<Vec<(usize, Key)>> {
         let page = self.context.store.scan(List::following(viewer), None, FIRST_HOPS_MAX).await?;
         let keys: Vec<Key> = page.edges.iter().map(|edge| edge.target).collect();
         let users: Vec<User> = self.context.store.get_users(&keys).await?.into_iter().flatten().collect();
         let mut visibility = self.context.visibility(Some(viewer));
         visibility.learn(&users).await?;
+        people.learn(users);
         Ok(keys.into_iter().enumerate().filter(|(_, key)| visibility.is_open(*key)).collect())
     }
 

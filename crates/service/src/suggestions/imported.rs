@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use entourage_model::{Key, Millis, Record, Result, Space, Version};
 use entourage_store::StoreExt as _;
 
-use super::source::{Asked, Candidate, Evidence, Source};
+use super::source::{Asked, Candidate, Evidence, People, Source};
 use crate::Context;
 
 /// How many are kept for one user.
@@ -49,7 +49,7 @@ pub(super) struct Imported {
 #[async_trait]
 impl Source for Imported {
     /// The greatest score first, then the lesser key.
-    async fn candidates(&self, asked: &Asked, limit: usize) -> Result<Vec<Candidate>> {
+    async fn candidates(&self, asked: &Asked, limit: usize, _: &mut People) -> Result<Vec<Candidate>> {
         let records = self.context.store.scan_records(Space::Suggested, asked.viewer, None, IMPORTED_MAX).await?;
         let since = self.context.imported_since();
         let mut entries: Vec<ImportedEntry> =

@@ -24,9 +24,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use entourage_model::{Error, Key, Millis, Result, User, UserId};
+use entourage_model::{Error, Key, Millis, Result, UserId};
 use entourage_store::Whose;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 pub(crate) use self::cache::Cache;
 use self::{
@@ -36,7 +36,7 @@ use self::{
     not_followed_back::NotFollowedBack,
     popular::Popular,
     profile_views::ProfileViews,
-    source::{Asked, Candidate, Evidence, Source},
+    source::{Asked, Candidate, Evidence, People, Source},
 };
 pub use self::{
     cache::CACHE_BYTES_MAX,
@@ -140,34 +140,28 @@ impl Suggestions {
         let asked = self.begin(call, user, ranker).await?;
         if let Some(answer) = self.cached(call, &asked) {
             let best = first(&answer, limit);
-            let known = self.people(best.iter().flat_map(Candidate::people)).await?;
-            if best.iter().all(|candidate| known.may_show(candidate)) {
-                return Ok(best.iter().filter_map(|candidate| known.suggestion(candidate)).collect());
+            let people = self.people(best.iter().flat_map(Candidate::people)).await?;
+            if best.iter().all(|candidate| people.may_show(candidate)) {
+                return Ok(best.iter().filter_map(|candidate| people.suggestion(candidate)).collect());
             }
         }
-        let answer = self.answer(&asked).await?;
-        let best = first(&answer, limit);
-        let known = self.people(best.iter().flat_map(Candidate::people)).await?;
-        Ok(best.iter().filter_map(|candidate| known.suggestion(candidate)).collect())
+        let (answer, people) = self.answer(&asked).await?;
+        Ok(first(&answer, limit).iter().filter_map(|candidate| people.suggestion(candidate)).collect())
     }
 
     /// The ids alone, of the best `limit`.
     pub async fn suggested_ids(&self, call: &Call, user: &UserId, limit: usize) -> Result<Vec<UserId>> {
         let asked = self.begin(call, user, None).await?;
         if let Some(answer) = self.cached(call, &asked) {
-            let best = first(&answer, limit);
-            let users = self.users(best).await?;
+            let keys: Vec<Key> = first(&answer, limit).iter().map(|candidate| candidate.key).collect();
+            let users = self.context.store.get_users(&keys).await?;
             if users.iter().all(|user| user.as_ref().is_some_and(|user| !user.follow_suspended)) {
                 return Ok(users.into_iter().flatten().map(|user| user.id).collect());
             }
         }
-        let answer = self.answer(&asked).await?;
-        Ok(self.users(first(&answer, limit)).await?.into_iter().flatten().map(|user| user.id).collect())
-    }
-
-    async fn users(&self, candidates: &[Candidate]) -> Result<Vec<Option<User>>> {
-        let keys: Vec<Key> = candidates.iter().map(|candidate| candidate.key).collect();
-        self.context.store.get_users(&keys).await
+        let (answer, people) = self.answer(&asked).await?;
+        let id = |candidate: &Candidate| people.get(candidate.key).map(|user| user.id.clone());
+        Ok(first(&answer, limit).iter().filter_map(id).collect())
     }
 
     async fn begin(&self, call: &Call, user: &UserId, ranker: Option<RankerName>) -> Result<Asked> {
@@ -183,25 +177,25 @@ impl Suggestions {
         call.token.is_none().then(|| self.cache.get(asked, self.context.rules.suggestions.max_age)).flatten()
     }
 
-    /// A new answer.
-    async fn answer(&self, asked: &Asked) -> Result<Answer> {
-        let (began, version) = (Instant::now(), self.cache.version(asked.viewer));
-        let answer: Answer = self.pick(asked).await?.into();
+    /// A new answer, and everybody in it.
+    async fn answer(&self, asked: &Asked) -> Result<(Answer, People)> {
+        let (began, version, mut people) = (Instant::now(), self.cache.version(asked.viewer), People::default());
+        let answer: Answer = self.pick(asked, &mut people).await?.into();
         self.cache.put(asked, version, began, &answer);
-        Ok(answer)
+        Ok((answer, people))
     }
 
-    async fn pick(&self, asked: &Asked) -> Result<Vec<Candidate>> {
+    async fn pick(&self, asked: &Asked, people: &mut People) -> Result<Vec<Candidate>> {
         let mut picked: Vec<Candidate> = Vec::with_capacity(SUGGESTIONS_MAX);
         let mut known: HashSet<Key> = HashSet::from([asked.viewer]);
         for source in &self.sources {
             let mut limit = CANDIDATES_FIRST;
             while picked.len() < SUGGESTIONS_MAX {
-                let offered = source.candidates(asked, limit).await?;
+                let offered = source.candidates(asked, limit, people).await?;
                 let is_all = offered.len() < limit;
                 let fresh: Vec<Candidate> =
                     offered.into_iter().filter(|candidate| known.insert(candidate.key)).collect();
-                self.judge(asked, fresh, &mut picked).await?;
+                self.judge(asked, fresh, people, &mut picked).await?;
                 if is_all || limit >= CANDIDATES_MAX {
                     break;
                 }
@@ -212,7 +206,13 @@ impl Suggestions {
     }
 
     /// Takes those of them who may be suggested, as long as there is room.
-    async fn judge(&self, asked: &Asked, fresh: Vec<Candidate>, picked: &mut Vec<Candidate>) -> Result<()> {
+    async fn judge(
+        &self,
+        asked: &Asked,
+        fresh: Vec<Candidate>,
+        people: &mut People,
+        picked: &mut Vec<Candidate>,
+    ) -> Result<()> {
         let mut fresh = fresh.into_iter();
         while picked.len() < SUGGESTIONS_MAX {
             let some: Vec<Candidate> = fresh.by_ref().take(JUDGED_AT_ONCE).collect();
@@ -220,7 +220,7 @@ impl Suggestions {
                 break;
             }
             let keys: Vec<Key> = some.iter().map(|candidate| candidate.key).collect();
-            let may = self.context.may_be_suggested(asked.viewer, &keys).await?;
+            let may = self.context.may_be_suggested(asked.viewer, &keys, people).await?;
             let room = SUGGESTIONS_MAX - picked.len();
             picked.extend(some.into_iter().zip(may).filter(|(_, may)| *may).map(|(one, _)| one).take(room));
         }
@@ -231,7 +231,9 @@ impl Suggestions {
         let mut keys: Vec<Key> = keys.collect();
         keys.sort_unstable();
         keys.dedup();
-        Ok(People(self.context.users_by_key(&keys).await?))
+        let mut people = People::default();
+        people.learn(self.context.store.get_users(&keys).await?.into_iter().flatten());
+        Ok(people)
     }
 }
 
@@ -250,18 +252,15 @@ impl Candidate {
     }
 }
 
-/// Users as they are now.
-struct People(HashMap<Key, User>);
-
 impl People {
     /// Nobody whom it names was erased since, nor the candidate suspended.
     fn may_show(&self, candidate: &Candidate) -> bool {
-        candidate.people().all(|key| self.0.contains_key(&key))
-            && self.0.get(&candidate.key).is_some_and(|user| !user.follow_suspended)
+        candidate.people().all(|key| self.get(key).is_some())
+            && self.get(candidate.key).is_some_and(|user| !user.follow_suspended)
     }
 
     fn person(&self, key: Key) -> Option<Person> {
-        let user = self.0.get(&key)?;
+        let user = self.get(key)?;
         Some(Person { id: user.id.clone(), name: user.name.clone(), avatar_url: user.avatar_url.clone() })
     }
 
@@ -276,7 +275,7 @@ impl People {
             Evidence::FollowsYou => Reason::FollowsYou,
             Evidence::Popular => Reason::Popular,
         };
-        let created_at = self.0.get(&candidate.key)?.created.millis();
+        let created_at = self.get(candidate.key)?.created.millis();
         Some(Suggestion { person: self.person(candidate.key)?, created_at, reason })
     }
 }

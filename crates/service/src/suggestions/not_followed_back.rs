@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entourage_model::{List, Result};
 
-use super::source::{Asked, Candidate, Evidence, Source};
+use super::source::{Asked, Candidate, Evidence, People, Source};
 use crate::Context;
 
 pub(super) struct NotFollowedBack {
@@ -14,7 +14,7 @@ pub(super) struct NotFollowedBack {
 
 #[async_trait]
 impl Source for NotFollowedBack {
-    async fn candidates(&self, asked: &Asked, limit: usize) -> Result<Vec<Candidate>> {
+    async fn candidates(&self, asked: &Asked, limit: usize, _: &mut People) -> Result<Vec<Candidate>> {
         let list = List::followers(asked.viewer).open();
         let page = self.context.store.scan(list, None, limit).await?;
         let candidate = |edge: &entourage_model::Edge| Candidate {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use entourage_model::Result;
 use entourage_store::StoreExt as _;
 
-use super::source::{Asked, Candidate, Evidence, Source};
+use super::source::{Asked, Candidate, Evidence, People, Source};
 use crate::{Context, Graph};
 
 /// Who follows fewer than this is a newcomer.
@@ -19,7 +19,7 @@ pub(super) struct Popular {
 
 #[async_trait]
 impl Source for Popular {
-    async fn candidates(&self, asked: &Asked, limit: usize) -> Result<Vec<Candidate>> {
+    async fn candidates(&self, asked: &Asked, limit: usize, _: &mut People) -> Result<Vec<Candidate>> {
         let counts = self.context.store.get_counts(asked.viewer).await?.unwrap_or_default();
         if counts.following >= NEWCOMER_FOLLOWS {
             return Ok(Vec::new());

@@ -2,7 +2,8 @@
 //! `exclusions.rs`.
 
 use async_trait::async_trait;
-use entourage_model::{Key, Result};
+use entourage_model::{Key, Result, User};
+use hashbrown::HashMap;
 
 use super::RankerName;
 
@@ -14,7 +15,8 @@ use super::RankerName;
 /// - **S4** No candidate comes twice. Candidates may be followed, blocked or gone: they are left out afterwards.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
-    async fn candidates(&self, asked: &Asked, limit: usize) -> Result<Vec<Candidate>>;
+    /// Users that it has read anyway are put with the people of the answer.
+    async fn candidates(&self, asked: &Asked, limit: usize, people: &mut People) -> Result<Vec<Candidate>>;
 }
 
 /// Whom a source is asked for.
@@ -46,4 +48,18 @@ pub(crate) enum Evidence {
     FollowsYou,
     /// They have many followers.
     Popular,
+}
+
+/// Users that were read for an answer: none is read again to show them.
+#[derive(Default)]
+pub(crate) struct People(HashMap<Key, User>);
+
+impl People {
+    pub(super) fn learn(&mut self, users: impl IntoIterator<Item = User>) {
+        self.0.extend(users.into_iter().map(|user| (user.key, user)));
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&User> {
+        self.0.get(&key)
+    }
 }
