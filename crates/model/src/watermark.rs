@@ -143,6 +143,11 @@ impl EventPositions {
         }
     }
 
+    /// The store has shown that nothing up to these offsets was lost since: they mean the same in this lineage.
+    pub const fn enter(&mut self, lineage: Lineage) {
+        self.lineage = lineage;
+    }
+
     /// Merges what was read there.
     pub fn advance_to(&mut self, other: &Self) {
         for partition in other.partitions() {

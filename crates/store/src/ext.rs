@@ -125,10 +125,11 @@ pub trait StoreExt: Store {
     }
 
     /// Events of all partitions after these positions, each with its partition: within a partition in its order, across
-    /// partitions by version. Where some are gone, the error says where to resume in all of them.
+    /// partitions by version. Where some are gone, the error says where to resume in all of them. Otherwise the positions are
+    /// those of the store's lineage from then on: a reader that went on with those of an earlier one would be above its end.
     fn events_since(
         &self,
-        after: &EventPositions,
+        after: &mut EventPositions,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<(u16, Event)>>> + Send {
         merged::events_between(self, after, None, limit)
@@ -137,7 +138,7 @@ pub trait StoreExt: Store {
     /// As [`Self::events_since`], up to and including `up_to`.
     fn events_between(
         &self,
-        after: &EventPositions,
+        after: &mut EventPositions,
         up_to: &EventPositions,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<(u16, Event)>>> + Send {

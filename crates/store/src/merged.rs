@@ -1,11 +1,32 @@
 //! The events of several partitions as one sequence.
 
-use entourage_model::{Code, Event, EventPosition, EventPositions, Result, Sequence};
+use entourage_model::{Code, Error, Event, EventPosition, EventPositions, Result, Sequence};
 
 use crate::Store;
 
+/// A lineage begins rarely: twice during one read is more than is to be expected.
+const LINEAGES_MAX: usize = 3;
+
 /// See [`crate::StoreExt::events_since`].
 pub(crate) async fn events_between<S: Store + ?Sized>(
+    store: &S,
+    after: &mut EventPositions,
+    up_to: Option<&EventPositions>,
+    limit: usize,
+) -> Result<Vec<(u16, Event)>> {
+    for _ in 0..LINEAGES_MAX {
+        let lineage = store.lineage();
+        let events = read_between(store, after, up_to, limit).await?;
+        if store.lineage() == lineage {
+            // Everything was read in it, from these positions on: they are positions in it.
+            after.enter(lineage);
+            return Ok(events);
+        }
+    }
+    Err(Error::unavailable("the store begins one lineage after the other; try again"))
+}
+
+async fn read_between<S: Store + ?Sized>(
     store: &S,
     after: &EventPositions,
     up_to: Option<&EventPositions>,

@@ -230,6 +230,8 @@ impl Engine {
                 (a, b, c) => return Err(Failure::cause([a.err(), b.err(), c.err()])),
             };
             self.learn_who_writes(locked.writers_from)?;
+            // Tables of this transaction are not replaced before it ends.
+            self.must_be_lineage(lineage, locked.lineage)?;
             let database = self.time.learn(began, locked.millis);
             // A process that has not noticed yet stores nothing by a wrong clock.
             self.time.refuse_when_wrong()?;
@@ -324,6 +326,8 @@ struct Locked {
     /// The database's time.
     millis: i64,
     writers_from: i32,
+    /// The newest one, or zero if the schema is a copy.
+    lineage: i64,
 }
 
 async fn lock_all(
@@ -341,7 +345,7 @@ async fn lock_all(
     let found = client.query_one(statement, &[&numbers, &exclusive]).await?;
     let transaction = found.get::<_, &str>(0).parse().map_err(|_| unreadable("transaction number"))?;
     let missed = found.get::<_, Vec<i64>>(1).into_iter().collect();
-    Ok(Locked { transaction, missed, millis: found.get(2), writers_from: found.get(3) })
+    Ok(Locked { transaction, missed, millis: found.get(2), writers_from: found.get(3), lineage: found.get(4) })
 }
 
 /// Nothing is to be stored: where the log ends, as of a moment after everything was read.

@@ -3,25 +3,33 @@
 use entourage_model::{Change, Event, EventPosition, Lineage, Sequence};
 
 use super::{
-    Engine, commit,
+    Engine,
     error::{Failure, unreadable},
-    lineage, row,
+    lineage::{self, newest_lineage},
+    row,
 };
 use entourage_store::{Progress, retention::events_expired_at};
 
 pub(super) const STEP_ROWS: i64 = 5_000;
 
 /// What is dropped and what is left, as of one moment: a step could come between two statements.
-const READ: &str = "SELECT relay.dropped, found.sequence, found.version, found.change::text FROM relay LEFT JOIN (\
-         SELECT * FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2) found ON true ORDER BY found.sequence";
+const READ: &str = concat!(
+    "SELECT relay.dropped, found.sequence, found.version, found.change::text, ",
+    newest_lineage!(),
+    " FROM relay LEFT JOIN (SELECT * FROM events WHERE sequence > $1 ORDER BY sequence LIMIT $2) found ON true \
+     ORDER BY found.sequence"
+);
 
 impl Engine {
     /// The number of the last event. A snapshot that sees it sees everything up to it: whoever numbers the next one
     /// waits for the commit of this one.
     pub(super) async fn read_last_event(&self) -> Result<Sequence, Failure> {
         let client = self.client().await?;
-        let statement = client.prepare_cached(commit::END).await?;
-        Ok(Sequence(client.query_one(&statement, &[]).await?.get::<_, i64>(0).unsigned_abs()))
+        let lineage = self.lineage_of(&client)?;
+        let statement = client.prepare_cached(lineage::END).await?;
+        let found = client.query_one(&statement, &[]).await?;
+        self.must_be_lineage(lineage, found.get(1))?;
+        Ok(Sequence(found.get::<_, i64>(0).unsigned_abs()))
     }
 
     pub(super) async fn read_progress(&self) -> Result<Progress, Failure> {
@@ -46,7 +54,7 @@ impl Engine {
         let client = self.client().await?;
         let lineage = self.lineage_of(&client)?;
         if ![Lineage(0), lineage].contains(&at.lineage)
-            && let Some(offset) = lineage::lost(&client, at).await?
+            && let Some(offset) = self.lost(&client, lineage, at).await?
         {
             return Err(events_expired_at(EventPosition { lineage, offset, ..at }).into());
         }
@@ -54,7 +62,8 @@ impl Engine {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let statement = client.prepare_cached(READ).await?;
         let rows = client.query(&statement, &[&after, &limit]).await?;
-        let dropped: i64 = rows.first().map_or(0, |row| row.get(0));
+        let (dropped, newest) = rows.first().map_or((0, 0), |row| (row.get::<_, i64>(0), row.get::<_, i64>(4)));
+        self.must_be_lineage(lineage, newest)?;
         if after < dropped && limit > 0 {
             let offset = Sequence(dropped.unsigned_abs());
             return Err(events_expired_at(EventPosition { offset, ..at }).into());

@@ -23,15 +23,17 @@ const BEAT: &str = concat!(
      gone AS (DELETE FROM heartbeats WHERE id <> $1 AND beaten < clock_timestamp() - make_interval(secs => $5)) \
      SELECT id, number, about, silent, \
          CASE WHEN silent >= $6 THEN \
-             EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = $7 || to_hex(session)) ELSE true END, \
+             EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = $7 || to_hex(session) \
+                 AND datname = current_database()) ELSE true END, \
          writers_from, ",
     database_millis!(),
     " FROM meta LEFT JOIN \
          (SELECT *, extract(epoch FROM clock_timestamp() - beaten)::double precision AS silent FROM heartbeats \
          WHERE id <> $1 AND beaten >= clock_timestamp() - make_interval(secs => $5)) AS others ON true ORDER BY id"
 );
+/// Only in this database: where another one is a copy of it, the servers of that one are none of ours.
 const DISCONNECT: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity JOIN heartbeats \
-     ON application_name = $2 || to_hex(session) WHERE id = $1 AND session <> $3";
+     ON application_name = $2 || to_hex(session) WHERE id = $1 AND session <> $3 AND datname = current_database()";
 const LEAVE: &str = "DELETE FROM heartbeats WHERE session = $1";
 
 /// The application name of all connections of one process, but for its session at the end.

@@ -7,15 +7,18 @@
 use entourage_model::{Key, Operation, RecordId, Space, Write};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::time::database_millis;
+use super::{lineage::newest_lineage, time::database_millis};
 
-/// What a commit begins with: what is locked first, and only then the time, and who may write to this schema.
+/// What a commit begins with: what is locked first, and only then the time, who may write to this
+/// schema, and its lineage.
 macro_rules! first {
     ($missed:literal) => {
         concat!(
             "SELECT locked.transaction, locked.missed, ",
             database_millis!(),
-            ", (SELECT writers_from FROM meta) FROM (SELECT pg_current_xact_id()::text AS transaction, ARRAY(",
+            ", (SELECT writers_from FROM meta), ",
+            newest_lineage!(),
+            " FROM (SELECT pg_current_xact_id()::text AS transaction, ARRAY(",
             $missed,
             ") AS missed OFFSET 0) AS locked"
         )

@@ -45,6 +45,7 @@ steps! {
     "V7__lineages": Survive,
     "V8__heartbeats": Survive,
     "V9__rolling_upgrades": Survive,
+    "V10__copied_lineages": Survive,
 }
 
 /// The first version that a schema can keep older servers from writing to.
@@ -114,9 +115,9 @@ mod tests {
 
     #[test]
     fn a_migration_that_older_servers_do_not_survive_keeps_them_from_writing() {
-        let step = Step { name: "V10__contract", sql: "DROP TABLE outbox", older: Older::MustStop };
-        let sql = step.sql(10);
-        assert!(sql.starts_with("LOCK TABLE meta") && sql.contains("writers_from = 10;"), "{sql}");
+        let step = Step { name: "V11__contract", sql: "DROP TABLE outbox", older: Older::MustStop };
+        let sql = step.sql(11);
+        assert!(sql.starts_with("LOCK TABLE meta") && sql.contains("writers_from = 11;"), "{sql}");
         assert!(sql.ends_with("DROP TABLE outbox"));
     }
 }

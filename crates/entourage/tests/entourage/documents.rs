@@ -17,6 +17,7 @@ fn document(name: &str) -> String {
 /// What is in blocks of documents, and who looks at it.
 const LANGUAGES: &[(&str, &str)] = &[
     ("sh", "run here"),
+    ("bash", "run by the tests of a PostgreSQL that is backed up"),
     ("console", "run here, and what it prints is compared"),
     ("toml", "read as a configuration here"),
     ("rest", "run by the tests of the REST front"),

@@ -147,7 +147,7 @@ impl Abuse {
         let Some(mut at) = reader.at.clone() else { return Ok(false) };
         let closed = self.context.hub.closed();
         loop {
-            let events = match self.context.store.events_since(&at, CHUNK).await {
+            let events = match self.context.store.events_since(&mut at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     reader.at = Some(self.context.store.last_events().await?);
                     self.read_cases().await?;

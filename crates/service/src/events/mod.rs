@@ -97,7 +97,7 @@ impl Events {
     async fn public_events(&self, start: EventPositions, limit: Limit) -> Result<Found> {
         let (mut shown, mut read_to, mut has_more) = (Vec::new(), start, true);
         for _ in 0..PRIVATE_PAGES_MAX {
-            let page = self.context.store.events_since(&read_to, limit.get() + 1).await?;
+            let page = self.context.store.events_since(&mut read_to, limit.get() + 1).await?;
             has_more = page.len() > limit.get();
             for (partition, event) in page {
                 read_to.advance(partition, event.sequence);
@@ -201,9 +201,9 @@ impl Context {
 
     /// The version of the oldest event that is kept, `None` when none is.
     pub(crate) async fn oldest_event(&self) -> Result<Option<Version>> {
-        let read = match self.store.events_since(&self.first_events(), 1).await {
+        let read = match self.store.events_since(&mut self.first_events(), 1).await {
             Err(error) if error.code() == Code::EventsExpired => {
-                self.store.events_since(&kept_after(&error).ok_or(error)?, 1).await
+                self.store.events_since(&mut kept_after(&error).ok_or(error)?, 1).await
             }
             other => other,
         };

@@ -265,7 +265,7 @@ impl Events {
             }
         };
         loop {
-            let events = match self.context.store.events_since(&from, CHUNK).await {
+            let events = match self.context.store.events_since(&mut from, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     *at = None;
                     self.context.hub.tell_everybody_to_look();
@@ -275,6 +275,7 @@ impl Events {
                 other => other?,
             };
             if events.is_empty() {
+                *at = Some(from);
                 return Ok(());
             }
             events.iter().for_each(|(partition, event)| from.advance(*partition, event.sequence));

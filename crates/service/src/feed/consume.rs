@@ -150,7 +150,7 @@ impl Feeds {
         loop {
             let asked = Instant::now();
             let heard = if self.feed.is_alone { None } else { Some(self.heard().await?) };
-            let events = match self.context.store.events_since(&position.at, CHUNK).await {
+            let events = match self.context.store.events_since(&mut position.at, CHUNK).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     return self.start_over(position).await;
                 }

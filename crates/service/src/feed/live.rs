@@ -194,7 +194,7 @@ impl Feeds {
 
     /// Reads on in what was missed, a piece at a time.
     async fn read_missed(&self, stream: &mut FeedStream, mut from: EventPositions, to: EventPositions) -> Result<()> {
-        let events = match self.context.store.events_between(&from, &to, MISSED_AT_ONCE).await {
+        let events = match self.context.store.events_between(&mut from, &to, MISSED_AT_ONCE).await {
             Err(error) if error.code() == Code::EventsExpired => {
                 stream.ready.push_back(FeedMessage::Resync { cursor: self.viewer_cursor(to) });
                 return Ok(());

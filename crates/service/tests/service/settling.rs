@@ -201,7 +201,7 @@ async fn events_of(store: &dyn Store) -> Vec<Event> {
 async fn events_after(store: &dyn Store, mut at: EventPositions) -> Vec<Event> {
     let mut all = Vec::new();
     loop {
-        let page = store.events_since(&at, 1_000).await.unwrap();
+        let page = store.events_since(&mut at, 1_000).await.unwrap();
         if page.is_empty() {
             return all;
         }

@@ -128,6 +128,7 @@ async fn what_is_pending_is_said_and_applied_ahead_of_the_servers() {
     // As a schema of the version before, with a server on it that says nothing of versions.
     let back = format!(
         "SET search_path TO {schema}; ALTER TABLE servers DROP COLUMN knows; ALTER TABLE meta DROP COLUMN writers_from; \
+         ALTER TABLE lineages DROP COLUMN written_by; \
          DELETE FROM entourage_migrations WHERE version >= 9"
     );
     raw().await.batch_execute(&back).await.unwrap();

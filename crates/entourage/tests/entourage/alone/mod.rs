@@ -1,5 +1,6 @@
 //! Suites that measure time or memory beside a load: one test after the other, and no others beside them.
 
+mod backup;
 mod bounds;
 mod fairness;
 mod idle;

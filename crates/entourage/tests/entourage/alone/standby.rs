@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster_kit::wait_for,
+    cluster_kit::{self, wait_for},
     postgres_kit::cluster::Server,
     server_kit::{Client, Folder, Heard, Serving, command, text},
 };
@@ -15,10 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const WRITES: usize = 300;
 
 fn serve(folder: &Folder, name: &str, postgres: &Server, roles: &str) -> Serving {
-    let data = folder.join(name);
-    let mut command = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data), "--roles", roles]);
-    let url = format!("postgres://entourage@127.0.0.1:{}/postgres", postgres.port);
-    Serving::start_as(command.env("ENTOURAGE_STORE__URL", url).env("ENTOURAGE_USERS__AUTO_CREATE", "true"))
+    cluster_kit::serve(&postgres.url("postgres"), &folder.join(name), roles, &[])
 }
 
 fn query(postgres: &Server, statement: &str) -> Vec<String> {

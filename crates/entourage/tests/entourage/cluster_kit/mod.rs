@@ -1,6 +1,9 @@
 //! Several real servers on one PostgreSQL schema.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -30,10 +33,7 @@ impl Cluster {
 
     pub(crate) fn add(&mut self, roles: &str, settings: &[(&str, &str)]) {
         let data = self.folder.join(&format!("server-{}", self.servers.len()));
-        let mut command = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data), "--roles", roles]);
-        command.env("ENTOURAGE_STORE__URL", &self.database.url).env("ENTOURAGE_USERS__AUTO_CREATE", "true");
-        command.envs(settings.iter().map(|(name, value)| (format!("ENTOURAGE_{name}"), *value)));
-        self.servers.push(Serving::start_as(&mut command));
+        self.servers.push(serve(&self.database.url, &data, roles, settings));
     }
 
     pub(crate) fn client(&self, index: usize) -> Client {
@@ -45,6 +45,14 @@ impl Cluster {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("clean"), "{output:?}");
     }
+}
+
+/// A server on this PostgreSQL.
+pub(crate) fn serve(url: &str, data: &Path, roles: &str, settings: &[(&str, &str)]) -> Serving {
+    let mut command = command(&["serve", "--http", "127.0.0.1:0", "--data", text(data), "--roles", roles]);
+    command.env("ENTOURAGE_STORE__URL", url).env("ENTOURAGE_USERS__AUTO_CREATE", "true");
+    command.envs(settings.iter().map(|(name, value)| (format!("ENTOURAGE_{name}"), *value)));
+    Serving::start_as(&mut command)
 }
 
 pub(crate) fn is_soak() -> bool {

@@ -364,8 +364,8 @@ impl Store for RestStore {
     async fn events(&self, after: EventPosition, limit: usize) -> Result<Vec<Event>> {
         let events = self.store.events(after, limit).await?;
         if after.offset == Sequence::ZERO && after.partition == 0 {
-            let start = EventPositions::start(self.store.lineage(), self.store.guarantees().partitions);
-            let all = self.store.events_since(&start, limit).await?;
+            let mut start = EventPositions::start(self.store.lineage(), self.store.guarantees().partitions);
+            let all = self.store.events_since(&mut start, limit).await?;
             let reply = self.get(&format!("/events?limit={}", limit.min(200)));
             // What tells of a mute's end is the server's own.
             let public = all.iter().map(|(_, event)| event).filter(|event| event.name() != "record.changed");

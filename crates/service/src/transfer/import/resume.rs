@@ -39,7 +39,7 @@ impl Resumed {
     pub(super) async fn since(store: &dyn Store, noted: EventPositions) -> Result<Self> {
         let (mut last, mut resumed) = (noted.clone(), Self::default());
         loop {
-            let events = match store.events_since(&last, EVENTS_AT_ONCE).await {
+            let events = match store.events_since(&mut last, EVENTS_AT_ONCE).await {
                 Err(error) if error.code() == Code::EventsExpired => {
                     return Ok(Self { last: Some(noted), ..Self::default() });
                 }

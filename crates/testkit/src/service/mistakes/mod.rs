@@ -98,7 +98,7 @@ impl World {
         let mut names = Vec::new();
         let mut after = EventPositions::start(self.store.lineage(), self.store.guarantees().partitions);
         loop {
-            let events = self.store.events_since(&after, CHUNK).await.expect("events");
+            let events = self.store.events_since(&mut after, CHUNK).await.expect("events");
             if events.is_empty() {
                 return names;
             }

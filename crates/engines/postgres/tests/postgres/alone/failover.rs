@@ -6,7 +6,7 @@ use crate::postgres_kit::{
     cluster::{Server, url_of},
     words::*,
 };
-use entourage_model::{Code, EventPosition, Key, Kind, Outcome, Result};
+use entourage_model::{Code, EventPosition, EventPositions, Key, Kind, Outcome, Result};
 use entourage_postgres as postgres;
 use entourage_store::{Answer, Covered, Store, StoreExt as _, SystemClock, Whose, layers::cached::Options};
 use entourage_testkit::cached::{follows, over, peek};
@@ -114,5 +114,14 @@ async fn a_restart_loses_nothing_and_refuses_nothing() {
         assert_eq!(store.covers(&outcome.watermark, Whose::Everybody).await.unwrap(), Covered::Yes);
     }
     assert_eq!(store.events(read, 10).await.unwrap().len(), 1);
+    // A reader goes on, page after page, and then stands in the new lineage.
+    let mut reader = EventPositions::new(read.lineage, [read.offset]);
+    for target in 4..=5 {
+        written(&*store, 1, target).await;
+        let page = store.events_since(&mut reader, 10).await.unwrap();
+        assert!(!page.is_empty());
+        page.iter().for_each(|(partition, event)| reader.advance(*partition, event.sequence));
+    }
+    assert_eq!(reader.lineage(), store.lineage());
     assert_clean(&*store).await;
 }

@@ -9,5 +9,6 @@ mod held_transactions;
 mod lost_answers;
 mod one_lock;
 mod races;
+mod restore;
 mod standby_reads;
 mod tls;

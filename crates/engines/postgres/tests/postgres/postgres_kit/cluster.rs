@@ -12,28 +12,33 @@ pub(crate) struct Server {
     pub(crate) port: u16,
 }
 
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).max();
     newest.unwrap_or_else(|| PathBuf::from(name))
 }
 
 /// PostgreSQL does not run as root; its package brings a user of its own.
+pub(crate) fn as_owner(program: &Path) -> Command {
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let mut command = if is_root {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.current_dir("/").stdin(Stdio::null());
+    command
+}
+
 fn run(name: &str, arguments: &[&str]) {
     let (is_done, said) = try_to(name, arguments);
     assert!(is_done, "{name} {arguments:?}: {said}");
 }
 
 fn try_to(name: &str, arguments: &[&str]) -> (bool, String) {
-    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
-    let mut command = if is_root {
-        let mut command = Command::new("runuser");
-        command.args(["-u", "postgres", "--"]).arg(program(name));
-        command
-    } else {
-        Command::new(program(name))
-    };
-    let output = command.args(arguments).current_dir("/").stdin(Stdio::null()).output().unwrap();
+    let output = as_owner(&program(name)).args(arguments).output().unwrap();
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -141,6 +146,21 @@ impl Server {
     pub(crate) fn restart(&self) {
         self.kill();
         self.start();
+    }
+
+    /// A program of PostgreSQL's on this server: `pg_dump`, `pg_restore`, `psql`.
+    pub(crate) fn tool(&self, name: &str, arguments: &[&str]) {
+        let port = self.port.to_string();
+        run(name, &[&["-h", "127.0.0.1", "-p", &port, "-U", "entourage"], arguments].concat());
+    }
+
+    /// A file beside its data.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.folder.join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://entourage@127.0.0.1:{}/{database}", self.port)
     }
 
     pub(crate) async fn raw(&self) -> tokio_postgres::Client {
