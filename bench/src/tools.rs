@@ -16,8 +16,8 @@ enum Tool {
 const fn tools(measurement: Measurement) -> &'static [Tool] {
     match measurement {
         Measurement::Rest => &[Tool::Wrk],
-        Measurement::Resp => &[Tool::Redis, Tool::Postgres],
-        Measurement::Postgres => &[Tool::Postgres],
+        Measurement::Resp | Measurement::Structures => &[Tool::Redis, Tool::Postgres],
+        Measurement::Postgres | Measurement::Cached => &[Tool::Postgres],
         Measurement::Feed => &[Tool::Redis],
         Measurement::Suggest => &[Tool::Wrk, Tool::Redis, Tool::Postgres],
         _ => &[],
