@@ -28,8 +28,16 @@ const LANGUAGES: &[(&str, &str)] = &[
     ("sql", "a part of the schema"),
 ];
 
-const READ_HERE: &[&str] =
-    &["README.md", "docs/guide.md", "docs/operations.md", "docs/resp.md", "docs/configuration.md", "docs/api.md"];
+/// The commands of `docs/growing.md` need PostgreSQL: the tests of the binary over PostgreSQL run them.
+const READ_HERE: &[&str] = &[
+    "README.md",
+    "docs/guide.md",
+    "docs/operations.md",
+    "docs/resp.md",
+    "docs/configuration.md",
+    "docs/api.md",
+    "docs/growing.md",
+];
 
 #[test]
 fn the_tour_of_the_readme_is_true() {
@@ -137,6 +145,8 @@ const ABSENT: &[(&str, &str, Absent)] = &[
     ("README.md", "Cassandra, a shared cache, clusters", Absent::Stores(&["cassandra://host/keyspace"])),
     ("CHANGELOG.md", "A shared cache", Absent::Settings(&["cache.url", "log.url"])),
     ("ARCHITECTURE.md", "a shared cache", Absent::Settings(&["cache.url"])),
+    ("docs/growing.md", "with Redis and Kafka", Absent::Settings(&["cache.url", "log.url"])),
+    ("docs/growing.md", "Cassandra", Absent::Stores(&["cassandra://host/keyspace"])),
 ];
 
 /// Lines about a moment and not about the program.

@@ -1,6 +1,7 @@
 //! The binary over PostgreSQL.
 
 mod commands;
+mod growing;
 mod migrate_schema;
 mod panics;
 mod quotas;
