@@ -26,8 +26,10 @@ pub(super) const PUT: &str = "INSERT INTO counts (user_key, plane, side, total, 
      quiet = counts.quiet + excluded.quiet";
 pub(super) const PUT_DELTAS: &str = "INSERT INTO count_deltas (user_key, plane, side, total, quiet) \
      SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[])";
+/// The oldest deltas, up to one id: a plan made while there were none would compare every two of them to find those of a list.
 const FOLD: &str = "WITH gone AS (\
-         DELETE FROM count_deltas WHERE id IN (SELECT id FROM count_deltas ORDER BY id LIMIT $1) \
+         DELETE FROM count_deltas \
+         WHERE id <= (SELECT max(id) FROM (SELECT id FROM count_deltas ORDER BY id LIMIT $1) AS oldest) \
          RETURNING user_key, plane, side, total, quiet) \
      INSERT INTO counts (user_key, plane, side, total, quiet) \
      SELECT user_key, plane, side, sum(total), sum(quiet) FROM gone GROUP BY user_key, plane, side \

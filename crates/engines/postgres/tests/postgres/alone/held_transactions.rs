@@ -95,6 +95,30 @@ async fn counts_stay_exact_over_many_folds() {
     assert_clean(&store).await;
 }
 
+/// PostgreSQL plans the fold by what it knows of the table: that it was empty.
+#[tokio::test]
+async fn many_deltas_in_a_table_that_was_empty_are_folded() {
+    let schema = fresh_schema();
+    let store = connect(&schema, Arc::new(SystemClock)).await;
+    people(&store, 0..=1).await;
+    store.commit(follow(1, 0).into()).await.unwrap();
+    let client = raw().await;
+    client.batch_execute(&format!("VACUUM ANALYZE {schema}.count_deltas")).await.unwrap();
+    let deltas = format!(
+        "INSERT INTO {schema}.count_deltas (user_key, plane, side, total, quiet) \
+         SELECT 0, plane, side, sign, 0 FROM {schema}.counts, generate_series(1, 10000), unnest('{{1,-1}}'::bigint[]) sign \
+         WHERE user_key = 0 LIMIT 20000"
+    );
+    assert_eq!(client.execute(&deltas, &[]).await.unwrap(), 20_000);
+    let began = std::time::Instant::now();
+    connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
+    println!("20,000 deltas folded in {:.2} s", began.elapsed().as_secs_f64());
+    let left = client.query_one(&format!("SELECT count(*) FROM {schema}.count_deltas"), &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), 0);
+    assert_eq!(counts(&store, 0).await, (1, 0));
+    assert_clean(&store).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_connections_lose_no_acked_write_and_the_store_goes_on() {
     let schema = fresh_schema();
