@@ -2,6 +2,7 @@
 
 mod bounds;
 mod fairness;
+mod faults;
 mod idle;
 mod resp_flood;
 mod resp_idle;
