@@ -138,23 +138,31 @@ impl Breaker {
     }
 
     fn open(self: &Arc<Self>, reason: &str) {
-        if !self.is_open.send_replace(true) {
-            self.state.set(1.0);
-            self.trips.increment(1);
-            tracing::warn!(reason, "PostgreSQL is away; requests fail at once until it answers");
-        }
+        // The gauge is set inside: set afterwards, it could overwrite that of a probe which closes at this moment.
+        self.is_open.send_if_modified(|is_open| {
+            let opens = !std::mem::replace(is_open, true);
+            if opens {
+                self.state.set(1.0);
+                self.trips.increment(1);
+                tracing::warn!(reason, "PostgreSQL is away; requests fail at once until it answers");
+            }
+            opens
+        });
         self.probe();
     }
 
     fn close(&self) {
         let now = Instant::now();
         *self.answered.lock() = Some(now);
-        if self.is_open() {
-            *self.closed.lock() = Some(now);
-            self.is_open.send_replace(false);
-            self.state.set(0.0);
-            tracing::warn!("PostgreSQL is back");
-        }
+        self.is_open.send_if_modified(|is_open| {
+            let closes = std::mem::replace(is_open, false);
+            if closes {
+                *self.closed.lock() = Some(now);
+                self.state.set(0.0);
+                tracing::warn!("PostgreSQL is back");
+            }
+            closes
+        });
     }
 
     /// Until PostgreSQL answers; one at a time.

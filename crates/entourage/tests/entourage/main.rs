@@ -12,6 +12,7 @@ mod bench;
 mod client;
 mod client_abuse;
 mod client_feed;
+mod clock_kit;
 mod cluster_kit;
 mod command;
 mod credentials;

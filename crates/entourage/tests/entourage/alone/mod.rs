@@ -3,6 +3,7 @@
 mod backup;
 mod bounds;
 mod fairness;
+mod faults;
 mod idle;
 mod resp_flood;
 mod resp_idle;

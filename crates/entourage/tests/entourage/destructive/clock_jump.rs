@@ -1,26 +1,11 @@
 //! The real binary on a machine whose clock jumps by an hour, between starts and while it runs: versions go on rising,
 //! nothing is lost, nobody gains or loses by it. `libfaketime` moves the clock.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
-
+use crate::clock_kit::{Offset, faked, libfaketime};
 use crate::server_kit::{Client, Folder, Heard, Serving, check, command, run, text};
 use entourage_model::Clock as _;
 use entourage_store::SystemClock;
 use serde_json::json;
-
-fn libfaketime() -> PathBuf {
-    let folders = std::fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
-    let mut found = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).filter(|path| path.exists());
-    found.next().expect("libfaketime is needed; install the package faketime")
-}
-
-/// Time that passes is not faked, only what the clock on the wall says.
-fn faked<'a>(command: &'a mut Command, library: &Path) -> &'a mut Command {
-    command.env("LD_PRELOAD", library).env("DONT_FAKE_MONOTONIC", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-}
 
 #[test]
 fn versions_rise_whatever_the_clock_does() {
@@ -105,10 +90,10 @@ fn a_running_server_takes_a_jump_of_its_clock() {
         text(&secret)
     );
     std::fs::write(&config, toml).unwrap();
-    let set = |by: &str| std::fs::write(&offset, by).unwrap();
-    set("+0");
+    let offset = Offset::new(offset);
+    let set = |by: &str| offset.set(by);
     let mut serve = command(&["serve", "--http", "127.0.0.1:0", "--data", text(&data), "--config", text(&config)]);
-    faked(&mut serve, &library).env("FAKETIME_TIMESTAMP_FILE", &offset).env("FAKETIME_NO_CACHE", "1");
+    offset.apply(&mut serve, &library);
     serve.env("ENTOURAGE_LIMITS__FOLLOWS_PER_HOUR", "200").env("ENTOURAGE_LIMITS__FOLLOW_BURST", BURST.to_string());
     let mut server = Serving::start_as(&mut serve);
     let graph = Graph { client: Client::new(&server.base), key };

@@ -5,6 +5,10 @@
 #[path = "../../../../engines/postgres/tests/postgres/postgres_kit/cluster.rs"]
 pub(crate) mod cluster;
 
+/// A network before one of them.
+#[path = "../../../../engines/postgres/tests/postgres/postgres_kit/network.rs"]
+pub(crate) mod network;
+
 use std::process::Output;
 
 use crate::server_kit::command;

@@ -2,7 +2,6 @@
 //! that was acked is lost. Prints what was expected and what was seen.
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,6 +11,7 @@ use std::{
 
 use crate::postgres_kit::{
     cluster::{Server, url_of},
+    network::Network,
     words::*,
 };
 use entourage_model::{Code, Key, Kind};
@@ -19,10 +19,6 @@ use entourage_postgres as postgres;
 use entourage_postgres::Options;
 use entourage_store::{Health, Store, StoreExt as _, SystemClock};
 use parking_lot::Mutex;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
 
 const SCHEMA: &str = "entourage";
 const WRITERS: i64 = 8;
@@ -179,65 +175,14 @@ async fn restarted_under_load() {
     under_load(&store, "restarted", stop, Duration::from_secs(1), async || server.start()).await;
 }
 
-/// A network that swallows everything: connections stay, and nothing comes through.
-struct Network {
-    swallows: Arc<AtomicBool>,
-    port: u16,
-}
-
-impl Network {
-    async fn before(port: u16) -> Self {
-        let behind: SocketAddr = ([127, 0, 0, 1], port).into();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let swallows = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&swallows);
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let seen = Arc::clone(&seen);
-                tokio::spawn(async move {
-                    waits_while(&seen).await;
-                    let Ok(server) = TcpStream::connect(behind).await else { return };
-                    let ((from, to), (back, forth)) = (client.into_split(), server.into_split());
-                    tokio::join!(relay(from, forth, &seen), relay(back, to, &seen));
-                });
-            }
-        });
-        Self { swallows, port }
-    }
-}
-
-async fn waits_while(swallows: &AtomicBool) {
-    while swallows.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-async fn relay(
-    mut from: tokio::net::tcp::OwnedReadHalf,
-    mut to: tokio::net::tcp::OwnedWriteHalf,
-    swallows: &AtomicBool,
-) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(length @ 1..) = from.read(&mut bytes).await {
-        waits_while(swallows).await;
-        if to.write_all(&bytes[..length]).await.is_err() {
-            return;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_network_that_swallows_everything() {
     let server = Server::primary();
     let network = Network::before(server.port).await;
     let url = format!("postgres://entourage@127.0.0.1:{}/postgres", network.port);
     let store = connect(&url, Options::default()).await;
-    let swallow = |swallows| {
-        let state = Arc::clone(&network.swallows);
-        async move || state.store(swallows, Ordering::SeqCst)
-    };
-    under_load(&store, "packets dropped", swallow(true), Duration::from_secs(8), swallow(false)).await;
+    let (drop_all, deliver) = (async || network.swallow(true), async || network.swallow(false));
+    under_load(&store, "packets dropped", drop_all, Duration::from_secs(8), deliver).await;
 }
 
 /// Sessions that are terminated all the time are no reason to give up: a new one is always answered.

@@ -1,6 +1,7 @@
 //! Stores on the PostgreSQL that the environment names, each in a schema of its own.
 
 pub(crate) mod cluster;
+pub(crate) mod network;
 pub(crate) mod words;
 
 use std::sync::Arc;
