@@ -110,7 +110,7 @@ async fn many_deltas_in_a_table_that_was_empty_are_folded() {
          WHERE user_key = 0 LIMIT 20000"
     );
     assert_eq!(client.execute(&deltas, &[]).await.unwrap(), 20_000);
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     connect(&schema, Arc::new(SystemClock)).await.close().await.unwrap();
     println!("20,000 deltas folded in {:.2} s", began.elapsed().as_secs_f64());
     let left = client.query_one(&format!("SELECT count(*) FROM {schema}.count_deltas"), &[]).await.unwrap();
