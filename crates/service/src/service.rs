@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use entourage_model::{Clock, KeyHasher, Result, Sealer, Uptime};
-use entourage_store::{Health, Maintenance, Snapshots, Store, SystemClock, SystemUptime};
+use entourage_model::{Clock, KeyHasher, Lineage, Result, Sealer, Uptime};
+use entourage_store::{Health, Maintenance, Snapshots, Store, SystemClock, SystemUptime, Whose};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -236,6 +236,20 @@ impl Service {
         let requests = is_end_user.then(|| self.limiter.request_quota(user)).flatten();
         let follows = self.limiter.follow_quota(&*self.context.store, self.context.keys.key(user)).await;
         requests.into_iter().chain(follows).collect()
+    }
+
+    /// The lineage in which a call that reads begins, if it has a token.
+    pub fn begin_read(&self, call: &Call) -> Option<Lineage> {
+        call.token.as_ref().map(|_| self.context.store.lineage())
+    }
+
+    /// Before the answer of a read goes out. The store may have begun another lineage after it was asked about the token, and
+    /// the read may have seen that one: then it is asked again.
+    pub async fn confirm_read(&self, call: &Call, began: Option<Lineage>) -> Result<()> {
+        match began {
+            Some(began) if began != self.context.store.lineage() => self.context.catch_up(call, Whose::NOBODY).await,
+            _ => Ok(()),
+        }
     }
 
     pub async fn health(&self) -> Health {

@@ -15,8 +15,8 @@ use entourage_service::{Actor, Call, Caller, Credential, QuotaStatus, Service};
 use super::{
     openapi::{Access, Policy},
     receive::discard,
-    request::{ACTOR, AUTHORIZATION, path_id, text},
-    response::Failure,
+    request::{ACTOR, AUTHORIZATION, path_id, text, tokens},
+    response::{Failure, TOKEN},
 };
 use crate::{
     audit::Record,
@@ -86,8 +86,16 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
             refuse(Error::new(Code::Overloaded, detail), request).await
         }
         Ok(()) => {
+            let token = tokens(request.headers()).ok().flatten();
+            let call = Call { token, ..Call::from(caller.clone()) };
+            let began = gate.service.begin_read(&call);
             request.extensions_mut().insert(Authenticated { caller: caller.clone(), validity });
-            next.run(request).await
+            let response = next.run(request).await;
+            // A write has its own token in the answer: it happened.
+            match response.status().is_success() && !response.headers().contains_key(TOKEN) {
+                true => gate.service.confirm_read(&call, began).await.map_or_else(stale, |()| response),
+                false => response,
+            }
         }
     };
     if let Some(entry) = &mut entry {
@@ -102,6 +110,10 @@ pub(super) async fn admit(State(gate): State<Gate>, mut request: Request, next: 
     }
     show_quotas(&mut response, &gate.service.quotas(&caller).await);
     response
+}
+
+fn stale(error: Error) -> Response {
+    Failure(error).into_response()
 }
 
 /// Drains the body: an unread one would end the connection, and with it the client's next request.

@@ -178,7 +178,7 @@ fn call(parts: &Parts, known: &Authenticated, front: &Front, body: &Bytes) -> Re
 }
 
 /// All tokens of a request, comma-separated: they may come in one header or in several.
-fn tokens(headers: &HeaderMap) -> Result<Option<String>> {
+pub(super) fn tokens(headers: &HeaderMap) -> Result<Option<String>> {
     let texts: std::result::Result<Vec<&str>, _> =
         headers.get_all(&TOKEN).iter().map(|value| std::str::from_utf8(value.as_bytes())).collect();
     let texts = texts.map_err(|_| Error::new(Code::InvalidToken, format!("the header {TOKEN} is not UTF-8")))?;

@@ -111,7 +111,12 @@ impl Checks {
     /// Answers what `answer_now` could not, or everything if it was not called.
     pub(super) async fn answer(&mut self, service: &Service, call: &Call, bytes: &[u8], out: &mut Out) {
         self.found.resize(self.pairs.len(), Answer::Unknown);
-        match self.ask(service, call, bytes).await {
+        let began = service.begin_read(call);
+        let asked = match self.ask(service, call, bytes).await {
+            Ok(()) => service.confirm_read(call, began).await,
+            refused => refused,
+        };
+        match asked {
             Ok(()) => self.encode(out),
             Err(error) => self.give_up(&error, out),
         }

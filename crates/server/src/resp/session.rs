@@ -249,6 +249,7 @@ impl Session {
             return;
         }
         let length = work.out.bytes.len();
+        let began = self.shared.service.begin_read(&self.call);
         let done = match command.run {
             Run::Now(run) => run(self, args, &mut work.out),
             Run::Later(run) | Run::Check { alone: run, .. } | Run::Write { alone: run, .. } => {
@@ -257,6 +258,12 @@ impl Session {
             }
             // `admit` handles these.
             Run::Frame { .. } => Err("ERR out of place".into()),
+        };
+        let done = match done {
+            Ok(()) if command.class == Class::Read => {
+                self.shared.service.confirm_read(&self.call, began).await.map_err(Fail::Refused)
+            }
+            other => other,
         };
         if let Err(fail) = done {
             work.out.bytes.truncate(length);
